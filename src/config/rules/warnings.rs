@@ -25,6 +25,8 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignored.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
+    // One rule may stand for several.
+    warnings.dedup();
     warnings
 }
 
