@@ -80,7 +80,7 @@ fn preflight_requests_are_answered_without_credentials_and_without_the_origin() 
 fn fields_are_added_where_they_are_missing() {
     let origin = Origin::by(|seen| {
         let own = if seen.target == "/own" { "\nX-Frame-Options: DENY\nX-Kind: own" } else { "" };
-        format!("200 OK{own}\n\nx")
+        format!("200 OK\nETag: \"1\"{own}\n\nx")
     });
     let larder = with_rules(
         &origin,
@@ -99,6 +99,8 @@ fn fields_are_added_where_they_are_missing() {
             assert_eq!(fields.map(|name| answer.field(name)), expected.map(Some), "{path}");
         }
     }
+    let confirmed = larder.ask("GET /own\nIf-None-Match: \"1\"");
+    assert_eq!((confirmed.status, confirmed.field("x-frame-options")), (304, None), "it would replace DENY");
     assert_eq!(origin.last().field("x-country"), Some("none"));
     assert!(larder.ask("GET /\nAccept-Language: en").is_hit());
     assert!(!larder.ask("GET /\nAccept-Language: de\nX-Country: de").is_hit());

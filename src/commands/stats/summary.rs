@@ -1,6 +1,6 @@
 //! The default output of `larder stats`: the most important numbers, on one screen.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cli::units::{about_count, about_size, about_time, counted};
 use crate::cli::words::printable;
@@ -19,6 +19,7 @@ pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<S
     lines.push(memory(&all));
     lines.extend(some(&all["disks"], disk));
     lines.extend(some(&all["sites"], site));
+    lines.extend(some(&rules(&all), rule));
     lines.push(in_progress(&all));
     lines.extend(reasons(&all));
     lines.iter().map(|line| shortened(line, width)).collect()
@@ -142,6 +143,31 @@ fn site(site: &Value) -> String {
     line("site", &text)
 }
 
+/// The rules of all sites, each with the name of its site.
+fn rules(all: &Value) -> Value {
+    let sites = all["sites"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of_site = |site: &Value| {
+        let rules = site["rules"].as_array().cloned().unwrap_or_default();
+        let name = site["site"].clone();
+        rules.into_iter().map(move |rule| json!({"site": name, "rule": rule}))
+    };
+    sites.iter().flat_map(of_site).collect()
+}
+
+fn rule(of: &Value) -> String {
+    let rule = &of["rule"];
+    let text = format!(
+        "{} of {}: {}, {}, {} answered, {} refused",
+        word(rule, "name"),
+        word(of, "site"),
+        counted(count(rule, "requests"), "request", "requests"),
+        counted(count(rule, "hits"), "hit", "hits"),
+        about_count(count(rule, "answered")),
+        about_count(count(rule, "refused")),
+    );
+    line("rule", &text)
+}
+
 fn in_progress(all: &Value) -> String {
     let text = format!(
         "{}; {} to origins in progress, {} queued",
@@ -207,7 +233,10 @@ mod tests {
             "evictions": 0, "connections": 2, "in_flight": 1, "queued": 0,
             "latency": {"hit": {"count": 9, "p50_us": 20, "p99_us": 1500, "p999_us": 2_000_000}, "miss": {"count": 0}},
             "disks": [{"path": "cache", "state": "ready", "objects": 3, "bytes_occupied": 1024, "size": 2048}],
-            "sites": [{"site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}]}],
+            "sites": [{
+                "site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}],
+                "rules": [{"name": "api", "requests": 2, "hits": 1, "answered": 0, "refused": 1}],
+            }],
             "reasons": {"absent": 3, "fresh": 7},
         });
         let expected = [
@@ -219,6 +248,7 @@ mod tests {
             "memory    1 object, 2.00 KiB of 1.00 GiB, policy adaptive, 0 evictions",
             "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
             "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
+            "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",
             "now       2 connections; 1 request to origins in progress, 0 queued",
             "reasons   fresh 7, absent 3",
         ];

@@ -93,8 +93,10 @@ impl RefreshesAhead {
 
     /// What they have done.
     pub(crate) fn figures(&self) -> Refreshed {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Refreshed { started: of(&self.started), measured: of(&self.measured), used: of(&self.used) }
+        let of = |count: &AtomicU64| count.load(Ordering::Acquire);
+        // In this order, none is larger than the one that it is a part of.
+        let (used, measured, started) = (of(&self.used), of(&self.measured), of(&self.started));
+        Refreshed { started, measured, used }
     }
 
     fn place(&self, hash: u64, now: u32) -> (&AtomicU64, u64) {

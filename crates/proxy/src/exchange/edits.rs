@@ -1,6 +1,6 @@
 //! Changes of field lines by rules: to a request's map, to the lines of an origin, and to the lines of a reply.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::fields::HeadLines;
 use larder_store::lines::write_line;
 
@@ -32,10 +32,10 @@ impl Edits {
         }
     }
 
-    /// Changes the fields of an origin's answer.
-    pub(crate) fn apply_to_lines(&self, lines: &mut Lines) {
+    /// Changes the fields of an origin's answer of this status.
+    pub(crate) fn apply_to_lines(&self, status: StatusCode, lines: &mut Lines) {
         if !self.is_empty() {
-            let missing = self.missing(lines.iter());
+            let missing = self.missing(status, lines.iter());
             let more = self.set.iter().chain(missing).chain(&self.add);
             let more = more.map(|(name, value)| (name.as_str(), value.as_bytes()));
             lines.rebuild(|name, value| self.keep(name, value), more);
@@ -51,24 +51,27 @@ impl Edits {
         *news = kept.chain(written).map(|(name, value)| (name.clone(), value.clone())).collect();
     }
 
-    /// Changes the lines of a reply, which begin at `start` of `out`.
-    pub(crate) fn apply_behind(&self, out: &mut Vec<u8>, start: usize) {
+    /// Changes the lines of a reply of this status, which begin at `start` of `out`.
+    pub(crate) fn apply_behind(&self, status: StatusCode, out: &mut Vec<u8>, start: usize) {
         let lines = out.split_off(start);
         for (name, value) in HeadLines(&lines).iter().filter(|(name, value)| self.keep(name, value)) {
             write_line(out, name, value);
         }
-        let missing = self.missing(HeadLines(&lines).iter());
+        let missing = self.missing(status, HeadLines(&lines).iter());
         for (name, value) in self.set.iter().chain(missing).chain(&self.add) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());
         }
     }
 
-    /// The defaults that a response with these lines gets.
+    /// The defaults that a response with these lines gets. A 304 gets none: it need not repeat what the response has that it
+    /// confirms, and would replace that.
     fn missing<'l>(
         &self,
+        status: StatusCode,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
     ) -> Vec<&(HeaderName, HeaderValue)> {
-        let mut missing: Vec<_> = self.default.iter().collect();
+        let mut missing: Vec<_> =
+            self.default.iter().filter(|_| status != StatusCode::NOT_MODIFIED).collect();
         if !missing.is_empty() {
             missing.retain(|(name, _)| !self.set.iter().any(|(set, _)| set == name));
             for (kept, _) in lines.filter(|(name, value)| self.keep(name, value)) {

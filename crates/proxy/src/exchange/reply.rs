@@ -303,7 +303,7 @@ impl Reply {
             self.negotiated.apply_behind(out, start, self.is_bodiless());
         }
         if let Some(edits) = &self.edits {
-            edits.apply_behind(out, start);
+            edits.apply_behind(self.status, out, start);
         }
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());

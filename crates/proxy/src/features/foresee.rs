@@ -123,7 +123,7 @@ impl Foresight {
             return Foreseen { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
         };
         let ruling = request.rule_response(&self.plan, (*status, None, fields));
-        let fields = ruling.response.applied(fields);
+        let fields = ruling.response.applied(*status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, by_age: false };
         let judged =
@@ -143,7 +143,7 @@ impl Foresight {
     fn own(&self, request: &Request, outcome: &'static str, reply: &Reply) -> Foreseen {
         let replied = match pages::applies(request, reply) {
             true => replied(request, reply.status, pages::fields(reply)),
-            false => edited(request, pages::fields(reply)),
+            false => edited(request, reply.status, pages::fields(reply)),
         };
         let (reason, status) = (Some(reply.outcome.why.token()), Some(reply.status.as_u16()));
         Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
@@ -184,24 +184,24 @@ fn replied(request: &Request, status: StatusCode, mut fields: HeaderMap) -> Head
     if let Some(page) = request.ruling.pages.as_ref().and_then(|pages| pages.of(status)) {
         page.describe(&mut fields);
     }
-    edited(request, fields)
+    edited(request, status, fields)
 }
 
-fn edited(request: &Request, fields: HeaderMap) -> HeaderMap {
+fn edited(request: &Request, status: StatusCode, fields: HeaderMap) -> HeaderMap {
     match &request.ruling.reply {
-        Some(edits) => edits.applied(&fields),
+        Some(edits) => edits.applied(status, &fields),
         None => fields,
     }
 }
 
 impl crate::base::settings::Edits {
-    /// The fields of a response after these changes.
-    fn applied(&self, fields: &HeaderMap) -> HeaderMap {
+    /// The fields of a response of this status after these changes.
+    fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
         let mut lines = Vec::new();
         for (name, value) in fields {
             write_line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
         }
-        self.apply_behind(&mut lines, 0);
+        self.apply_behind(status, &mut lines, 0);
         HeadLines(&lines).to_map()
     }
 }

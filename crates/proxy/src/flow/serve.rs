@@ -309,7 +309,9 @@ impl Context<'_> {
 
     /// Refreshes what has answered if it is popular and expires soon.
     fn refresh_ahead(&self, request: &Request, held: &Held, looked: Epoch) {
-        let (Some(entry), Tier::Memory) = (&held.entry, held.tier) else { return };
+        let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
+            return;
+        };
         let (now, memory) = (clock::now(), &self.worker.cache.store.memory);
         let hash = memory.hash(entry.key());
         let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, request.by_peer), now);

@@ -51,7 +51,7 @@ impl Answer {
     /// response that it confirms.
     pub(crate) fn for_client(mut self) -> Self {
         if !self.by_peer && self.status == StatusCode::NOT_MODIFIED {
-            self.ruling.response.apply_to_lines(&mut self.fields);
+            self.ruling.response.apply_to_lines(self.status, &mut self.fields);
         }
         self
     }
@@ -106,7 +106,7 @@ pub(crate) async fn send(
         rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
     }
     if !by_peer && head.status != StatusCode::NOT_MODIFIED {
-        ruling.response.apply_to_lines(&mut head.fields);
+        ruling.response.apply_to_lines(head.status, &mut head.fields);
     }
     worker.times.answered(took);
     upgrade::check(request, &head)?;
