@@ -2,7 +2,7 @@
 //! machine, as many origins do.
 
 use super::{content, give_way, ordinary::Random, request};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,9 +27,17 @@ pub(super) fn start() -> Result<Traps> {
     let port = first.local_addr()?.port();
     let others =
         (1..=NEIGHBOURS).filter_map(|last| TcpListener::bind((format!("127.0.1.{last}"), port)).ok());
-    for listener in std::iter::once(first).chain(others) {
+    let listeners = std::iter::once(first).chain(others).collect();
+    // The threads that it starts have its priority.
+    let begun = std::thread::spawn(move || begin(listeners));
+    begun.join().map_err(|_| anyhow!("the hostile origins have not begun"))?;
+    Ok(Traps { port })
+}
+
+fn begin(listeners: Vec<TcpListener>) {
+    give_way();
+    for listener in listeners {
         request::answer_at(listener, |request, stream| {
-            give_way();
             let target = request.target.as_str();
             let path = target
                 .strip_prefix("http://")
@@ -37,7 +45,6 @@ pub(super) fn start() -> Result<Traps> {
             answer(stream, path, &mut Random(UNIQUE.fetch_add(1, Ordering::Relaxed)))
         });
     }
-    Ok(Traps { port })
 }
 
 /// Answers as the path's first part says.
