@@ -15,7 +15,10 @@
 //! | `site`, `tag` | the same: a tag, behind the site that it belongs to |
 //! | `site`, `pool` | of `blank` and `doubt`: the gateway, and one of its pools; all, if none is named |
 //!
-//! What is no such entry means that nobody knows what is out of date. How a purge is obeyed is for the cache to say.
+//! After an entry that is not so, a node cannot know which of its responses are out of date. How a purge is obeyed is for the cache to
+//! say.
+
+use larder_semantics::purge::{Effect, Scope};
 
 /// The version of entries that is written and read.
 const VERSION: &[u8] = b"1";
@@ -47,48 +50,6 @@ pub enum Order {
     Begin,
 }
 
-/// What a purge does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It is validated, and may stand in if the origin fails.
-    Stale,
-    /// It is validated, and never stands in.
-    Invalid,
-    /// It is gone.
-    Remove,
-}
-
-/// What a purge is about; keys, hosts and origins as cache keys have them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// What is stored under this key.
-    Url(Vec<u8>),
-    /// What is stored under keys that begin like this.
-    Prefix(Vec<u8>),
-    /// What is stored of this host.
-    Host(Vec<u8>),
-    /// What has this tag.
-    Tag(Vec<u8>),
-    /// What has this tag, of one site.
-    SiteTag {
-        /// The site's name.
-        site: String,
-        /// The tag.
-        tag: Vec<u8>,
-    },
-    /// What belongs to this group.
-    Group {
-        /// The beginning of its keys.
-        origin: Vec<u8>,
-        /// Its name.
-        name: String,
-    },
-    /// What has groups, of this origin.
-    Origin(Vec<u8>),
-    /// Everything.
-    All,
-}
-
 /// Some pools of tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pools {
@@ -114,10 +75,10 @@ impl Message {
         let mut fields = vec![("v", VERSION.to_vec()), ("by", self.by.clone().into_bytes())];
         fields.push(("do", self.order.name().into()));
         match &self.order {
-            Order::Purge(_, scopes) => scopes.iter().for_each(|scope| scope.write(&mut fields)),
+            Order::Purge(_, scopes) => scopes.iter().for_each(|scope| write(scope, &mut fields)),
             Order::Unsure(seconds, scopes) => {
                 fields.push(("seconds", seconds.to_string().into_bytes()));
-                scopes.iter().for_each(|scope| scope.write(&mut fields));
+                scopes.iter().for_each(|scope| write(scope, &mut fields));
             }
             Order::Blank(Pools { site, pool }) | Order::Doubt(Pools { site, pool }) => {
                 fields.push(("site", site.clone().into_bytes()));
@@ -188,22 +149,21 @@ impl Order {
     }
 }
 
-impl Scope {
-    fn write(&self, fields: &mut Vec<Field>) {
-        match self {
-            Self::Url(key) => fields.push(("url", key.clone())),
-            Self::Prefix(start) => fields.push(("prefix", start.clone())),
-            Self::Host(host) => fields.push(("host", host.clone())),
-            Self::Tag(tag) => fields.push(("tag", tag.clone())),
-            Self::SiteTag { site, tag } => {
-                fields.extend([("site", site.clone().into_bytes()), ("tag", tag.clone())]);
-            }
-            Self::Group { origin, name } => {
-                fields.extend([("origin", origin.clone()), ("group", name.clone().into_bytes())]);
-            }
-            Self::Origin(origin) => fields.push(("grouped", origin.clone())),
-            Self::All => fields.push(("all", Vec::new())),
+/// Adds the fields of a scope.
+fn write(scope: &Scope, fields: &mut Vec<Field>) {
+    match scope {
+        Scope::Url(key) => fields.push(("url", key.clone())),
+        Scope::Prefix(start) => fields.push(("prefix", start.clone())),
+        Scope::Host(host) => fields.push(("host", host.clone())),
+        Scope::Tag(tag) => fields.push(("tag", tag.clone())),
+        Scope::SiteTag { site, tag } => {
+            fields.extend([("site", site.clone().into_bytes()), ("tag", tag.clone())]);
         }
+        Scope::Group { origin, name } => {
+            fields.extend([("origin", origin.clone()), ("group", name.clone().into_bytes())]);
+        }
+        Scope::Origin(origin) => fields.push(("grouped", origin.clone())),
+        Scope::All => fields.push(("all", Vec::new())),
     }
 }
 

@@ -21,8 +21,9 @@ use crate::record::{ALIGN, MOST_KEY, MOST_META, Secret};
 use crate::recovery::{self, Inventory};
 use crate::shared::{Late, Shared, live_capacity};
 use crate::snapshot::{self, Snapshot, Unusable};
+use crate::ticket::{Announced, Writing};
 use crate::usage::{Counts, Usage};
-use crate::writer::{Announced, Writer, Writing};
+use crate::writer::Writer;
 
 /// The smallest store, in bytes.
 const LEAST: u64 = 1 << 20;

@@ -1,5 +1,7 @@
 //! The thread that writes: only it appends, cleans, and publishes objects.
 
+mod streams;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use crate::queue::Command;
 use crate::record::{Fixed, Kind};
 use crate::shared::{Late, Shared};
 use crate::snapshot::{Known, Snapshot};
-use crate::streams::Stream;
+use streams::Stream;
 
 /// Failures in a row after which writing stops for a while.
 const PATIENCE: u32 = 3;

@@ -30,7 +30,7 @@ mod scan;
 mod segment;
 mod shared;
 mod snapshot;
-mod streams;
+mod ticket;
 mod usage;
 mod writer;
 

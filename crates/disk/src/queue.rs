@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::snapshot::Snapshot;
-use crate::writer::Ticket;
+use crate::ticket::Ticket;
 
 /// Bytes that a command counts for, beside its piece of a body.
 const COMMAND: usize = 256;

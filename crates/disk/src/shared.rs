@@ -14,8 +14,8 @@ use crate::index::{Index, Location};
 use crate::queue::{MOST_REMOVALS, Queue};
 use crate::record::Secret;
 use crate::segment::{Segment, Segments};
+use crate::ticket::Writing;
 use crate::usage::Counts;
-use crate::writer::Writing;
 
 /// The part of the size that live records may take; the rest is what makes cleaning cheap.
 const LIVE_SHARE: (u64, u64) = (4, 5);

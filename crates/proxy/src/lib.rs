@@ -34,4 +34,5 @@ pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
 pub use features::{foresee, inventory};
 pub use observe::access::examine as examine_access_log;
-pub use server::listen::{Control, Front, Server};
+pub use server::front::Front;
+pub use server::listen::{Control, Server};

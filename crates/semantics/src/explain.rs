@@ -8,7 +8,7 @@ use crate::directives::{ResponseDirectives, is_known, is_lifetime, split};
 use crate::fields::{Fields, members};
 use crate::freshness::{self, Source};
 use crate::no_vary_search::{self, Variation};
-use crate::storable::Rules;
+use crate::rules::Rules;
 use crate::wire::decimal;
 
 /// Something about one field or directive of a response.

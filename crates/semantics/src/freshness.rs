@@ -7,7 +7,8 @@ use http::StatusCode;
 
 use crate::directives::ResponseDirectives;
 use crate::fields::{Fields, list};
-use crate::storable::{Rules, Times};
+use crate::lifetimes::Lifetime;
+use crate::rules::{Rules, Times};
 use crate::{date, wire};
 
 /// All that must be known of a stored response to decide whether it may answer.
@@ -167,25 +168,6 @@ impl Flags {
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
-    }
-}
-
-/// Where a lifetime comes from; in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    Explicit(u32),
-    Heuristic(u32),
-    /// The operator's.
-    Configured(u32),
-    Unknown,
-}
-
-impl Lifetime {
-    pub(crate) fn seconds(self) -> u32 {
-        match self {
-            Self::Explicit(seconds) | Self::Heuristic(seconds) | Self::Configured(seconds) => seconds,
-            Self::Unknown => 0,
-        }
     }
 }
 

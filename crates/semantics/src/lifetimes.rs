@@ -2,7 +2,25 @@
 //! "NGINX" call the same a TTL).
 
 use crate::directives::ResponseDirectives;
-use crate::freshness::Lifetime;
+
+/// Where a lifetime comes from; in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    Explicit(u32),
+    Heuristic(u32),
+    /// The operator's.
+    Configured(u32),
+    Unknown,
+}
+
+impl Lifetime {
+    pub(crate) fn seconds(self) -> u32 {
+        match self {
+            Self::Explicit(seconds) | Self::Heuristic(seconds) | Self::Configured(seconds) => seconds,
+            Self::Unknown => 0,
+        }
+    }
+}
 
 /// Lifetimes of the operator, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use http::StatusCode;
 
 use crate::directives::RequestDirectives;
 use crate::freshness::{Flags, Freshness};
+use crate::rules::Rules;
 use crate::status::Why;
-use crate::storable::Rules;
 
 /// What may be done with a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

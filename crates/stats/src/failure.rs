@@ -55,8 +55,8 @@ impl std::error::Error for OpenError {}
 /// Why something that a database was asked for was not done.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The schema is of a later version.
-    Later(i64),
+    /// The schema is of a later version than the latest that is understood here.
+    Later { found: i64, known: i64 },
     /// The schema is of an earlier version.
     Earlier(i64),
     /// There is no schema.
@@ -114,7 +114,7 @@ impl Failure {
     /// Whether waiting will not help: what the user wrote has to change, or rights have.
     pub(crate) fn is_final(&self) -> bool {
         // SQLite: PERM, READONLY, CANTOPEN, AUTH, NOTADB. SQLSTATE: rights, no such database, wrong names.
-        matches!(self, Self::Later(_) | Self::Earlier(_) | Self::Empty | Self::File(_))
+        matches!(self, Self::Later { .. } | Self::Earlier(_) | Self::Empty | Self::File(_))
             || self.is_of(&[3, 8, 14, 23, 26], &["28", "3D", "42"])
     }
 
@@ -130,7 +130,7 @@ impl Failure {
     pub(crate) fn opening(self, url: &str) -> OpenError {
         let url = url.to_owned();
         match self {
-            Self::Later(found) => OpenError::Later { url, found, known: crate::schema::VERSION },
+            Self::Later { found, known } => OpenError::Later { url, found, known },
             other => OpenError::Refused { url, why: other.to_string() },
         }
     }
@@ -139,7 +139,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
-            Self::Later(found) => format!("its schema has version {found}, of a later larder"),
+            Self::Later { found, .. } => format!("its schema has version {found}, of a later larder"),
             Self::Forgotten => "the row of this run is gone from 'writers'".to_owned(),
             Self::Refused(why) | Self::InUse(why) => why.clone(),
             Self::Earlier(found) => {

@@ -61,7 +61,7 @@ async fn version(connection: &mut Connection) -> Result<Option<i64>, Failure> {
         found => found?,
     };
     match found {
-        Some(found) if !(0..=VERSION).contains(&found) => Err(Failure::Later(found)),
+        Some(found) if !(0..=VERSION).contains(&found) => Err(Failure::Later { found, known: VERSION }),
         found => Ok(found),
     }
 }

@@ -1,14 +1,17 @@
 //! The bytes of a stored response's content, as the origin sent it and in other codings.
 
+mod coded;
+
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::coded::Coded;
-use crate::entry::allocated;
+use crate::charge::allocated;
 use crate::{Extent, Record};
+
+pub use coded::{Coded, body_of};
 
 /// Bodies from this length on live in a file and leave by `sendfile`; shorter ones leave in the same
 /// write as their head.

@@ -9,6 +9,7 @@ use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::{coding, groups, no_vary_search};
 use triomphe::ThinArc;
 
+use crate::charge::allocated;
 use crate::lines::{Dates, Lines, LinesRef, Modified, SharedLines};
 use crate::purges::Generation;
 use crate::{Body, Coded};
@@ -370,29 +371,12 @@ fn numbers(bytes: [u8; size_of::<Rare>()]) -> Rare {
     numbers
 }
 
-/// What an allocator of four size classes a doubling (jemalloc, mimalloc) hands out for `size` bytes.
-pub(crate) fn allocated(size: usize) -> usize {
-    match size {
-        0 => 0,
-        1..=128 => size.next_multiple_of(16),
-        _ => size.next_multiple_of(size.next_power_of_two() >> 3),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
 
     use super::*;
     use crate::lines::LinePool;
-
-    #[test]
-    fn sizes_round_up_to_the_classes_of_the_allocator() {
-        let classes = [(0, 0), (1, 16), (128, 128), (129, 160), (257, 320), (1024, 1024), (1025, 1280)];
-        for (size, class) in classes {
-            assert_eq!(allocated(size), class, "{size} bytes");
-        }
-    }
 
     #[test]
     fn an_entry_is_small() {

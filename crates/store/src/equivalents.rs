@@ -17,13 +17,14 @@ use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::no_vary_search::{self, Variation};
+use larder_semantics::purge::Scope;
 use siphasher::sip::SipHasher13;
 
 use self::part::{Known, PARTS, Part, Stored};
 pub use self::part::{MOST_BYTES, MOST_FIELDS, MOST_URLS};
 use self::removed::Removed;
 use crate::purges::{Generation, Since};
-use crate::{Entry, Fills, Joined, LinesRef, Scope, Store};
+use crate::{Entry, Fills, Joined, LinesRef, Store};
 
 /// A longer query is compared byte by byte.
 const LONGEST_QUERY: usize = 2 << 10;

@@ -23,16 +23,17 @@ use std::time::Instant;
 
 use hashbrown::HashTable;
 use http::StatusCode;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::status::Why;
 use tokio::sync::Notify;
 
 use crate::entry::Parts;
-use crate::purges::{Effect, Generation, Reach, Scope, Since};
-use crate::{Arena, Entry, Lines, LinesRef, Store};
+use crate::purges::{Generation, Reach, Since};
+use crate::{Arena, Entry, LinesRef, Store};
 
 use buffer::Buffer;
 
+pub use crate::head::Head;
 pub use epoch::Epoch;
 pub use joined::{Joined, Reloading};
 pub use reader::{Piece, Reader};
@@ -40,23 +41,6 @@ pub use writer::{FillWriter, Kept, Unstored};
 
 /// How far a body too large for memory may run ahead of its slowest reader, in bytes.
 pub const WINDOW: u64 = 1 << 20;
-
-/// The head of a response on its way in.
-#[derive(Clone, Debug)]
-pub struct Head {
-    /// The status code.
-    pub status: StatusCode,
-    /// Field lines, as an entry keeps them.
-    pub fields: Lines,
-    /// The request fields it is selected by; empty without `Vary`.
-    pub signature: Vec<u8>,
-    /// When it was received and how long it is good for.
-    pub freshness: Freshness,
-    /// What fetching it took up to here, in microseconds.
-    pub cost: u32,
-    /// Bytes of content, if the origin said.
-    pub length: Option<u64>,
-}
 
 /// The result of a fill, for the waiting requests.
 #[derive(Clone, Debug)]

@@ -7,11 +7,12 @@
 
 pub mod arena;
 pub mod body;
-pub mod coded;
+mod charge;
 pub mod disks;
 pub mod entry;
 pub mod equivalents;
 pub mod fill;
+mod head;
 pub mod hit_for_miss;
 pub mod lines;
 pub mod memory;
@@ -20,8 +21,7 @@ pub mod reclaim;
 pub mod store;
 
 pub use arena::{Arena, Extent};
-pub use body::{Body, Long, Place};
-pub use coded::Coded;
+pub use body::{Body, Coded, Long, Place};
 pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use equivalents::Equivalents;
@@ -30,5 +30,5 @@ pub use hit_for_miss::HitForMiss;
 pub use larder_disk::{Directory, private};
 pub use lines::{LinePool, Lines, LinesRef};
 pub use memory::{Memory, Resident};
-pub use purges::{Effect, Generation, Purges, Scope};
+pub use purges::{Generation, Purges};
 pub use store::{Pruned, Store};

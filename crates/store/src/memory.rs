@@ -15,7 +15,7 @@ use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
-use crate::entry::allocated;
+use crate::charge::allocated;
 use crate::lines::{LinePool, Lines};
 
 mod filling;

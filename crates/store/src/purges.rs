@@ -26,9 +26,10 @@ use self::answered::{Answered, UNKNOWN};
 pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
 use self::known::Known;
 pub use self::known::MOST_KNOWN;
-use self::written::end_of_name;
 pub(crate) use self::written::{Kind, Written};
+use self::written::{end_of_name, of_any_site, written};
 use larder_semantics::fields::Fields;
+use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
 
 /// As many rules are kept apart.
@@ -45,54 +46,6 @@ impl Generation {
     pub fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
-}
-
-/// What a purge is about. Keys are of [`larder_semantics::key`]; what stands behind them, such as whose clients they
-/// are for, is part of a URL's and of no other scope.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// What is stored under this cache key.
-    Url(Vec<u8>),
-    /// What is stored under keys that begin like this.
-    Prefix(Vec<u8>),
-    /// What is stored of this host, on whatever port; or of this port, if it is named. As keys have it.
-    Host(Vec<u8>),
-    /// What has this tag (`Cache-Tag`, `Surrogate-Key`, `xkey`), of whatever host.
-    Tag(Vec<u8>),
-    /// The same, but of one site only.
-    SiteTag {
-        /// The site's name.
-        site: String,
-        /// The tag.
-        tag: Vec<u8>,
-    },
-    /// What belongs to this cache group of one origin (RFC 9875).
-    Group {
-        /// The beginning of its keys ([`key::origin`]).
-        origin: Vec<u8>,
-        /// The group's name.
-        name: String,
-    },
-    /// What has groups, of this origin; it is always invalidated.
-    Origin(Vec<u8>),
-    /// Everything.
-    All,
-}
-
-/// What a purge does to what it reaches; of several the last wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Effect {
-    /// Its lifetime has ended: it is validated, and may stand in if the origin fails.
-    Stale,
-    /// It is validated before any use, and never stands in (RFC 9111 section 4.4). Answers do this to groups of
-    /// their own origins, administrators do not.
-    Invalid,
-    /// It is gone.
-    Remove,
-}
-
-impl Effect {
-    pub(crate) const ALL: [Self; 3] = [Self::Stale, Self::Invalid, Self::Remove];
 }
 
 /// What reaches a stored response.
@@ -174,7 +127,7 @@ impl Purges {
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
         let second = NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN);
         let generation = Generation(self.now().0 + 1);
-        let mut written: Vec<_> = scopes.iter().map(|scope| scope.written(effect, second)).collect();
+        let mut written: Vec<_> = scopes.iter().map(|scope| written(scope, effect, second)).collect();
         written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
@@ -291,7 +244,7 @@ impl Purges {
         let purges = Self::default();
         for (effect, scopes) in orders {
             // Which site it would belong to is not known here.
-            let scopes: Vec<_> = scopes.iter().cloned().map(Scope::of_any_site).collect();
+            let scopes: Vec<_> = scopes.iter().cloned().map(of_any_site).collect();
             purges.put(&scopes, *effect, 0);
         }
         !orders.is_empty()

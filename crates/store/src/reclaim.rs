@@ -11,9 +11,11 @@ use std::collections::HashSet;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use larder_semantics::purge::{Effect, Scope};
+
 use crate::disks::Lying;
 use crate::purges::{Generation, Since};
-use crate::{Effect, Entry, Fills, Purges, Scope, Store};
+use crate::{Entry, Fills, Purges, Store};
 
 /// A purge in force.
 pub struct Ordered {

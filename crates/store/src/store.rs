@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::purge::Effect;
 use larder_semantics::vary;
 
 use crate::disks::Glance;
 use crate::equivalents::Source;
 use crate::fill::{Epoch, Fills};
-use crate::purges::{Effect, Generation, Reach, Since};
+use crate::purges::{Generation, Reach, Since};
 use crate::{Disks, Entry, Equivalents, Memory, Purges};
 
 /// One in so many hits in memory counts as a use on the disk.

@@ -1,17 +1,17 @@
 //! Decisions about the response to a forwarded GET: whether it gets a tag, and whether the client has it already.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::directives::ResponseDirectives;
 use larder_semantics::fields::{Fields, HeadLines, members};
 use larder_semantics::{revalidate, vary};
 
-use crate::identity::{Place, identifies_client};
+use crate::identity::{Key, Place, identifies_client};
 use crate::pool::{Pool, count};
 use crate::pools::Pools;
 use crate::settings::Settings;
-use crate::tag::entity_tag;
+use crate::tag::{Tag, entity_tag};
 use crate::{Segment, push};
 
 /// A GET that goes to the backend. Its answer's tag is stored if nothing has changed since.
@@ -127,6 +127,67 @@ impl Ticket {
         let shared = (said.public || said.s_maxage.is_some()) && !said.private;
         let key = self.place.own.as_ref().filter(|_| !shared).unwrap_or(&self.place.anyone);
         self.pools.store(self, key, (signature.into(), shared, lines));
+    }
+}
+
+impl Pools {
+    /// Whether a change whose end is unknown may concern the answer to the request of `ticket`.
+    fn doubts(&self, ticket: &Ticket) -> bool {
+        let state = self.state();
+        !ticket.is_certain || state.of(&ticket.segment).is_doubtful(&ticket.segment, (self.clock)())
+    }
+
+    /// Whether no change has begun or ended in the ticket's pool since its request was forwarded, and none may still
+    /// happen there.
+    fn is_unchanged(&self, ticket: &Ticket) -> bool {
+        let state = self.state();
+        let pool = state.of(&ticket.segment);
+        // A pool that was made since then has its own generations, which begin with 0.
+        let is_same = Arc::ptr_eq(pool, &ticket.pool) || pool.generation(&ticket.segment) == 0;
+        ticket.is_certain
+            && is_same
+            && ticket.pool.generation(&ticket.segment) == ticket.generation
+            && !pool.is_doubtful(&ticket.segment, (self.clock)())
+    }
+
+    /// Stores what is kept of an answer: signature, whether it is for all, and lines.
+    fn store(&self, ticket: &Ticket, key: &Key, kept: (Box<[u8]>, bool, Arc<[u8]>)) {
+        let (signature, shared, lines) = kept;
+        match self.home(ticket) {
+            Some((pool, generation)) => pool.store(key, Tag { generation, signature, shared, lines }),
+            None => count(&ticket.pool.counts.refused),
+        }
+    }
+
+    /// The pool for the tag of a ticket, and its generation; `None` if it was blanked meanwhile. A segment gets a
+    /// pool with its first tag, so that requests for nonexistent paths create none.
+    pub(crate) fn home(&self, ticket: &Ticket) -> Option<(Arc<Pool>, u64)> {
+        let is_current = || ticket.pool.generation(&ticket.segment) == ticket.generation;
+        {
+            let state = self.state();
+            let own = state.named.get(&ticket.segment);
+            let is_own = Arc::ptr_eq(own.unwrap_or(&state.others), &ticket.pool);
+            if !is_own || !is_current() {
+                return None;
+            }
+            if own.is_some() || state.named.len() >= state.settings.pools {
+                return Some((Arc::clone(&ticket.pool), ticket.generation));
+            }
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // No change blanks or doubts while this lock is held. One that has blanked is seen here; one that has doubted
+        // and not blanked yet leaves its doubt to the new pool; any later one finds the new pool.
+        if state.named.contains_key(&ticket.segment) || !is_current() {
+            return None;
+        }
+        if state.named.len() >= state.settings.pools {
+            return Some((Arc::clone(&ticket.pool), ticket.generation));
+        }
+        let pool = Arc::new(Pool::new(&state.settings));
+        pool.doubt(&ticket.segment, ticket.pool.doubtful_until(&ticket.segment));
+        state.named.insert(ticket.segment.clone(), Arc::clone(&pool));
+        let generation = pool.generation(&ticket.segment);
+        Some((pool, generation))
     }
 }
 

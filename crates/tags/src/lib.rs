@@ -12,6 +12,7 @@
 //! Not here: sockets, runtimes, clocks (the time is a parameter) and the content of responses.
 
 mod answer;
+mod ask;
 mod change;
 mod couplings;
 mod identity;
@@ -23,10 +24,11 @@ mod settings;
 mod tag;
 
 pub use answer::{Ticket, Verdict};
+pub use ask::Asked;
 pub use change::Change;
 pub use couplings::Couplings;
 pub use pool::Report;
-pub use pools::{Asked, Pools};
+pub use pools::Pools;
 pub use segment::Segment;
 pub use settings::{Push, Settings};
 pub use tag::entity_tag;

@@ -6,15 +6,64 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Text;
 use super::layers::{paths, without_tests};
 
-/// The crates that have no cycles: where their sources are, with a slash at the end.
-pub(super) const ROOTS: &[&str] = &["src/"];
+/// A crate, and how strictly it is checked.
+pub(super) struct Root {
+    /// Where its sources are, with a slash at the end.
+    sources: &'static str,
+    /// A folder's own module counts among its files. It declares the others, so they may import nothing from it.
+    with_own: bool,
+    /// Folders that still have a cycle.
+    known: &'static [&'static str],
+}
+
+const fn root(sources: &'static str, known: &'static [&'static str]) -> Root {
+    Root { sources, with_own: false, known }
+}
+
+pub(super) const ROOTS: &[Root] = &[
+    Root { sources: "src/", with_own: true, known: &[] },
+    root("crates/cluster/src/", &[]),
+    root("crates/disk/src/", &[]),
+    root("crates/evict/src/", &["crates/evict/src/"]),
+    root("crates/http2/src/", &[]),
+    root(
+        "crates/lab/src/",
+        &[
+            "crates/lab/src/",
+            "crates/lab/src/live/experiments/cluster",
+            "crates/lab/src/live/experiments/services",
+            "crates/lab/src/trace",
+        ],
+    ),
+    root("crates/proxy/src/", &["crates/proxy/src/cluster", "crates/proxy/src/origin"]),
+    root("crates/rpc/src/", &[]),
+    root("crates/rules/src/", &[]),
+    root("crates/semantics/src/", &[]),
+    root("crates/stats/src/", &[]),
+    root("crates/store/src/", &[]),
+    root("crates/tags/src/", &[]),
+    root("crates/tower/src/", &[]),
+    root("xtask/src/", &[]),
+];
 
 /// The name of a folder's own module among its files. It declares the others, and so comes after them.
 const OWN: &str = "mod";
 
-/// One cycle of each folder that has any.
-pub(super) fn check(files: &[Text], roots: &[&str]) -> Vec<String> {
-    roots.iter().flat_map(|root| Sources::new(files, root).problems(root)).collect()
+/// One cycle of each folder that has any and is not known to have one, and the known folders that have none any more.
+pub(super) fn check(files: &[Text], roots: &[Root]) -> Vec<String> {
+    roots.iter().flat_map(|root| root.problems(files)).collect()
+}
+
+impl Root {
+    fn problems(&self, files: &[Text]) -> Vec<String> {
+        let found = Sources::new(files, self.sources).cycles(self);
+        let is_found = |folder: &&&str| found.iter().any(|(known, _)| known == **folder);
+        let mended = self.known.iter().filter(|folder| !is_found(folder));
+        let mended = mended
+            .map(|folder| format!("{folder}: has no import cycle any more; remove it from tidy's table"));
+        let new = found.iter().filter(|(folder, _)| !self.known.contains(&folder.as_str()));
+        new.map(|(_, problem)| problem.clone()).chain(mended).collect()
+    }
 }
 
 /// Imports between the entries of a folder, and the place of the first of each kind.
@@ -33,11 +82,15 @@ impl<'t> Sources<'t> {
         Self(files.iter().filter_map(module).collect())
     }
 
-    fn problems(&self, root: &str) -> Vec<String> {
+    /// The folders that have a cycle, and one of each.
+    fn cycles(&self, Root { sources: root, with_own, .. }: &Root) -> Vec<(String, String)> {
         let mut folders: BTreeMap<Vec<&str>, Graph<'_>> = BTreeMap::new();
         let mut add = |from: &[&'t str], to: &[&'t str], place: String| {
             let (from, to) = (self.entries(from), self.entries(to));
             let Some(at) = from.iter().zip(&to).position(|(one, other)| one != other) else { return };
+            if !with_own && [from[at], to[at]].contains(&OWN) {
+                return;
+            }
             let graph = folders.entry(from[..at].to_vec()).or_default();
             graph.entry(from[at]).or_default().entry(to[at]).or_insert(place);
         };
@@ -53,7 +106,8 @@ impl<'t> Sources<'t> {
             let cycle = cycle(graph)?;
             let places: Vec<_> = cycle.windows(2).map(|pair| graph[pair[0]][pair[1]].as_str()).collect();
             let folder = format!("{root}{}", folder.join("/"));
-            Some(format!("{folder}: import cycle {} ({})", cycle.join(" -> "), places.join(", ")))
+            let problem = format!("{folder}: import cycle {} ({})", cycle.join(" -> "), places.join(", "));
+            Some((folder, problem))
         };
         folders.iter().filter_map(told).collect()
     }
@@ -149,13 +203,17 @@ fn next<'t>(graph: &Graph<'t>, entry: &str, left: &BTreeSet<&'t str>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::{Text, check, expand};
+    use super::{Root, Text, check, expand};
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
+        problems_of(&Root { sources: "c/src/", with_own: true, known: &[] }, files)
+    }
+
+    fn problems_of(root: &Root, files: &[(&str, &str)]) -> Vec<String> {
         let text =
             |(path, text): &(&str, &str)| Text { path: format!("c/src/{path}"), text: (*text).to_owned() };
         let files: Vec<_> = files.iter().map(text).collect();
-        check(&files, &["c/src/"])
+        check(&files, std::slice::from_ref(root))
     }
 
     #[test]
@@ -197,6 +255,20 @@ mod tests {
         assert_eq!(
             problems(&root),
             ["c/src/: import cycle b -> mod -> b (c/src/b.rs:1, c/src/ declares it)"]
+        );
+    }
+
+    #[test]
+    fn where_own_modules_do_not_count_only_files_side_by_side_do() {
+        let own = [("a/mod.rs", "pub(crate) struct A;\n"), ("a/b.rs", "use super::A;\n")];
+        let root = |known| Root { sources: "c/src/", with_own: false, known };
+        assert!(problems_of(&root(&[]), &own).is_empty());
+        let cycle = [("a/b.rs", "use super::c::C;\n"), ("a/c.rs", "use super::b::B;\n")];
+        assert_eq!(problems_of(&root(&[]), &cycle).len(), 1);
+        assert!(problems_of(&root(&["c/src/a"]), &cycle).is_empty());
+        assert_eq!(
+            problems_of(&root(&["c/src/a"]), &own),
+            ["c/src/a: has no import cycle any more; remove it from tidy's table"]
         );
     }
 

@@ -8,7 +8,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-semantics", &[]),
     ("larder-rules", &["larder-semantics"]),
     ("larder-rpc", &[]),
-    ("larder-cluster", &[]),
+    ("larder-cluster", &["larder-semantics"]),
     ("larder-http2", &[]),
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),

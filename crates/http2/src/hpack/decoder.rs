@@ -2,12 +2,9 @@
 
 use super::dynamic::Dynamic;
 use super::list::{Bounds, List, is_sound};
+use super::malformed::Malformed;
 use super::table::STATIC;
 use super::{huffman, integer};
-
-/// A block that cannot be decoded. The tables of both sides differ from here on, so the connection must end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
 
 /// Decodes the field sections of one connection.
 #[derive(Debug)]
@@ -133,27 +130,4 @@ fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
             Ok(())
         }
     }
-}
-
-/// The bytes of a token in lower case.
-const IN_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let text = byte as u8;
-        table[byte] = text.is_ascii_lowercase() || text.is_ascii_digit();
-        byte += 1;
-    }
-    let mut others = b"!#$%&'*+-.^_`|~".as_slice();
-    while let [first, rest @ ..] = others {
-        table[*first as usize] = true;
-        others = rest;
-    }
-    table
-};
-
-/// A token in lower case, perhaps with a colon in front.
-pub(super) fn is_name(name: &[u8]) -> bool {
-    let name = name.strip_prefix(b":").unwrap_or(name);
-    !name.is_empty() && name.iter().all(|&byte| IN_NAME[usize::from(byte)])
 }

@@ -3,7 +3,7 @@
 //! It is canonical: codes of one length are consecutive, in the order of their symbols. So the lengths are all that has to be
 //! written down; codes and tables are computed from them while the crate is compiled.
 
-use super::decoder::Malformed;
+use super::malformed::Malformed;
 
 /// The symbol that is only padding.
 const END: u16 = 256;

@@ -1,6 +1,6 @@
 //! Integers with a prefix of some bits (RFC 7541 section 5.1).
 
-use super::decoder::Malformed;
+use super::malformed::Malformed;
 
 /// Bytes that may follow the prefix. No length or index here needs more than 28 bits.
 const MOST_BYTES: usize = 4;

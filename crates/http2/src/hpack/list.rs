@@ -1,7 +1,5 @@
 //! The fields of one decoded section, in memory that is used again for the next one.
 
-use super::decoder::is_name;
-
 /// What the RFC adds to the bytes of each field (RFC 7541 section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
@@ -156,4 +154,27 @@ fn is_value(value: &[u8]) -> bool {
     !is_blank(value.first())
         && !is_blank(value.last())
         && value.iter().all(|&byte| byte >= b' ' && byte != 0x7f || byte == b'\t')
+}
+
+/// The bytes of a token in lower case.
+const IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let text = byte as u8;
+        table[byte] = text.is_ascii_lowercase() || text.is_ascii_digit();
+        byte += 1;
+    }
+    let mut others = b"!#$%&'*+-.^_`|~".as_slice();
+    while let [first, rest @ ..] = others {
+        table[*first as usize] = true;
+        others = rest;
+    }
+    table
+};
+
+/// A token in lower case, perhaps with a colon in front.
+fn is_name(name: &[u8]) -> bool {
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    !name.is_empty() && name.iter().all(|&byte| IN_NAME[usize::from(byte)])
 }

@@ -9,9 +9,11 @@ pub mod encoder;
 mod huffman;
 mod integer;
 mod list;
+mod malformed;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{Decoder, Malformed};
+pub use decoder::Decoder;
 pub use list::{Bounds, Fields, List};
+pub use malformed::Malformed;

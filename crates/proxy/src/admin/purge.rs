@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Response, StatusCode};
-use larder_store::Effect;
 use serde::Serialize;
+
+use larder_semantics::purge::Effect;
 
 use super::query::Query;
 use super::{Answer, TEXT, json, response};

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{collections::VecDeque, thread};
 
 use larder_semantics::coding::Coding;
-use larder_store::{Body, Entry, coded};
+use larder_store::body::body_of;
+use larder_store::{Body, Entry};
 use serde::Serialize;
 
 use super::Cache;
@@ -203,7 +204,7 @@ impl Drop for Ended<'_> {
 }
 
 fn body(cache: &Cache, bytes: Vec<u8>) -> io::Result<Body> {
-    coded::body_of(bytes, |len| cache.fills.arena().extent(Some(len)))
+    body_of(bytes, |len| cache.fills.arena().extent(Some(len)))
 }
 
 /// The content of `body` in `coding`; `None` if that is more than `most` bytes.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key, no_vary_search};
-use larder_store::{Effect, Scope};
 
 use super::Cache;
 use crate::base::clock;

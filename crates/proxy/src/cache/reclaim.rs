@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use larder_semantics::purge::{Effect, Scope};
+use larder_store::Generation;
 use larder_store::reclaim::{Count, Reached};
-use larder_store::{Effect, Generation, Scope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Cache;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use larder_cluster::message::{self, Effect, Message, Order};
+use larder_cluster::message::{Message, Order};
 use larder_cluster::{Follower, Missed, Position};
-use larder_store::Scope;
+use larder_semantics::purge::{Effect, Scope};
 
 use super::engine::{EngineError, Link};
 use super::lease::distrust;
 use super::stream::{BATCH, Entry};
-use super::{Cluster, scopes, tier};
+use super::{Cluster, tier};
 use crate::base::clock;
 use crate::cache::Cache;
 use crate::cache::doubt;
@@ -168,8 +168,11 @@ fn put_in_force(cache: &Arc<Cache>, order: Order) {
     match order {
         // What is gone need not be remembered as a rule.
         Order::Purge(Effect::Remove, scopes) => {
-            let (urls, others): (Vec<_>, Vec<_>) =
-                heard(cache, scopes).into_iter().partition(|scope| matches!(scope, Scope::Url(_)));
+            let (urls, others): (Vec<_>, Vec<_>) = cache
+                .fills
+                .with_equivalents(scopes)
+                .into_iter()
+                .partition(|scope| matches!(scope, Scope::Url(_)));
             for scope in urls {
                 if let Scope::Url(key) = scope {
                     cache.fills.purge(&key);
@@ -177,9 +180,9 @@ fn put_in_force(cache: &Arc<Cache>, order: Order) {
             }
             enforce(cache, Effect::Remove, &others);
         }
-        Order::Purge(effect, scopes) => enforce(cache, effect, &heard(cache, scopes)),
+        Order::Purge(effect, scopes) => enforce(cache, effect, &cache.fills.with_equivalents(scopes)),
         Order::Unsure(seconds, scopes) => {
-            doubt::begin(cache, seconds, scopes.into_iter().map(scopes::heard).collect());
+            doubt::begin(cache, seconds, scopes);
         }
         Order::Blank(pools) => cache.gateways.changed_elsewhere(&pools, true),
         Order::Doubt(pools) => cache.gateways.changed_elsewhere(&pools, false),
@@ -187,16 +190,11 @@ fn put_in_force(cache: &Arc<Cache>, order: Order) {
     }
 }
 
-/// The cache keys of these, and of stored responses to equivalent queries.
-fn heard(cache: &Cache, scopes: Vec<message::Scope>) -> Vec<Scope> {
-    cache.fills.with_equivalents(scopes.into_iter().map(scopes::heard).collect())
-}
-
 fn enforce(cache: &Arc<Cache>, effect: Effect, scopes: &[Scope]) {
     if scopes.is_empty() {
         return;
     }
-    cache.fills.order(scopes, scopes::effect(effect), clock::now());
+    cache.fills.order(scopes, effect, clock::now());
     if effect == Effect::Remove {
         cache.reclaim.free(cache, true);
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_cluster::Lag;
-use larder_store::{Effect, Scope};
+use larder_semantics::purge::{Effect, Scope};
 
 use super::Cluster;
 use crate::base::clock;

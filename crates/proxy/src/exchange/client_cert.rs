@@ -11,12 +11,8 @@ use super::reply::{Reply, Source};
 use super::request::Request;
 use crate::base::settings::{Edits, Role};
 use crate::http::head::Lines;
+use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::net::tls::client_certificates::ClientIdentity;
-
-/// The field with the client's own certificate.
-pub(crate) const CLIENT_CERT: &str = "client-cert";
-/// The field with the rest of its chain, which is not sent.
-pub(crate) const CLIENT_CERT_CHAIN: &str = "client-cert-chain";
 
 /// Whether these fields of a request name its client: what it asks for may be for that client alone.
 pub(crate) fn names_client(fields: &impl Fields) -> bool {

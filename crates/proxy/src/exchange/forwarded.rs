@@ -12,10 +12,9 @@ use ipnet::IpNet;
 use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
-use super::client_cert::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
-use crate::http::names::PURGE;
+use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
 /// beginning.

@@ -1,7 +1,6 @@
 //! The limits that rules set: counts requests against them, and refuses those beyond.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use http::{HeaderValue, StatusCode, header};
@@ -14,22 +13,6 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::target::ruled_host;
 use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
-
-/// The limits against which a request counts until its reply is sent.
-#[derive(Debug, Default)]
-pub(crate) struct Entered(Mutex<Vec<InProgress>>);
-
-impl Entered {
-    /// Takes them out; `None` if there is none.
-    pub(crate) fn take(&self) -> Option<Box<[InProgress]>> {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        (!all.is_empty()).then(|| all.into())
-    }
-
-    fn extend(&self, new: Vec<InProgress>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
-    }
-}
 
 /// Whether `request` has limits against which such requests count. One that another node sends on was counted there.
 pub(crate) fn has_limits(request: &Request, counted: Counted) -> bool {

@@ -4,6 +4,7 @@ pub mod arrival;
 pub(crate) mod chosen;
 pub(crate) mod client_cert;
 pub(crate) mod edits;
+pub(crate) mod entered;
 pub mod forwarded;
 pub(crate) mod gateways;
 pub(crate) mod limits;

@@ -13,29 +13,9 @@ use larder_store::{Body, Extent, Place, Record};
 
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
-use crate::exchange::sink::{Direct, Sink};
+use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
-
-/// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
-pub(crate) const GATHER: usize = 64 << 10;
-
-/// Why a reply was not sent whole. Either way the connection has to go.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SendError {
-    /// The client went away, or takes nothing.
-    #[error("client: {0}")]
-    Client(io::Error),
-    /// The content ended early; the client must not take it for whole.
-    #[error("content truncated: {0}")]
-    Truncated(String),
-}
-
-impl From<io::Error> for SendError {
-    fn from(error: io::Error) -> Self {
-        Self::Client(error)
-    }
-}
 
 /// Writes `reply` into the buffer: all of it if it is small and at hand. False when only the head
 /// was written, and the content is still to be sent.

@@ -6,9 +6,28 @@ use std::io;
 use http::HeaderMap;
 use larder_store::lines::write_line;
 
-use crate::exchange::send::{GATHER, SendError};
 use crate::http::chunked::may_trail;
 use crate::net::io::Writing;
+
+/// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
+pub(crate) const GATHER: usize = 64 << 10;
+
+/// Why a reply was not sent whole. Either way the connection has to go.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// The client went away, or takes nothing.
+    #[error("client: {0}")]
+    Client(io::Error),
+    /// The content ended early; the client must not take it for whole.
+    #[error("content truncated: {0}")]
+    Truncated(String),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> Self {
+        Self::Client(error)
+    }
+}
 
 /// Takes the content of one reply, behind its head.
 pub(crate) trait Sink: Send {

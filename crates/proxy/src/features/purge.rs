@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use larder_cluster::message::Order;
 use larder_semantics::key;
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::reclaim::{Count, Reached};
-use larder_store::{Effect, Scope};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
@@ -21,7 +22,7 @@ use crate::base::clock;
 use crate::cache::Cache;
 use crate::cache::reclaim::Counted;
 use crate::cluster::acknowledge::Nodes;
-use crate::cluster::scopes;
+use crate::cluster::publish;
 use crate::exchange::plan::Plan;
 use crate::exchange::target::{Address, ruled_keys};
 use crate::features::inventory;
@@ -199,8 +200,8 @@ struct Begun {
 pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
-    let order = scopes::order(asked.effect, &asked.scopes);
-    let telling = scopes::telling(shared.cluster.as_deref());
+    let order = Order::Purge(asked.effect, asked.scopes.clone());
+    let telling = publish::telling(shared.cluster.as_deref());
     let here = async {
         // Only what is written down may take time.
         let begun = match shared.cache.store.disks.is_empty() {

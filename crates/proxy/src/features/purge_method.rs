@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::groups;
+use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::status::Why;
-use larder_store::{Effect, Scope};
 
 use crate::base::networks;
 use crate::base::outcome::{Kind as Ending, Outcome};

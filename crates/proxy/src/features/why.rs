@@ -36,7 +36,8 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
 use crate::features::{etag_gateway, hints, inventory, rules};
-use crate::flow::serve::{self, Found, Held};
+use crate::flow::serve;
+use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, equivalent, fetch, pass};
 use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
@@ -325,7 +326,7 @@ impl Run<'_> {
         if let Some(why) = serve::passes(request, self.has_content) {
             return Decision::of(Kind::Pass, why);
         }
-        match serve::find(request, held) {
+        match find(request, held) {
             Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
             Found::ReplyAndRefresh(reply, _) => {
                 let decision = Decision::of(reply.outcome.kind, reply.outcome.why);

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use larder_cluster::message::Order;
 use larder_semantics::fields::Fields;
+use larder_semantics::purge::Scope;
 use larder_semantics::{groups, invalidate, key};
-use larder_store::Scope;
 
 use super::worker::Shared;
 use crate::base::settings::DOUBT;
 use crate::cache::{Cache, doubt};
-use crate::cluster::{Cluster, scopes};
+use crate::cluster::Cluster;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::origin::OriginError;
@@ -56,7 +57,7 @@ impl Change {
     pub(crate) fn begin(&self) {
         let scopes = self.scopes();
         if let Some(cluster) = &self.cluster {
-            cluster.tell_later(scopes::unsure(self.seconds, &scopes));
+            cluster.tell_later(Order::Unsure(self.seconds, scopes.clone()));
         }
         doubt::begin(&self.cache, self.seconds, scopes);
     }
@@ -74,7 +75,7 @@ impl Change {
         }
         // If this is dropped on the way, all of it happens once more.
         let (cache, seconds, scopes) = (Arc::clone(&self.cache), self.seconds, self.scopes());
-        let told = scopes::unsure(seconds, &scopes);
+        let told = Order::Unsure(seconds, scopes.clone());
         self.cache.on_a_thread(move || doubt::begin(&cache, seconds, scopes)).await;
         if let Some(cluster) = &self.cluster
             && let Err(error) = cluster.tell(told).await

@@ -13,9 +13,10 @@ use crate::base::outcome::{Kind, Tier};
 use crate::cluster::tier::recall;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::serve::{Context, Found, Held, expected, failure, find, may_share, selects};
+use crate::flow::stored::{Found, Held, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 
 /// How a request joins a fetch.

@@ -11,7 +11,7 @@ use crate::base::outcome::Tier;
 use crate::cache::Cache;
 use crate::exchange::request::Request;
 use crate::flow::answer;
-use crate::flow::serve::Held;
+use crate::flow::stored::Held;
 
 /// What a disk has at hand under `key`, or else what is stored for an equivalent query; and the reason to use that while it
 /// is fresh.

@@ -27,12 +27,12 @@ use crate::cluster::tier::Tier;
 use crate::exchange::limits;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
+use crate::flow::context::{Context, failure};
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::revalidation::Revalidation;
-use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, follow, generated_etag, pass, reload};
+use crate::flow::{answer, follow, generated_etag, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -380,7 +380,7 @@ impl Fetched<'_> {
     /// Whether the answer is an error that would take the place of a response which serves others.
     fn would_spoil(&self, status: StatusCode) -> bool {
         (status.is_client_error() || status.is_server_error())
-            && reload::is_served(self.cx, self.request, self.stored)
+            && stored::is_served(self.cx, self.request, self.stored)
     }
 
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
-use crate::flow::serve::failure;
+use crate::flow::context::failure;
 use crate::flow::upstream;
 
 /// How soon a claim to a permit is lent again: the fetch may have begun to wait since.

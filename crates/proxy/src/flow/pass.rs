@@ -12,32 +12,33 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
+use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_semantics::{groups, invalidate, key, vary};
+use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
-use larder_store::{Effect, Entry, Scope};
 
 use crate::base::clock;
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::cache::doubt::Doubt;
-use crate::cluster::scopes;
-use crate::exchange::client_cert::CLIENT_CERT;
+use crate::cluster::publish;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
+use crate::flow::context::{Context, failure};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
-use crate::flow::serve::{Context, failure};
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
+use crate::http::names::CLIENT_CERT;
 use crate::http::response::Lines;
 use crate::origin::{Download, OriginError};
 
@@ -130,7 +131,7 @@ pub(crate) async fn through(
     }
     let (mut moment, mut position) = (None, None);
     if invalidate::is_unsafe(&request.method) {
-        let _telling = scopes::telling(worker.shared.cluster.as_deref());
+        let _telling = publish::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
         // The change by this request is none to its own answer; any other one is.
         moment = before.map(|_| now()).filter(|now| {
@@ -143,7 +144,7 @@ pub(crate) async fn through(
         }
         // From here on other nodes are told, even if the client leaves.
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
-        let untold = scopes::untold(worker.shared.cluster.as_ref(), &purges);
+        let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
         invalidate_groups(worker, request, &groups).await;
         position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);

@@ -1,16 +1,13 @@
 //! Reloads: requests of clients that want a newer response than the stored one (`no-cache`, `max-age`, `min-fresh`).
 //!
 //! Anybody can send one for any URL. So an error that answers it takes nothing from those whom the stored response
-//! serves ([`is_served`]), and a crowd of them costs the origin one request at a time ([`Context::reload`]). What a
+//! serves ([`is_served`](super::stored::is_served)), and a crowd of them costs the origin one request at a time ([`Context::reload`]). What a
 //! reload gets was asked for after it came: it waits for a fetch that is under way, and shares the next one.
 
 use std::time::Instant;
 
 use http::StatusCode;
-use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Freshness;
-use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_store::fill::{Epoch, Reader, Reloading, Verdict};
 use larder_store::{Entry, Resident};
@@ -20,28 +17,11 @@ use crate::base::outcome::Kind;
 use crate::cache::Cache;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::follow;
-use crate::flow::serve::{self, Context};
-
-/// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
-/// `request` selects, or another variant.
-pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
-    let store = &cx.worker.cache.store;
-    let serves = |entry: &Entry| {
-        let is_answer = entry.status().is_success() || entry.status().is_redirection();
-        is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
-    };
-    stored.is_some_and(serves) || {
-        let resident = store.memory.peek(&request.key, request.hash);
-        resident.is_some_and(|resident| resident.variants().iter().any(serves))
-    }
-}
-
-fn is_fresh(freshness: &Freshness) -> bool {
-    reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
-}
+use crate::flow::stored::{expected, is_fresh, selects};
 
 impl Context<'_> {
     /// Fetches for a reload, and for all others that come until that fetch begins.
@@ -54,7 +34,7 @@ impl Context<'_> {
     ) -> Reply {
         let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
         let patience = follow::patience(self.plan, request);
-        let signature = resident.map(|resident| serve::expected(&resident, request)).unwrap_or_default();
+        let signature = resident.map(|resident| expected(&resident, request)).unwrap_or_default();
         loop {
             match fills.join_reload(&request.key, &signature, arrived) {
                 Reloading::Writer(writer) => {
@@ -86,9 +66,9 @@ impl Context<'_> {
     /// The reply from what another reload fetches, if it is for all.
     fn reloaded(&self, request: &Request, reader: Reader, verdict: Verdict, why: Why) -> Option<Reply> {
         match verdict {
-            Verdict::Failed(status, why) => Some(serve::failure(status, why)),
+            Verdict::Failed(status, why) => Some(failure(status, why)),
             Verdict::Stream(head) => {
-                let is_shared = serve::selects(&head, request)
+                let is_shared = selects(&head, request)
                     && is_fresh(&head.freshness)
                     && head.status != StatusCode::PARTIAL_CONTENT;
                 is_shared.then(|| self.follow(request, &head, reader, why))

@@ -8,15 +8,13 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use larder_semantics::coding::Accepted;
-use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
 use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
-use larder_semantics::vary;
 use larder_store::fill::{Epoch, Head, Reader};
-use larder_store::{Entry, Joined, Resident};
+use larder_store::{Entry, Joined};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::base::clock;
@@ -32,12 +30,13 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
+use crate::flow::context::Context;
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
+use crate::flow::stored::{Found, Held, find, selects_entry};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
-use crate::observe::Observers;
 
 /// What the cache answers without waiting.
 pub(crate) struct Answer {
@@ -184,38 +183,7 @@ const BEHIND: Refusal = Refusal {
     reason: "this node has not heard yet of all that was purged",
 };
 
-/// What a flow works with.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'c> {
-    pub(crate) worker: &'c Arc<Worker>,
-    pub(crate) plan: &'c Arc<Plan>,
-    pub(crate) rules: &'c Rules,
-}
-
-/// What the cache has for a request.
-pub(crate) enum Found {
-    /// An answer.
-    Reply(Reply),
-    /// An answer, and a reason to fetch a newer one meanwhile.
-    ReplyAndRefresh(Reply, Entry),
-    /// No answer, and why; perhaps a response to validate or to complete.
-    Ask(Why, Option<Entry>),
-}
-
-/// What the tiers have under a request's key.
-pub(crate) struct Held {
-    /// The response that the request selects.
-    pub(crate) entry: Option<Entry>,
-    pub(crate) tier: Tier,
-    /// All that memory has.
-    pub(crate) resident: Option<Resident>,
-}
-
 impl Context<'_> {
-    pub(crate) fn observers(&self) -> &Observers {
-        &self.worker.shared.observers
-    }
-
     async fn get(&self, request: &Request) -> Reply {
         let looked = self.worker.cache.fills.now_for(request.hash);
         if self.rules.validated {
@@ -369,74 +337,10 @@ pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Req
     hears && !request.by_peer && request.awaited.is_none() && is_for_all
 }
 
-/// What to do with the stored response for a GET or HEAD. Sends no request and changes nothing.
-pub(crate) fn find(request: &Request, held: &Held) -> Found {
-    let Some(entry) = &held.entry else {
-        // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
-        // but then the answer would have to be selected again; the origin simply answers.
-        let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
-        return Found::Ask(why, None);
-    };
-    if request.route.is_validated() {
-        return Found::Ask(Why::AlwaysValidated, Some(entry.clone()));
-    }
-    if request.awaited.is_some() {
-        return Found::Ask(Why::PositionAhead, Some(entry.clone()));
-    }
-    let now = clock::now();
-    let reply = |kind, why| {
-        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
-        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
-    };
-    let reply = match reuse(&request.freshness(entry), &request.asked, now) {
-        Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
-        Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
-        Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
-        Reuse::StaleWhileRevalidate => {
-            return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
-                Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
-                None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
-            };
-        }
-        Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
-            let is_guess = why == Why::Expired && entry.freshness().is_fresh(now);
-            return Found::Ask(if is_guess { Why::CookieGuess } else { why }, Some(entry.clone()));
-        }
-    };
-    match reply {
-        Some(reply) => Found::Reply(reply),
-        None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
-    }
-}
-
 /// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
 /// the stored one.
 pub(crate) fn goes_alone(cache: &Cache, request: &Request) -> bool {
     reload::is_for_itself(cache, request) || request.is_reload()
-}
-
-/// The reply when there is nothing to pass on.
-pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
-    let text = format!("{}: {}\n", status.as_str(), why.explanation());
-    Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
-}
-
-/// The signature this request would have, if the answer varies as the stored ones do.
-pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
-    resident
-        .variants()
-        .first()
-        .map(|entry| vary::again(entry.signature(), &request.fields))
-        .unwrap_or_default()
-}
-
-/// Whether what one request fetched may answer another that came meanwhile: only what could be
-/// reused later without asking may be shared now.
-pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
-    matches!(
-        reuse(&request.without_guess(*freshness), &request.asked, clock::now()),
-        Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
-    )
 }
 
 /// Whether each use of a stored response has to be validated by itself.
@@ -444,15 +348,4 @@ fn is_for_one_use(entry: &Entry) -> bool {
     let Freshness { lifetime, flags, .. } = entry.freshness();
     // A purge may have ended a lifetime in the second in which it began.
     (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
-}
-
-pub(crate) fn selects(head: &Head, request: &Request) -> bool {
-    let fields = head.fields.view();
-    head.signature.is_empty()
-        || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
-}
-
-fn selects_entry(entry: &Entry, request: &Request) -> bool {
-    entry.signature().is_empty()
-        || vary::matches(entry.signature(), &request.fields, entry.fields().first("content-language"))
 }

@@ -10,3 +10,7 @@ pub(crate) const VALIDATE: &str = "larder-validate";
 pub(crate) const POSITION: &str = "larder-position";
 /// The field by which programs tell each other of spans (W3C Trace Context section 3.2).
 pub(crate) const TRACEPARENT: &str = "traceparent";
+/// The field with the client's own certificate (RFC 9440 section 2).
+pub(crate) const CLIENT_CERT: &str = "client-cert";
+/// The field with the rest of its chain, which is not sent.
+pub(crate) const CLIENT_CERT_CHAIN: &str = "client-cert-chain";

@@ -18,7 +18,6 @@ use http::StatusCode;
 use larder_stats::Sheet;
 
 use super::answer::answer;
-use super::idle::IdleConnections;
 use super::tunnel;
 use super::upload::{self, Pumped};
 use super::watch::Watch;
@@ -31,8 +30,8 @@ use crate::exchange::link::{Interim, Link};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::Request;
-use crate::exchange::send::{GATHER, SendError, gather, send, send_stored};
-use crate::exchange::sink::Direct;
+use crate::exchange::send::{gather, send, send_stored};
+use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::features::validator;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve::{self, Answer};
@@ -48,8 +47,6 @@ use crate::observe::sums::Hit;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
-    /// Where it waits for requests.
-    idle: Arc<IdleConnections>,
     /// How requests arrive; `None`: from nodes of the cluster.
     arrival: Option<Arrival>,
     client: SocketAddr,
@@ -130,14 +127,14 @@ pub(super) struct Ask {
 
 impl Connection {
     pub(crate) fn new(
-        (worker, idle): (Arc<Worker>, Arc<IdleConnections>),
+        worker: Arc<Worker>,
         arrival: Option<Arrival>,
         (reading, writing): (Reading, Writing),
         (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
         permit: ConnectionPermit,
     ) -> Self {
         let (key, untimed, is_new) = (Vec::new(), 0, true);
-        Self { worker, idle, arrival, client, identity, reading, writing, key, untimed, is_new, permit }
+        Self { worker, arrival, client, identity, reading, writing, key, untimed, is_new, permit }
     }
 
     /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
@@ -295,18 +292,16 @@ impl Connection {
         self.writing.rest();
     }
 
-    /// Goes on after a look, and becomes idle when nothing is left to do.
-    pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) {
+    /// Goes on after a look; returns the connection when it has nothing left to do and waits for a request.
+    pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
         let worker = Arc::clone(&self.worker);
         loop {
-            match self.next(&plan, look).await {
-                Ok(Next::Look) => {}
-                Ok(Next::Wait) => break,
-                Ok(Next::Close) => return self.part(),
-                Ok(Next::Reset) | Err(_) => return self.writing.reset(),
-                Ok(Next::Http2) => return Box::pin(self.http2()).await,
-                Ok(Next::Tunnel(tunnel, opened)) => {
-                    return Box::pin(self.tunnel(tunnel, *opened, &plan)).await;
+            match self.next(&plan, look).await.unwrap_or(Next::Reset) {
+                Next::Look => {}
+                Next::Wait => break,
+                end => {
+                    self.end(end, &plan).await;
+                    return None;
                 }
             }
             if self.worker.is_outdated(&plan) {
@@ -318,8 +313,17 @@ impl Connection {
             worker.times.served_as_group(hits, begun.elapsed());
         }
         self.rest();
-        let idle = Arc::clone(&self.idle);
-        idle.enter(self);
+        Some(self)
+    }
+
+    /// Ends, or speaks another protocol from here on.
+    async fn end(self: Box<Self>, end: Next, plan: &Plan) {
+        match end {
+            Next::Look | Next::Wait | Next::Close => self.part(),
+            Next::Reset => self.writing.reset(),
+            Next::Http2 => Box::pin(self.http2()).await,
+            Next::Tunnel(tunnel, opened) => Box::pin(self.tunnel(tunnel, *opened, plan)).await,
+        }
     }
 
     async fn next(&mut self, plan: &Arc<Plan>, look: Look) -> io::Result<Next> {

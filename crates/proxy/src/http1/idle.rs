@@ -234,7 +234,12 @@ impl IdleLoop {
     /// Moves a connection to a task of its own.
     fn leave(&mut self, place: usize, look: Look) {
         let connection = self.connections.remove(place).connection;
-        tokio::spawn(connection.go_on(Arc::clone(&self.plan), look));
+        let (going, shared) = (connection.go_on(Arc::clone(&self.plan), look), Arc::clone(&self.shared));
+        tokio::spawn(async move {
+            if let Some(connection) = going.await {
+                shared.enter(connection);
+            }
+        });
     }
 
     /// Closes connections that were idle for too long.

@@ -10,7 +10,7 @@ use http_body::Frame;
 use crate::base::clock;
 use crate::base::settings::{Limits, Timeouts};
 use crate::exchange::reply::Reply;
-use crate::exchange::send::SendError;
+use crate::exchange::sink::SendError;
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::chunked::{Chunked, Step};
 use crate::http::head::{Framing, Refusal};

@@ -15,7 +15,7 @@ use crate::exchange::link::{Interim, Link};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::request::Request;
-use crate::exchange::send::SendError;
+use crate::exchange::sink::SendError;
 use crate::features::dispatch;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;

@@ -26,7 +26,7 @@ use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
-use crate::exchange::send::GATHER;
+use crate::exchange::sink::GATHER;
 use crate::features::validator;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve::{self, Answer};

@@ -14,7 +14,8 @@ use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields};
 
 use crate::base::clock;
 use crate::exchange::reply::{Banner, Reply};
-use crate::exchange::send::{GATHER, at_hand};
+use crate::exchange::send::at_hand;
+use crate::exchange::sink::GATHER;
 use crate::net::input::{borrow_buffer, give_buffer};
 
 thread_local! {

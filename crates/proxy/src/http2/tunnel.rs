@@ -21,7 +21,7 @@ use crate::base::clock;
 use crate::exchange::reply::{Content, Reply, Source, Tunnel};
 use crate::exchange::request::Request;
 use crate::exchange::tunnel::{Abort, carry_for};
-use crate::flow::serve;
+use crate::flow::context::failure;
 
 /// The protocol that may be asked for.
 const WEBSOCKET: &str = "websocket";
@@ -51,7 +51,7 @@ pub(super) fn translate(reply: &mut Reply) {
         }
         // The client would take it for the beginning of a tunnel.
         _ if reply.status.is_success() => {
-            *reply = serve::failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
+            *reply = failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
         }
         _ => {}
     }

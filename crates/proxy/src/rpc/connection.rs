@@ -17,7 +17,7 @@ use super::page::{self, Page};
 use super::{State, Visitor, limits, statistics};
 use crate::base::settings::Door;
 use crate::exchange::route::SiteNumber;
-use crate::exchange::send::{GATHER, SendError};
+use crate::exchange::sink::{GATHER, SendError};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::net::io::{Reading, Writing, linger};

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::content::{Collected, Obstacle};
+use super::budget::{Collected, Obstacle};
 
 /// Bytes that are decoded at once.
 const BLOCK: usize = 64 << 10;
@@ -128,7 +128,7 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
-    use crate::rpc::content::Budget;
+    use crate::rpc::budget::Budget;
 
     /// `page` in blocks that are not compressed (RFC 7932 section 9.2), behind the smallest window's bit.
     fn brotli(page: &[u8]) -> Vec<u8> {

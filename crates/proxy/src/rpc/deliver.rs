@@ -2,14 +2,15 @@
 
 use larder_rpc::{Envelope, Failure, Replying};
 
-use super::content::{Collected, Pieces, collect};
+use super::budget::Collected;
+use super::content::{Pieces, collect};
 use super::decode::Coding;
 use super::{Visitor, failure, page};
 use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
-use crate::exchange::send::{GATHER, SendError, send_content};
-use crate::exchange::sink::Direct;
+use crate::exchange::send::send_content;
+use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::net::io::Writing;
 
 /// What is asked of a page before it is sent.

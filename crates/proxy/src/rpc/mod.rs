@@ -16,6 +16,7 @@ use crate::exchange::plan::Plan;
 use crate::flow::worker::Worker;
 use crate::observe::memo::{Ended, Memo};
 
+mod budget;
 mod connection;
 mod content;
 mod datagram;
@@ -26,8 +27,8 @@ mod page;
 mod rate;
 mod rpcbind;
 
+use budget::Budget;
 pub(crate) use connection::welcome;
-use content::Budget;
 pub(crate) use datagram::serve as serve_datagrams;
 pub(crate) use figures::Report;
 use figures::{Figures, statistics};

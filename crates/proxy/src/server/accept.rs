@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 
-use super::listen::{Front, Sockets};
+use super::front::{Front, Sockets};
 use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
@@ -211,14 +211,13 @@ fn admit(
     (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
     permit: ConnectionPermit,
 ) {
-    let way = || (Arc::clone(worker), Arc::clone(idle));
-    match front {
-        Front::Http(arrival) => {
-            idle.enter(Box::new(Connection::new(way(), Some(arrival), ends, (client, identity), permit)));
-        }
-        Front::Peer => idle.enter(Box::new(Connection::new(way(), None, ends, (client, None), permit))),
-        Front::Door { door, .. } => rpc::welcome((worker, rpc), door, ends, client, permit),
-    }
+    let (arrival, identity) = match front {
+        Front::Http(arrival) => (Some(arrival), identity),
+        Front::Peer => (None, None),
+        Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, client, permit),
+    };
+    let connection = Connection::new(Arc::clone(worker), arrival, ends, (client, identity), permit);
+    idle.enter(Box::new(connection));
 }
 
 /// Whether a client at `ip` may use a listener of this kind at all.

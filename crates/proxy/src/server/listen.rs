@@ -3,8 +3,7 @@
 //! Every worker has its own accept queue on every address (`SO_REUSEPORT`), so that workers share
 //! nothing while they accept, and a connection stays on one core for its life.
 
-use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
-use std::os::unix::net::UnixListener as StdUnixListener;
+use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::admin;
 use crate::base::error::Error;
-use crate::base::settings::{Door, Listener, Role, Settings};
+use crate::base::settings::{Listener, Role, Settings};
 use crate::cluster::follow;
 use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{Done, Upkeep};
@@ -30,6 +29,7 @@ use crate::observe::trace::Tracer;
 use crate::rpc::{self, Registration};
 use crate::server::accept::{Listening, work};
 use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
+use crate::server::front::{Front, Sockets};
 use crate::server::{health, names};
 
 /// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
@@ -50,40 +50,6 @@ pub struct Server {
     addresses: Vec<(Front, SocketAddr)>,
     files: Vec<SocketFile>,
     admin: Option<StdListener>,
-}
-
-/// What clients speak at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// HTTP.
-    Http(Arrival),
-    /// RPC.
-    Door {
-        /// Which protocol.
-        door: Door,
-        /// Clients connect over TLS.
-        tls: bool,
-    },
-    /// HTTP, among the nodes of a cluster.
-    Peer,
-}
-
-impl Front {
-    pub(super) fn speaks_tls(self) -> bool {
-        matches!(self, Self::Http(Arrival { tls: true, .. }) | Self::Door { tls: true, .. })
-    }
-
-    fn is_onc(self) -> bool {
-        matches!(self, Self::Door { door: Door::Onc, .. })
-    }
-}
-
-/// What one worker listens to.
-#[derive(Default)]
-pub(super) struct Sockets {
-    pub(super) streams: Vec<(Front, StdListener)>,
-    pub(super) unix: Vec<(Front, StdUnixListener)>,
-    pub(super) datagrams: Vec<StdUdpSocket>,
 }
 
 /// What a running proxy can be told.

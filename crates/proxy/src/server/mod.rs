@@ -2,6 +2,7 @@
 
 mod accept;
 mod bind;
+pub mod front;
 pub(crate) mod health;
 pub mod listen;
 pub(crate) mod names;

@@ -26,8 +26,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 
+use larder_semantics::purge::Effect;
+
 use crate::private;
-use crate::purges::{self, Effect, Kind, Purges, Written};
+use crate::purges::{self, Kind, Purges, Written};
 
 /// What the file is called.
 pub(super) const NAME: &str = "purges";
@@ -209,10 +211,10 @@ fn sum(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use larder_semantics::purge::Scope;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::purges::Scope;
 
     fn tag(n: u32) -> Scope {
         Scope::Tag(n.to_string().into_bytes())

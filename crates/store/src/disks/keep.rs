@@ -11,7 +11,7 @@ use larder_semantics::vary;
 use super::meta::{self, Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
-use crate::fill::Head;
+use crate::head::Head;
 use crate::{Body, Entry, Place as At};
 
 /// Bytes of a body that are handed over at once.

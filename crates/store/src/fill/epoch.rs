@@ -1,7 +1,8 @@
 //! The state of purges at the begin of a fetch.
 
+use larder_semantics::purge::Scope;
+
 use super::Fills;
-use crate::Scope;
 use crate::purges::Generation;
 
 /// How often [`Fills::spoil`] counts its key as cancelled.

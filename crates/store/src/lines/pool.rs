@@ -17,7 +17,7 @@ use triomphe::ThinArc;
 
 use super::repeats::Repeats;
 use super::{Lines, write_line};
-use crate::entry::allocated;
+use crate::charge::allocated;
 
 /// Names whose values tell one response from another: not worth a look.
 const OWN: [HeaderName; 10] = [

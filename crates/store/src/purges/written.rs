@@ -3,10 +3,10 @@
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 
+use larder_semantics::purge::{Effect, Scope};
 use siphasher::sip::SipHasher13;
 
 use super::answered::UNKNOWN;
-use super::{Effect, Scope};
 
 /// A purge of one scope, as it is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Written {
 impl Written {
     /// Whether responses received until `second` (UNIX) were purged is unknown.
     pub(crate) fn everything_invalid(second: u32) -> Self {
-        Scope::All.written(Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
+        written(&Scope::All, Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
     }
 }
 
@@ -85,43 +85,42 @@ impl Kind {
     }
 }
 
-impl Scope {
-    /// The same of whatever site.
-    pub(super) fn of_any_site(self) -> Self {
-        match self {
-            Self::SiteTag { tag, .. } => Self::Tag(tag),
-            other => other,
-        }
+/// The same of all sites.
+pub(super) fn of_any_site(scope: Scope) -> Scope {
+    match scope {
+        Scope::SiteTag { tag, .. } => Scope::Tag(tag),
+        other => other,
     }
+}
 
-    pub(super) fn written(&self, effect: Effect, second: NonZeroU32) -> Written {
-        let named;
-        let (kind, parts) = match self {
-            Self::Url(key) => (Kind::Url, [&key[..], b""]),
-            Self::Prefix(start) => (Kind::Prefix, [&start[..], b""]),
-            Self::Host(host) => (Kind::Host, [&host[..], b""]),
-            Self::Tag(tag) => (Kind::Tag, [&tag[..], b""]),
-            Self::SiteTag { site, tag } => {
-                named = end_of_name(site);
-                (Kind::SiteTag, [&named[..], &tag[..]])
-            }
-            // An origin says where it ends.
-            Self::Origin(origin) => (Kind::AnsweredOrigin, [&origin[..], b""]),
-            Self::Group { origin, name } if effect == Effect::Invalid => {
-                (Kind::AnsweredGroup, [&origin[..], name.as_bytes()])
-            }
-            Self::Group { origin, name } => (Kind::Group, [&origin[..], name.as_bytes()]),
-            Self::All => (Kind::All, [&b""[..], b""]),
-        };
-        let length = if kind == Kind::Prefix { parts[0].len() } else { 0 };
-        // No key is longer, so that nothing begins with what is cut off here.
-        let length = length.try_into().unwrap_or(u16::MAX);
-        let origin = match kind {
-            Kind::AnsweredGroup => Kind::AnsweredOrigin.hash([parts[0], b""]),
-            _ => UNKNOWN,
-        };
-        Written { hash: kind.hash(parts), kind, length, effect, second, origin }
-    }
+/// A purge of `scope`.
+pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Written {
+    let named;
+    let (kind, parts) = match scope {
+        Scope::Url(key) => (Kind::Url, [&key[..], b""]),
+        Scope::Prefix(start) => (Kind::Prefix, [&start[..], b""]),
+        Scope::Host(host) => (Kind::Host, [&host[..], b""]),
+        Scope::Tag(tag) => (Kind::Tag, [&tag[..], b""]),
+        Scope::SiteTag { site, tag } => {
+            named = end_of_name(site);
+            (Kind::SiteTag, [&named[..], &tag[..]])
+        }
+        // An origin says where it ends.
+        Scope::Origin(origin) => (Kind::AnsweredOrigin, [&origin[..], b""]),
+        Scope::Group { origin, name } if effect == Effect::Invalid => {
+            (Kind::AnsweredGroup, [&origin[..], name.as_bytes()])
+        }
+        Scope::Group { origin, name } => (Kind::Group, [&origin[..], name.as_bytes()]),
+        Scope::All => (Kind::All, [&b""[..], b""]),
+    };
+    let length = if kind == Kind::Prefix { parts[0].len() } else { 0 };
+    // No key is longer, so that nothing begins with what is cut off here.
+    let length = length.try_into().unwrap_or(u16::MAX);
+    let origin = match kind {
+        Kind::AnsweredGroup => Kind::AnsweredOrigin.hash([parts[0], b""]),
+        _ => UNKNOWN,
+    };
+    Written { hash: kind.hash(parts), kind, length, effect, second, origin }
 }
 
 /// A site's name and a byte that no name has.

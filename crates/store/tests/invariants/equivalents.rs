@@ -9,8 +9,9 @@ use larder_evict::{By, Capacity};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::fill::{FillWriter, Head, Reloading};
-use larder_store::{Effect, Entry, Fills, Joined, LinePool, Scope, Store};
+use larder_store::{Entry, Fills, Joined, LinePool, Store};
 
 use crate::seed;
 

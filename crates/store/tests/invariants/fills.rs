@@ -4,8 +4,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use larder_evict::{By, Capacity};
+use larder_semantics::purge::Scope;
 use larder_store::fill::{FillWriter, WINDOW};
-use larder_store::{Ending, Fills, Joined, Scope, Store};
+use larder_store::{Ending, Fills, Joined, Store};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::{Read, assert_genuine, content, find, head, read, store};

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use http::HeaderMap;
 use larder_semantics::freshness::Flags;
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::purges::MOST_KNOWN;
-use larder_store::{Disks, Effect, Entry, Joined, Scope, Store};
+use larder_store::{Disks, Entry, Joined, Store};
 
 use super::purges::{find, finish, group, head, key_of, open, put_unknown, recalled, store_there, writer};
 use super::{disks, seed};

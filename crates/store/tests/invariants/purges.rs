@@ -9,15 +9,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use larder_evict::{By, Capacity};
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::key;
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::entry::Parts;
 use larder_store::fill::{FillWriter, Head, Verdict};
-use larder_store::{Body, Disks, Effect, Entry, Fills, Generation, Joined, LinePool, Lines, Scope, Store};
+use larder_store::{Body, Disks, Entry, Fills, Generation, Joined, LinePool, Lines, Store};
 
 use super::{disks, eventually, store_on};
 
 const CAPACITY: Capacity = Capacity { by: By::Bytes, amount: 64 << 20 };
-/// When everything here was received.
-const THEN: u32 = 1_000;
+const THEN: u32 = 1_000; // When everything here was received.
 
 pub(super) fn open(disks: Disks) -> (Arc<Store>, Arc<Fills>) {
     store_on(disks, CAPACITY, 1 << 20)

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use larder_evict::{By, Capacity};
+use larder_semantics::purge::{Effect, Scope};
 use larder_store::reclaim::{Count, Reached};
-use larder_store::{Disks, Effect, Generation, Scope};
+use larder_store::{Disks, Generation};
 
 use super::purges::{find, group, host, key_of, open, put, tag};
 use super::{seed, store_on};

@@ -29,8 +29,9 @@ use super::engine::{Engine, EngineError, Link, refused_or_lost};
 use super::members::Standing;
 use crate::base::clock;
 use crate::base::settings::cluster;
-use crate::exchange::client_cert::{CLIENT_CERT, names_client};
+use crate::exchange::client_cert::names_client;
 use crate::exchange::request::Request;
+use crate::http::names::CLIENT_CERT;
 
 /// How long the engine may take to store something.
 const STORING: Duration = Duration::from_secs(1);

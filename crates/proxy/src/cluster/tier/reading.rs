@@ -12,17 +12,18 @@ use larder_cluster::seal::Kind;
 use larder_cluster::{Follower, Missed, Position};
 use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::purge::Effect;
 use larder_semantics::vary;
 use larder_store::entry::Parts;
 use larder_store::fill::FillWriter;
-use larder_store::{Body, Effect, Entry, Purges};
+use larder_store::{Body, Entry, Purges};
 
 use super::{Side, Tier, chunk};
 use crate::base::clock;
 use crate::cache::Cache;
+use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::cluster::sealed::Forged;
-use crate::cluster::{Cluster, scopes};
 use crate::exchange::request::Request;
 
 /// As many entries of the stream are read to judge a response; one that is older than these is not used.
@@ -170,10 +171,10 @@ impl Reading<'_> {
             let Some(message) = entry.message else { continue };
             match message?.order {
                 Order::Purge(effect, about) => {
-                    orders.push((scopes::effect(effect), about.into_iter().map(scopes::heard).collect()));
+                    orders.push((effect, about));
                 }
                 Order::Unsure(_, about) => {
-                    orders.push((Effect::Invalid, about.into_iter().map(scopes::heard).collect()));
+                    orders.push((Effect::Invalid, about));
                 }
                 Order::Blank(_) | Order::Doubt(_) | Order::Begin => {}
                 Order::Distrust => return Err(Unfit::Distrusted),

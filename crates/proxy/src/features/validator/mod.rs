@@ -29,7 +29,9 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::first_segment;
-use crate::flow::serve::{self, Context, Found};
+use crate::flow::context::Context;
+use crate::flow::serve;
+use crate::flow::stored::{Found, find};
 use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
 use crate::observe::validation::record::Verdict;
@@ -175,7 +177,7 @@ impl Check {
     async fn gives(&self, given: Content) -> Result<bool, String> {
         let Some(cx) = self.context() else { return Ok(false) };
         let held = cx.look(&self.request).await;
-        let reply = match serve::find(&self.request, &held) {
+        let reply = match find(&self.request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => reply,
             // Hits that are validated one by one are worth what the one who is asked says.
             Found::Ask(..) if self.served.outcome.kind == Kind::Revalidated => {

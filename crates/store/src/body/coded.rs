@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use larder_semantics::coding::{self, Coding};
 
-use crate::entry::allocated;
+use crate::charge::allocated;
 use crate::{Body, Entry, Extent, Memory};
 
 /// Content, and its forms in other codings.
@@ -98,7 +98,7 @@ impl Memory {
 /// The kernel's, when a memory file takes no more.
 pub fn body_of(bytes: Vec<u8>, extent: impl FnOnce(u64) -> std::io::Result<Extent>) -> std::io::Result<Body> {
     let len = bytes.len() as u64;
-    if len < crate::body::SENDFILE_FROM {
+    if len < super::SENDFILE_FROM {
         return Ok(Body::Heap(bytes.into()));
     }
     let extent = extent(len)?;

@@ -3,11 +3,11 @@
 //! For an object in one piece, the filter decides first, then it is written at once. A longer one is written as it arrives,
 //! its head last: until then no scan can take it for a record.
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::index::{Location, Place, Put};
 use crate::log::{Class, Open};
 use crate::record::{self, Fixed, Kind, Sums};
-use crate::writer::Ticket;
+use crate::ticket::Ticket;
 
 /// Long objects that may be on their way at once; each has a segment to itself meanwhile.
 const MOST_STREAMS: usize = 256;

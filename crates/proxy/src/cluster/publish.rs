@@ -1,0 +1,59 @@
+//! Purges of this node that the other nodes have to obey.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use larder_cluster::message::Order;
+use larder_semantics::purge::{Effect, Scope};
+
+use super::Cluster;
+use super::stream::Telling;
+
+/// Says that something is about to be put in force of which the other nodes are [told](Untold) next.
+pub(crate) fn telling(cluster: Option<&Cluster>) -> Option<Telling<'_>> {
+    cluster.map(|cluster| cluster.invalidations.stream.telling())
+}
+
+/// Purges that other nodes are to be told of. If it is dropped before, they are told later.
+pub(crate) struct Untold<'s> {
+    cluster: Option<&'s Arc<Cluster>>,
+    orders: VecDeque<Order>,
+}
+
+/// These purges, to be told.
+pub(crate) fn untold<'s>(cluster: Option<&'s Arc<Cluster>>, purges: &[(Effect, &[Scope])]) -> Untold<'s> {
+    let purges = purges.iter().filter(|(_, scopes)| cluster.is_some() && !scopes.is_empty());
+    Untold {
+        cluster,
+        orders: purges.map(|(effect, scopes)| Order::Purge(*effect, scopes.to_vec())).collect(),
+    }
+}
+
+impl Untold<'_> {
+    /// Tells the other nodes of purges that are in force here; returns when they are in the stream, if they can be. The
+    /// field line by which a client that moves to another node is answered with nothing older; `None`: there is nothing
+    /// to tell, or it is not in the stream.
+    pub(crate) async fn tell(mut self) -> Option<HeaderValue> {
+        let cluster = self.cluster?;
+        let (mut last, mut is_told) = (None, true);
+        while let Some(order) = self.orders.pop_front() {
+            match cluster.tell(order).await {
+                Ok(point) => last = Some(point),
+                Err(error) => {
+                    tracing::debug!("other nodes do not hear at once of purges: {error}");
+                    is_told = false;
+                }
+            }
+        }
+        last.filter(|_| is_told).map(|point| cluster.shown(&point))
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        if let Some(cluster) = self.cluster {
+            self.orders.drain(..).for_each(|order| cluster.tell_later(order));
+        }
+    }
+}

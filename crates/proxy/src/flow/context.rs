@@ -1,0 +1,33 @@
+//! The parts of a flow: worker, settings and rules.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use larder_semantics::status::Why;
+use larder_semantics::storable::Rules;
+
+use crate::base::outcome::{Kind, Outcome};
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::flow::worker::Worker;
+use crate::observe::Observers;
+
+/// The parts of a flow.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) worker: &'c Arc<Worker>,
+    pub(crate) plan: &'c Arc<Plan>,
+    pub(crate) rules: &'c Rules,
+}
+
+impl Context<'_> {
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.worker.shared.observers
+    }
+}
+
+/// The reply when there is nothing to pass on.
+pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
+    let text = format!("{}: {}\n", status.as_str(), why.explanation());
+    Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+}

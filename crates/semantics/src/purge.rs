@@ -1,0 +1,52 @@
+//! The words of purges: which stored responses a purge reaches, and its effect on them. Administrators, responses to unsafe
+//! requests (RFC 9111 section 4.4) and cache groups (RFC 9875) purge; memory, disks and nodes of a cluster obey. Times and
+//! the search for responses are not here.
+
+/// The stored responses that a purge reaches. Keys are of [`key`](crate::key); a part of a key that stands behind the URL, such
+/// as the clients whom it is for, belongs to [`Scope::Url`] and to no other scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The responses under this cache key.
+    Url(Vec<u8>),
+    /// The responses under keys that begin with this.
+    Prefix(Vec<u8>),
+    /// The responses of this host as keys have it: on every port, or on the port that it names.
+    Host(Vec<u8>),
+    /// The responses with this tag (`Cache-Tag`, `Surrogate-Key`, `xkey`), of all hosts.
+    Tag(Vec<u8>),
+    /// The responses of one site with this tag.
+    SiteTag {
+        /// The site's name.
+        site: String,
+        /// The tag.
+        tag: Vec<u8>,
+    },
+    /// The responses in this cache group of one origin (RFC 9875).
+    Group {
+        /// The beginning of the origin's keys ([`key::origin`](crate::key::origin)).
+        origin: Vec<u8>,
+        /// The group's name.
+        name: String,
+    },
+    /// The responses of this origin that have groups; the effect is always [`Effect::Invalid`].
+    Origin(Vec<u8>),
+    /// All responses.
+    All,
+}
+
+/// The effect of a purge on the responses that it reaches. Of several purges, the greatest effect applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// The lifetime ends: the response is validated, and may be used if the origin fails.
+    Stale,
+    /// The response is validated before any use, and never used if the origin fails (RFC 9111 section 4.4). Responses of
+    /// origins do this to groups of the same origin; administrators do not.
+    Invalid,
+    /// The response is removed.
+    Remove,
+}
+
+impl Effect {
+    /// All effects, in their order.
+    pub const ALL: [Self; 3] = [Self::Stale, Self::Invalid, Self::Remove];
+}

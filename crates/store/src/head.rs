@@ -1,0 +1,23 @@
+//! The head of a response in progress.
+
+use http::StatusCode;
+use larder_semantics::freshness::Freshness;
+
+use crate::Lines;
+
+/// The head of a response in progress.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The status code.
+    pub status: StatusCode,
+    /// Its field lines, in the form of an entry.
+    pub fields: Lines,
+    /// The request fields that select it; empty without `Vary`.
+    pub signature: Vec<u8>,
+    /// The time at which it was received, and its lifetime.
+    pub freshness: Freshness,
+    /// The time of its fetch so far, in microseconds.
+    pub cost: u32,
+    /// Bytes of content, if the origin has named their number.
+    pub length: Option<u64>,
+}
