@@ -70,20 +70,54 @@ pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
     too_long.collect()
 }
 
+/// The page whose names are checked.
+const PAGE: &str = "ARCHITECTURE.md";
+
+/// What that page has in backticks, and where.
+fn in_backticks(files: &[Text]) -> impl Iterator<Item = (usize, &str)> {
+    let page = files.iter().find(|file| file.path == PAGE).map_or("", |file| file.text.as_str());
+    page.lines()
+        .enumerate()
+        .flat_map(|(at, line)| line.split('`').skip(1).step_by(2).map(move |word| (at + 1, word)))
+}
+
 /// Tests that ARCHITECTURE.md names and that do not exist. A long name in backticks is that of a test.
 pub(super) fn tests(files: &[Text]) -> Vec<String> {
-    const PAGE: &str = "ARCHITECTURE.md";
     let is_test =
         |word: &&str| word.matches('_').count() >= 4 && word.chars().all(|c| c.is_alphanumeric() || c == '_');
     let exists = |name: &str| {
         let function = format!("fn {name}(");
         files.iter().any(|file| file.path.ends_with(".rs") && file.text.contains(&function))
     };
-    let page = files.iter().find(|file| file.path == PAGE).map_or("", |file| file.text.as_str());
-    let named =
-        page.lines().enumerate().flat_map(|(at, line)| line.split('`').map(move |word| (at + 1, word)));
-    let missing = named.filter(|(_, word)| is_test(word) && !exists(word));
+    let missing = in_backticks(files).filter(|(_, word)| is_test(word) && !exists(word));
     missing.map(|(line, name)| format!("{PAGE}:{line}: no test has the name {name}")).collect()
+}
+
+/// Source files that ARCHITECTURE.md names in backticks and that do not exist. A name leaves out `crates/` and `src/` and may
+/// begin anywhere below the crate; braces stand for several files.
+pub(super) fn source_files(files: &[Text]) -> Vec<String> {
+    let short = |path: &str| path.trim_start_matches("crates/").replace("src/", "");
+    let known: Vec<_> = files.iter().map(|file| short(&file.path)).collect();
+    let exists = |name: &String| {
+        let is_below = |path: &String| path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
+        known.iter().any(|path| path == name || is_below(path))
+    };
+    let named = in_backticks(files).filter(|(_, word)| word.ends_with(".rs") && !word.contains('*'));
+    let each =
+        named.flat_map(|(line, word)| alternatives(&short(word)).into_iter().map(move |name| (line, name)));
+    let missing = each.filter(|(_, name)| !exists(name));
+    missing.map(|(line, name)| format!("{PAGE}:{line}: no source file has the name {name}")).collect()
+}
+
+/// The names that `{a,b}` in a name stands for.
+fn alternatives(name: &str) -> Vec<String> {
+    let parts = name.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    match parts {
+        None => vec![name.to_owned()],
+        Some((before, (among, after))) => {
+            among.split(',').map(|one| [before, one.trim(), after].concat()).collect()
+        }
+    }
 }
 
 /// A changelog that does not mention `version`.
@@ -102,10 +136,19 @@ mod tests {
 
     #[test]
     fn a_test_that_is_named_has_to_exist() {
-        let file = |path: &str, text: &str| Text { path: path.into(), text: text.into() };
         let page = file("ARCHITECTURE.md", "| a | `it_holds_less_than_that` |\n`too_few` `it_is_not_a_test`");
         let files = [page, file("a.rs", "#[test]\nfn it_holds_less_than_that() {}")];
         assert_eq!(super::tests(&files), ["ARCHITECTURE.md:2: no test has the name it_is_not_a_test"]);
+    }
+
+    #[test]
+    fn a_source_file_that_is_named_has_to_exist() {
+        let page = "`proxy/flow/{serve,gone}.rs` and `serve.rs`\n`tests/cli.rs`, `flow/`, `erve.rs`";
+        let paths = ["crates/proxy/src/flow/serve.rs", "tests/cli.rs"].map(|path| file(path, ""));
+        let files = [&[file("ARCHITECTURE.md", page)][..], &paths[..]].concat();
+        let told =
+            ["1: no source file has the name proxy/flow/gone.rs", "2: no source file has the name erve.rs"];
+        assert_eq!(super::source_files(&files), told.map(|end| format!("ARCHITECTURE.md:{end}")));
     }
 
     #[test]

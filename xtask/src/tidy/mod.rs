@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A file of the project: its path from the root, with `/`, and its text.
+#[derive(Clone)]
 struct Text {
     path: String,
     text: String,
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(documents::links(&files, &|path| root().join(path).exists()));
     problems.extend(documents::sizes(&files, documents::SIZES));
     problems.extend(documents::tests(&files));
+    problems.extend(documents::source_files(&files));
     problems.extend(documents::changelog(&files, version));
     for problem in &problems {
         println!("{problem}");
