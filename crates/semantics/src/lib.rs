@@ -11,6 +11,7 @@
 
 mod choices;
 pub mod coding;
+mod cookies;
 pub mod date;
 pub mod directives;
 pub mod explain;

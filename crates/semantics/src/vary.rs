@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use http::{HeaderName, header};
 
 use crate::choices::Choices;
+use crate::cookies::{COOKIE, WithCookies};
 use crate::fields::{Fields, between_commas, is_open, members, trim};
 use crate::status::Why;
 use crate::wire::{put_length, put_part, take_length, take_part};
@@ -73,26 +74,6 @@ pub fn write_with(
         write_field(request, &name, is_ordered && *name == *header::ACCEPT_LANGUAGE.as_str(), out);
     }
     Ok(())
-}
-
-/// Begins the name of a cookie in a signature. No field name has a colon.
-const COOKIE: &str = "cookie:";
-
-/// The fields of a request with a name for each cookie.
-struct WithCookies<'r, F>(&'r F);
-
-impl<F: Fields> Fields for WithCookies<'_, F> {
-    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let cookie = name.strip_prefix(COOKIE);
-        self.0.lines(cookie.map_or(name, |_| "cookie")).flat_map(move |line| {
-            let pairs = cookie.into_iter().flat_map(move |cookie| {
-                line.split(|byte| *byte == b';').filter_map(move |pair| {
-                    pair.trim_ascii().strip_prefix(cookie.as_bytes())?.strip_prefix(b"=")
-                })
-            });
-            cookie.is_none().then_some(line).into_iter().chain(pairs)
-        })
-    }
 }
 
 fn write_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<u8>) {
@@ -274,8 +255,9 @@ mod tests {
         let mut signature = Vec::new();
         let request = fields(&[("cookie", "a=1; lang=de"), ("x-device", "phone")]);
         write_with(&fields(&[]), &names, &request, &mut signature).unwrap();
-        let cases: [(&[(&'static str, &str)], bool); 5] = [
+        let cases: [(&[(&'static str, &str)], bool); 6] = [
             (&[("cookie", "lang=de; b=2"), ("x-device", "phone")], true),
+            (&[("cookie", "lang =de"), ("x-device", "phone")], false),
             (&[("cookie", "lang=en"), ("x-device", "phone")], false),
             (&[("cookie", "xlang=de"), ("x-device", "phone")], false),
             (&[("cookie", "lang=de")], false),

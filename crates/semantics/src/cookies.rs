@@ -1,0 +1,59 @@
+//! Cookies of requests, one by one, where responses are stored apart by them.
+
+use crate::fields::Fields;
+
+/// Begins the name of a cookie in a signature. No field name has a colon.
+pub(crate) const COOKIE: &str = "cookie:";
+
+/// The fields of a request with a name for each cookie.
+pub(crate) struct WithCookies<'r, F>(pub(crate) &'r F);
+
+impl<F: Fields> Fields for WithCookies<'_, F> {
+    fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let cookie = name.strip_prefix(COOKIE);
+        self.0.lines(cookie.map_or(name, |_| "cookie")).flat_map(move |line| {
+            let pairs = cookie.into_iter().flat_map(move |cookie| {
+                line.split(|byte| *byte == b';').filter_map(move |pair| cookie_value(pair, cookie))
+            });
+            cookie.is_none().then_some(line).into_iter().chain(pairs)
+        })
+    }
+}
+
+/// The value of the cookie called `name`, if `pair` is one. Some origins also take `name` alone and `name =value` for it: those
+/// stand for themselves, and so neither for a value nor for no cookie.
+fn cookie_value<'p>(pair: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let pair = pair.trim_ascii();
+    let rest = pair.strip_prefix(name.as_bytes())?;
+    match rest.strip_prefix(b"=") {
+        Some(value) => Some(value),
+        None => matches!(rest.trim_ascii_start(), [] | [b'=', ..]).then_some(pair),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use crate::fields::HeadLines;
+    use crate::vary;
+
+    fn signature(cookie: &str) -> Vec<u8> {
+        let (lines, names) = (format!("Cookie: {cookie}\r\n"), ["cookie:lang".to_owned()]);
+        let mut signature = Vec::new();
+        let request = HeadLines(lines.as_bytes());
+        vary::write_with(&HeadLines(b""), &names, &request, &mut signature).expect("a signature");
+        signature
+    }
+
+    #[test]
+    fn what_only_some_origins_take_for_a_cookie_is_neither_its_value_nor_its_absence() {
+        let none = signature("a=b");
+        assert_eq!(signature("language=de; xlang=de"), none);
+        let all =
+            ["lang=", "lang=de", "lang= de", "lang =de", "lang\t=de", "lang =", "lang", "lang=de; lang=en"];
+        let signatures = HashSet::from(all.map(signature));
+        assert_eq!(signatures.len(), all.len());
+        assert!(!signatures.contains(&none));
+    }
+}
