@@ -125,3 +125,15 @@ fn a_site_that_does_not_compress_changes_nothing() {
     assert_eq!([answer.field("vary"), answer.field("etag")], [None, Some("\"a\"")]);
     assert_eq!(larder.stats()["compression"]["forms"].as_u64(), Some(0));
 }
+
+#[test]
+fn a_client_that_wants_nothing_transformed_gets_content_as_it_is() {
+    let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
+    let larder = compressing(&origin, "");
+    larder.get("/");
+    coded(&larder, "/", "gzip");
+    let answer = larder.ask("GET /\nAccept-Encoding: gzip\nCache-Control: no-transform");
+    assert_eq!((answer.text(), answer.is_hit()), (&*text(5_000), true));
+    let lines = ["content-encoding", "etag", "vary"].map(|name| answer.field(name));
+    assert_eq!(lines, [None, Some("\"a\""), Some("Accept-Encoding")]);
+}

@@ -167,12 +167,15 @@ pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
 
 /// Whether a whole response may be transformed at all.
 fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
-    let is_no_transform = |directive: &[u8]| directive.eq_ignore_ascii_case(b"no-transform");
     status == StatusCode::OK
         && !["cache-control", "cdn-cache-control"]
             .into_iter()
             .any(|name| members(fields, name).any(is_no_transform))
         && !ABOUT_BYTES.into_iter().any(|name| fields.contains(name))
+}
+
+fn is_no_transform(directive: &[u8]) -> bool {
+    directive.eq_ignore_ascii_case(b"no-transform")
 }
 
 /// Whether a response names a content coding, if only `identity`: another one beside it would be read as two.
@@ -191,6 +194,8 @@ pub struct Accepted {
     weights: [u16; Coding::ALL.len()],
     /// That of content without a coding, if the client speaks of it.
     identity: Option<u16>,
+    /// The client wants content as the origin has sent it (`no-transform`, RFC 9111 section 5.2.1.6).
+    is_untouched: bool,
 }
 
 impl Accepted {
@@ -198,8 +203,8 @@ impl Accepted {
     /// A member that is malformed counts as absent.
     pub fn of(request: &impl Fields) -> Self {
         let (mut accepted, mut named, mut others) = (Self::default(), [false; Coding::ALL.len()], 0);
-        let members = request.lines("accept-encoding").flat_map(|line| line.split(|byte| *byte == b','));
-        for (name, weight) in members.filter_map(weighted) {
+        let lines = request.lines("accept-encoding").flat_map(|line| line.split(|byte| *byte == b','));
+        for (name, weight) in lines.filter_map(weighted) {
             if let Some(coding) = Coding::named(name) {
                 (accepted.weights[coding as usize], named[coding as usize]) = (weight, true);
             } else if name == b"*" {
@@ -211,6 +216,7 @@ impl Accepted {
         for (weight, _) in accepted.weights.iter_mut().zip(named).filter(|(_, named)| !named) {
             *weight = others;
         }
+        accepted.is_untouched = members(request, "cache-control").any(is_no_transform);
         accepted
     }
 
@@ -219,15 +225,16 @@ impl Accepted {
     pub fn best(&self, offered: impl Iterator<Item = Coding>) -> Option<Coding> {
         let least = self.identity.unwrap_or(0).max(1);
         let weight = |coding: Coding| self.weights[coding as usize];
+        let offered = offered.filter(|_| !self.is_untouched);
         offered.filter(|coding| weight(*coding) >= least).fold(None, |best, coding| match best {
             Some(best) if weight(best) >= weight(coding) => Some(best),
             _ => Some(coding),
         })
     }
 
-    /// Whether content in `coding` may be sent.
+    /// Whether content that the origin has sent in `coding` stays in it.
     pub fn takes(&self, coding: Coding) -> bool {
-        self.weights[coding as usize] > 0
+        self.is_untouched || self.weights[coding as usize] > 0
     }
 }
 
@@ -282,6 +289,9 @@ mod tests {
         }
         assert_eq!(accepted("gzip, br").best([Gzip, Brotli].into_iter()), Some(Gzip), "the site's order");
         assert_eq!(Accepted::of(&HeadLines(b"")).best(Coding::ALL.into_iter()), None, "no field");
+        let untouched = HeadLines(b"Cache-Control: no-cache, No-Transform\r\nAccept-Encoding: gzip\r\n");
+        let untouched = Accepted::of(&untouched);
+        assert!(untouched.best(Coding::ALL.into_iter()).is_none() && untouched.takes(Brotli));
         let lines = Accepted::of(&HeadLines(b"Accept-Encoding: br;q=0.2\r\nAccept-Encoding: gzip\r\n"));
         assert_eq!(lines.best(Coding::ALL.into_iter()), Some(Gzip));
     }
