@@ -1,18 +1,20 @@
 //! A set of networks: sorted ranges of addresses, searched by halving.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// Addresses as numbers: those of IPv4 as IPv6 has them (`::ffff:a.b.c.d`), so that both forms of one address are equal.
+/// Addresses as numbers: those of IPv4 as IPv6 has them (`::ffff:a.b.c.d`), so that both forms of one address are equal. Copies
+/// share one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
     /// First and last address, sorted, without overlaps.
-    ranges: Box<[(u128, u128)]>,
+    ranges: Arc<[(u128, u128)]>,
     /// As they were written.
-    written: Box<[IpNet]>,
+    written: Arc<[IpNet]>,
     /// The files that some were read from.
-    files: Box<[Box<str>]>,
+    files: Arc<[Box<str>]>,
 }
 
 impl Networks {
@@ -47,7 +49,7 @@ impl Networks {
 
 impl FromIterator<IpNet> for Networks {
     fn from_iter<I: IntoIterator<Item = IpNet>>(networks: I) -> Self {
-        let written: Box<[IpNet]> = networks.into_iter().collect();
+        let written: Arc<[IpNet]> = networks.into_iter().collect();
         let mut sorted: Vec<_> =
             written.iter().map(|network| (number(network.network()), number(network.broadcast()))).collect();
         sorted.sort_unstable();
@@ -58,7 +60,7 @@ impl FromIterator<IpNet> for Networks {
                 _ => ranges.push((first, last)),
             }
         }
-        Self { ranges: ranges.into(), written, files: Box::default() }
+        Self { ranges: ranges.into(), written, files: Arc::default() }
     }
 }
 
@@ -91,6 +93,13 @@ mod tests {
         ] {
             assert_eq!(networks.contains(address.parse().unwrap()), expected, "{address}");
         }
+    }
+
+    #[test]
+    fn a_copy_takes_no_memory_of_its_own() {
+        let networks: Networks = ["10.0.0.0/8".parse().unwrap()].into_iter().collect();
+        let copy = networks.clone();
+        assert!(Arc::ptr_eq(&networks.ranges, &copy.ranges) && Arc::ptr_eq(&networks.written, &copy.written));
     }
 
     proptest! {

@@ -22,8 +22,10 @@ enum Kind {
     Regex(Regex),
 }
 
-/// The largest automaton of a regular expression, in bytes.
+/// The largest automaton of a regular expression, in bytes, and the most that each thread keeps of its states that texts have led to.
+/// Beyond that it goes on more slowly, though in linear time.
 const LARGEST: usize = 1 << 20;
+const LARGEST_CACHE: usize = 128 << 10;
 
 impl Pattern {
     /// Reads `text`: `~` and a regular expression that may match anywhere in a text, or text in which each `*` stands for any number of
@@ -158,8 +160,12 @@ impl Eq for Pattern {}
 
 fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(expression);
-    let regex =
-        builder.case_insensitive(folds).unicode(false).size_limit(LARGEST).dfa_size_limit(LARGEST).build();
+    let regex = builder
+        .case_insensitive(folds)
+        .unicode(false)
+        .size_limit(LARGEST)
+        .dfa_size_limit(LARGEST_CACHE)
+        .build();
     regex.map_err(|error| {
         let text = error.to_string();
         // The first lines draw the expression; the last says what is wrong.
