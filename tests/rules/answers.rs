@@ -28,6 +28,20 @@ fn redirects_take_parts_of_the_request() {
 }
 
 #[test]
+fn the_stars_of_a_redirect_are_those_of_its_own_rule() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = '/old/*' }\nredirect = '/new/{1}'\n\
+                 [[site.rule]]\nmatch = { path = '/*' }\nreply = { set = { X-A = 'b' } }\n\
+                 [[site.rule]]\nmatch = { path = ['/old/x', '~^/old/(.)'] }\nttl = '1h'\n\
+                 [[site.rule]]\nmatch = { path = '/old/z/*' }\nredirect = '/z/{1}'\n";
+    let larder = with_rules(&origin, rules);
+    for (path, location) in [("/old/a/b", "/new/a/b"), ("/old/x", "/new/x"), ("/old/z/a", "/z/a")] {
+        let answer = larder.get(path);
+        assert_eq!((answer.field("location"), answer.field("x-a")), (Some(location), Some("b")), "{path}");
+    }
+}
+
+#[test]
 fn fixed_responses_come_from_text_and_files() {
     let origin = Origin::always("200 OK\n\nx");
     let folder = tempfile::tempdir().expect("a folder");

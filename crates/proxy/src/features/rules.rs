@@ -54,9 +54,10 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
 }
 
-/// `template` with the parts of `request`; stars are those in the path of the last rule that has them.
+/// `template` with the parts of `request`; stars are those in the path of the rule that it is of: the last one that answers.
 fn fill(plan: &Plan, request: &Request, template: &Template) -> String {
     let rulebook = request.route.rulebook(&plan.forward);
-    let rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));
-    placeholders::fill(template, request, rules.flat_map(|rule| &rule.rule.conditions.path))
+    let mut rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));
+    let own = rules.find(|rule| rule.effects.answer.is_some());
+    placeholders::fill(template, request, own.into_iter().flat_map(|rule| &rule.rule.conditions.path))
 }
