@@ -246,9 +246,13 @@ impl Edits {
         self.default.retain(|(name, _)| {
             !later.default.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
         });
-        self.add.retain(|(name, _)| !later.remove.contains(name));
+        self.add.retain(|(name, _)| {
+            !later.set.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
+        });
+        // Where a line is added there is one.
+        let is_added = |name: &HeaderName| self.add.iter().any(|(own, _)| own == name);
+        self.default.extend(later.default.iter().filter(|(name, _)| !is_added(name)).cloned());
         self.set.extend(later.set.iter().cloned());
-        self.default.extend(later.default.iter().cloned());
         self.add.extend(later.add.iter().cloned());
     }
 }
