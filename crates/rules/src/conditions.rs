@@ -24,7 +24,7 @@ pub struct Conditions {
     pub host: Vec<Pattern>,
     /// Lists of domains, one of which has the host.
     pub domains: Vec<Arc<Domains>>,
-    /// The method.
+    /// The method. Methods are case-sensitive (RFC 9110 section 9.1), and some origins take them in any case: so do rules.
     pub method: Vec<Box<str>>,
     /// `http` or `https`.
     pub scheme: Vec<Box<str>>,
@@ -125,8 +125,9 @@ impl Conditions {
 
     /// Whether those about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
-        let is_in =
-            |list: &[Box<str>], text: &str| list.is_empty() || list.iter().any(|entry| **entry == *text);
+        let is_in = |list: &[Box<str>], text: &str| {
+            list.is_empty() || list.iter().any(|entry| entry.eq_ignore_ascii_case(text))
+        };
         is_in(&self.method, request.method)
             && is_in(&self.scheme, request.scheme)
             && one_matches(&self.path, request.path)
@@ -213,7 +214,8 @@ fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     pairs.map(|pair| {
         let pair = pair.trim_ascii();
         match memchr::memchr(b'=', pair) {
-            Some(at) => (&pair[..at], &pair[at + 1..]),
+            // Some origins take what stands before the sign without the space.
+            Some(at) => (pair[..at].trim_ascii_end(), &pair[at + 1..]),
             None => (pair, &[][..]),
         }
     })

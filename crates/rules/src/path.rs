@@ -35,11 +35,12 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(normal)
 }
 
-/// Whether a path has segments `.` or `..`, encoded or not. Clients resolve them before they ask (RFC 3986 section 5.2.4), and
-/// origins differ in what they take them for.
+/// Whether a path has segments `.` or `..`, encoded or not, or with parameters (`..;a`), which some origins leave out first.
+/// Clients resolve them before they ask (RFC 3986 section 5.2.4), and origins differ in what they take them for.
 pub fn has_dot_segments(path: &str) -> bool {
     let decoded: Cow<'_, [u8]> = percent_decode(path.as_bytes()).into();
-    segments_of(&decoded).any(|segment| matches!(segment, b"." | b".."))
+    let name = |segment: &'_ [u8]| memchr::memchr(b';', segment).unwrap_or(segment.len());
+    segments_of(&decoded).any(|segment| matches!(&segment[..name(segment)], b"." | b".."))
 }
 
 fn segments_of(decoded: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -85,10 +86,12 @@ mod tests {
 
     #[test]
     fn dot_segments_are_found_in_each_spelling() {
-        for path in ["/a/../b", "/.", "/%2e%2E/x", "/a%2f..", "/a\\..\\b"] {
+        for path in
+            ["/a/../b", "/.", "/%2e%2E/x", "/a%2f..", "/a\\..\\b", "/a/..;/b", "/.;x=y", "/a/%2e.%3bx"]
+        {
             assert!(has_dot_segments(path), "{path}");
         }
-        for path in ["/", "/.well-known/x", "/a..b/...", "/a/..;/b", "*"] {
+        for path in ["/", "/.well-known/x", "/a..b/...", "/a/...;/b", "/a;..", "*"] {
             assert!(!has_dot_segments(path), "{path}");
         }
     }

@@ -35,3 +35,40 @@ pub(crate) fn host_of(authority: &str) -> &str {
         _ => authority,
     }
 }
+
+/// Whether a site's `pattern`, a name or `*` and the end of one, stands for `host`.
+pub(crate) fn stands_for(pattern: &str, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match pattern.strip_prefix('*') {
+        Some(suffix) => {
+            let start = host.len().saturating_sub(suffix.len());
+            start > 0 && host.is_char_boundary(start) && host[start..].eq_ignore_ascii_case(suffix)
+        }
+        None => host.eq_ignore_ascii_case(pattern),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_match_by_name_or_by_suffix() {
+        let cases = [
+            ("example.com", "EXAMPLE.com", true),
+            ("example.com", "example.com.", true),
+            ("example.com", "www.example.com", false),
+            ("*.example.com", "a.b.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", "notexample.com", false),
+        ];
+        for (pattern, host, expected) in cases {
+            assert_eq!(stands_for(pattern, host), expected, "{pattern} {host}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_an_authority_has_no_port() {
+        assert_eq!((host_of("a:80"), host_of("[::1]:80"), host_of("[::1]")), ("a", "[::1]", "[::1]"));
+    }
+}

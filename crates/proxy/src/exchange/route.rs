@@ -1,6 +1,7 @@
 //! Which site a request is for.
 
 use std::borrow::Cow;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
@@ -20,6 +21,9 @@ const NO_SITE: Refusal =
     Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
 const NO_PATH: Refusal =
     Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
+const ODD_ADDRESS: Refusal = Refusal::bad(
+    "a host that ends in a number is an IPv4 address, in decimal and with three dots: rules and caches know it by that alone",
+);
 const DOT_SEGMENTS: Refusal =
     Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
 
@@ -122,7 +126,7 @@ impl Sites {
     /// The refusal of a host or path that no site is for, or of a path that a site and its origin could take for different ones.
     pub(crate) fn route(&self, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
         if role == Role::Forward {
-            return Ok(Route::Anywhere);
+            return if is_odd_address(host_of(authority)) { Err(ODD_ADDRESS) } else { Ok(Route::Anywhere) };
         }
         if self.by_path && has_dot_segments(path) {
             return Err(DOT_SEGMENTS);
@@ -156,8 +160,7 @@ impl Sites {
 
 impl SiteState {
     fn speaks_for(&self, authority: &str) -> bool {
-        let hosts = &self.settings.hosts;
-        hosts.is_empty() || hosts.iter().any(|pattern| matches(pattern, host_of(authority)))
+        self.settings.is_for(host_of(authority))
     }
 
     /// All pools of origins, its own first.
@@ -205,20 +208,22 @@ impl Route {
     }
 }
 
+/// Whether systems may take `host` for an IPv4 address that is written in another way, such as `127.1` or `0x7f000001` (URL
+/// standard, "ends in a number").
+fn is_odd_address(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    let is_number = match hex {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    is_number && host.parse::<Ipv4Addr>().is_err()
+}
+
 /// The first segment of a path, without its slashes.
 pub(crate) fn first_segment(path: &str) -> &str {
     path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
-}
-
-fn matches(pattern: &str, host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    match pattern.strip_prefix('*') {
-        Some(suffix) => {
-            let start = host.len().saturating_sub(suffix.len());
-            start > 0 && host.is_char_boundary(start) && host[start..].eq_ignore_ascii_case(suffix)
-        }
-        None => host.eq_ignore_ascii_case(pattern),
-    }
 }
 
 #[cfg(test)]
@@ -226,18 +231,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_match_by_name_or_by_suffix() {
-        let cases = [
-            ("example.com", "EXAMPLE.com", true),
-            ("example.com", "example.com.", true),
-            ("example.com", "www.example.com", false),
-            ("*.example.com", "a.b.example.com", true),
-            ("*.example.com", "example.com", false),
-            ("*.example.com", "notexample.com", false),
-        ];
-        for (pattern, host, expected) in cases {
-            assert_eq!(matches(pattern, host), expected, "{pattern} {host}");
+    fn addresses_have_one_spelling() {
+        for host in [
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "127.0.0.0x1",
+            "0177.0.0.1",
+            "1.2.3.4.5",
+            "1.2.3.4.0x",
+            "127.1.",
+        ] {
+            assert!(is_odd_address(host), "{host}");
         }
-        assert_eq!((host_of("a:80"), host_of("[::1]:80"), host_of("[::1]")), ("a", "[::1]", "[::1]"));
+        for host in
+            ["127.0.0.1", "127.0.0.1.", "a.example", "1.example", "0x7f.example", "a1", "[::1]", "", "x0x1"]
+        {
+            assert!(!is_odd_address(host), "{host}");
+        }
     }
 }

@@ -288,8 +288,7 @@ impl<'b> Seen<'b> {
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        // A list of equal numbers is what some senders make of repeated lines (RFC 9110 section 8.6);
-        // refusing it costs nobody and leaves one reading only.
+        // Some senders make a list of equal numbers of repeated lines (RFC 9110 section 8.6): refusing it leaves one reading.
         let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let length =
             std::str::from_utf8(value).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
@@ -392,7 +391,7 @@ const IN_HOST: [bool; 256] = {
     table
 };
 
-/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4).
+/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4), or dots at its end, of which readers leave out some.
 pub fn is_authority(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -407,7 +406,8 @@ pub fn is_authority(authority: &str) -> bool {
             authority.split_at(end.unwrap_or(authority.len()))
         }
     };
-    !host.is_empty() && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+    let ends = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    ends && !host.is_empty() && !host.ends_with("..")
 }
 
 fn is_port(port: &str) -> bool {
@@ -475,7 +475,9 @@ mod tests {
         {
             refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
         }
-        for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/"] {
+        for host in
+            ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/", "h..", "h..:80", ".."]
+        {
             assert_eq!(
                 refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
                 Refusal::bad("malformed host"),

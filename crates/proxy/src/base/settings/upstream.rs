@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{HostHeader, Origin, Site, Template};
+use crate::base::networks::stands_for;
 
 /// What a rule sets in place of what its site does.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +58,11 @@ impl Upstream {
 }
 
 impl Site {
+    /// Whether it is for `host`, without a port.
+    pub fn is_for(&self, host: &str) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|pattern| stands_for(pattern, host))
+    }
+
     /// Its origins, and those of its rules.
     pub fn all_origins(&self) -> impl Iterator<Item = &Origin> + Clone {
         self.origins.iter().chain(self.site_rules.iter().flat_map(|rule| &rule.effects.upstream.origins))
