@@ -31,7 +31,7 @@ fn named_pages_may_read_responses_that_all_share() {
     let larder = with_rules(
         &origin,
         "[[site.rule]]\nmatch = { path = '/api/*' }\n\
-         cors = { origins = ['https://app.test', 'http://localhost:3000'], credentials = true, expose = ['X-Total'] }\n",
+         cors = { origins = ['https://app.test:443', 'http://localhost:3000'], credentials = true, expose = ['X-Total'] }\n",
     );
     for (page, is_hit, is_allowed) in
         [(PAGE, false, true), ("http://localhost:3000", true, true), ("https://evil.test", true, false)]

@@ -56,6 +56,26 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+        (
+            "deny = '0.0.0.0/0'\nmatch = { path = '/a%20b/*' }",
+            "'/a%20b/*' never matches: paths are compared in one form, in which this is '/a b/*'",
+        ),
+        ("deny = '0.0.0.0/0'\nmatch = { path = '*//a' }", "in which this is '*/a'"),
+        ("deny = '0.0.0.0/0'\nmatch = { path = '/a/../b' }", "in which this is '/b'"),
+        ("deny = '0.0.0.0/0'\nmatch = { path = '/a\\b' }", "in which this is '/a/b'"),
+        (
+            "ttl = '1h'\nmatch = { host = 'a.example:80' }",
+            "write a host alone, without scheme, port and path",
+        ),
+        ("ttl = '1h'\nmatch = { host = 'http://a.example' }", "write a host alone"),
+        ("ttl = '1h'\nmatch = { host = '[::1]:80' }", "write a host alone"),
+        ("ttl = '1h'\nmatch = { host = 'b\u{fc}cher.example' }", "clients send the ASCII form of such names"),
+        (
+            "ttl = '1h'\nmatch = { type = 'text/html; charset=utf-8' }",
+            "write a media type without parameters",
+        ),
+        ("ttl = '1h'\nmatch = { type = 'html' }", "write a media type without parameters"),
+        ("cors = 'https://*.example'", "'https://*.example': \"*\" stands alone, for all origins"),
     ];
     for (rule, expected) in cases {
         let (code, said) = check(rule);
@@ -63,4 +83,36 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
             said.contains(expected) && said.contains("larder.toml:") && said.trim_end().lines().count() == 1;
         assert!(is_told && code == Some(2), "{rule}: {code:?} {said}");
     }
+}
+
+#[test]
+fn rules_that_never_hold_and_those_that_break_promises_are_told() {
+    let (code, said) = check(
+        "match = { path = '/a/*' }\nstop = true\n\
+         [[site.rule]]\nmatch = { path = '/a/b' }\nttl = '1h'\n\
+         [[site.rule]]\nmatch = { path = '/x.css', extension = 'js' }\nttl = '1h'\n\
+         [[site.rule]]\nmatch = { min_length = '2KiB', max_length = '1KiB' }\nttl = '1h'\n\
+         [[site.rule]]\nmatch = { path = '/c/d', not = { path = '/c/*' } }\nttl = '1h'\n\
+         [[site.rule]]\nignore = 'private'\n\
+         [[site.rule]]\nmatch = { path = '/a*', host = ['other.example', '*'] }\nttl = '1h'\n\
+         [[site]]\nhosts = ['*.shop.example', 'shop.example']\npath = '/shop'\norigin = 'http://127.0.0.1:9'\n\
+         [[site.rule]]\nmatch = { host = ['www.shop.example', 'other.example'], path = ['/*', '/shop/a'] }\nttl = '1h'\n\
+         [[site.rule]]\nmatch = { host = 'shop.exampel' }\nttl = '1h'\n\
+         [[site.rule]]\nmatch = { path = ['/api/*', '/shopping'] }\nttl = '1h'",
+    );
+    assert_eq!(code, Some(0), "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("larder.toml:")).collect();
+    let expected = [
+        ":6: the rule never holds: the one at larder.toml:3 takes its requests, with stop = true",
+        ":9: the rule never holds: the path '/x.css' has none of the extensions",
+        ":12: the rule never holds: no length is 2048 at least and 1024 at most",
+        ":15: the rule never holds: what it matches is in its 'not'",
+        ":18: ignore = \"private\" gives one user's response to others",
+        ":30: the rule never holds: its site is not for the host 'shop.exampel'",
+        ":33: the rule never holds: its site is for paths below /shop, and not for '/api/*'",
+    ];
+    for text in expected {
+        assert!(lines.iter().any(|line| line.contains(text)), "{text}\n{said}");
+    }
+    assert_eq!(lines.len(), expected.len(), "{said}");
 }

@@ -22,6 +22,14 @@ impl RuleSet {
 impl Conditions {
     /// Why no request fulfils them; `None` if that is not known.
     pub fn contradiction(&self) -> Option<String> {
+        if let Some(length) = self.length.as_ref().filter(|length| length.is_empty()) {
+            let (least, most) = (length.start(), length.end());
+            return Some(format!("no length is {least} at least and {most} at most"));
+        }
+        let own = Self { not: None, ..self.clone() };
+        if self.not.as_ref().is_some_and(|not| covers(not, &own)) {
+            return Some("what it matches is in its 'not'".to_owned());
+        }
         if self.path.is_empty() || self.extension.is_empty() {
             return None;
         }

@@ -124,6 +124,10 @@ proptest! {
         prop_assert_eq!(set.on_request(&request).to_vec(), before);
         let after = naive(&rules, |own| own.hold_for(&request) && own.hold_with(&request, &response));
         prop_assert_eq!(set.on_response(&request, &response).to_vec(), after);
+        for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.conditions.contradiction().is_some()) {
+            let own = &rule.conditions;
+            prop_assert!(!(own.hold_for(&request) && own.hold_with(&request, &response)), "{number}");
+        }
         for (later, earlier) in set.unreachable() {
             let both = |number: usize| rules[number].conditions.hold_for(&request)
                 && rules[number].conditions.hold_with(&request, &response);

@@ -4,7 +4,8 @@ use larder_proxy::settings::{Conditions, Pattern};
 
 use super::key::RuleKey;
 use super::lists::{domains, networks};
-use super::values::{each, field, named, path_pattern, status, word};
+use super::patterns::{host_pattern, path_pattern, type_pattern};
+use super::values::{each, field, named, status, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;
 
@@ -33,7 +34,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         values: "list of hosts",
         about: "the host without its port; `*` and `~` as for path",
         set: |own, value| {
-            own.host = each(value, Pattern::parse_folding)?;
+            own.host = each(value, host_pattern)?;
             Ok(())
         },
     },
@@ -118,7 +119,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
         values: "list of media types",
         about: "the media type of the response without parameters; `*` and `~` as for path",
         set: |own, value| {
-            own.content_type = each(value, Pattern::parse_folding)?;
+            own.content_type = each(value, type_pattern)?;
             Ok(())
         },
     },

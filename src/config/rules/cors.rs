@@ -74,11 +74,20 @@ fn origin(text: &str) -> Result<String, String> {
     if text == "*" {
         return Ok(text.to_owned());
     }
+    if text.contains('*') {
+        let text = text.escape_debug();
+        return Err(format!("'{text}': \"*\" stands alone, for all origins; otherwise name each of them"));
+    }
     let (scheme, authority) = text.split_once("://").ok_or_else(wrong)?;
     let uri: Uri = text.parse().map_err(|_| wrong())?;
     let is_whole = uri.authority().is_some_and(|own| own.as_str() == authority && !authority.contains('@'));
-    match matches!(scheme, "http" | "https") && is_whole {
-        true => Ok(text.to_ascii_lowercase()),
+    let own_port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return Err(wrong()),
+    };
+    match is_whole {
+        true => Ok(text.strip_suffix(own_port).unwrap_or(text).to_ascii_lowercase()),
         false => Err(wrong()),
     }
 }

@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod lists;
 mod origins;
+mod patterns;
 mod settle;
 mod values;
 mod warnings;

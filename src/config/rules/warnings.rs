@@ -1,26 +1,52 @@
 //! Rules that are valid, and most likely a mistake.
 
 use larder_proxy::Settings;
-use larder_proxy::settings::{Ignored, RuleSet, SiteRule};
+use larder_proxy::settings::{Conditions, Ignored, Pattern, RuleSet, Site, SiteRule};
 
 /// Rules that never hold, and those that break what origins rely on, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
-    let sites = settings.sites.iter().map(|site| &site.site_rules);
-    sites.chain([&settings.forward.site_rules]).flat_map(|rules| of_rules(rules)).collect()
+    let of_site = |site: &Site| {
+        let own =
+            site.site_rules.iter().filter_map(|rule| Some((rule, elsewhere(site, &rule.rule.conditions)?)));
+        let own = own.map(|(rule, why)| never(&rule.place, &why));
+        own.chain(of_rules(&site.site_rules)).collect::<Vec<_>>()
+    };
+    let sites = settings.sites.iter().flat_map(of_site);
+    sites.chain(of_rules(&settings.forward.site_rules)).collect()
+}
+
+fn never(place: &str, why: &str) -> String {
+    format!("{place}: the rule never holds: {why}")
+}
+
+/// Why the requests that these conditions are about go to other sites, as far as that is easy to tell.
+fn elsewhere(site: &Site, conditions: &Conditions) -> Option<String> {
+    let may_be_host = |host: &Pattern| match host.literal() {
+        (name, true) => site.is_for(name),
+        _ => true,
+    };
+    if let Some(host) = conditions.host.first().filter(|_| !conditions.host.iter().any(may_be_host)) {
+        return Some(format!("its site is not for the host '{host}'"));
+    }
+    let prefix = site.path.to_string();
+    let may_be_path = |path: &Pattern| match path.literal() {
+        (text, true) => site.path.rest(text).is_some(),
+        (text, false) => site.path.is_root() || text.starts_with(&prefix) || prefix.starts_with(text),
+    };
+    let path = conditions.path.first().filter(|_| !conditions.path.iter().any(may_be_path))?;
+    Some(format!("its site is for paths below {prefix}, and not for '{path}'"))
 }
 
 fn of_rules(rules: &[SiteRule]) -> Vec<String> {
     let mut warnings = Vec::new();
     let set = RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect());
-    for (never, earlier) in set.unreachable() {
-        let (place, other) = (&rules[never].place, &rules[earlier].place);
-        warnings.push(format!(
-            "{place}: the rule never holds: the one at {other} takes its requests, with stop = true"
-        ));
+    for (later, earlier) in set.unreachable() {
+        let (place, other) = (&rules[later].place, &rules[earlier].place);
+        warnings.push(never(place, &format!("the one at {other} takes its requests, with stop = true")));
     }
     for SiteRule { place, rule, effects, .. } in rules {
         if let Some(why) = rule.conditions.contradiction() {
-            warnings.push(format!("{place}: the rule never holds: {why}"));
+            warnings.push(never(place, &why));
         }
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignored.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
