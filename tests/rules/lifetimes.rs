@@ -43,16 +43,21 @@ fn lifetimes_are_replaced_bounded_and_given() {
 fn a_lifetime_may_depend_on_the_status_and_on_the_type() {
     let origin = Origin::by(|seen| match seen.target.as_str() {
         "/missing" => "404 Not Found\n\nno".to_owned(),
+        "/gone" => "410 Gone\n\nno".to_owned(),
         "/broken" => "500 Internal Server Error\n\nno".to_owned(),
         "/page" => "200 OK\nContent-Type: Text/HTML; charset=utf-8\n\nx".to_owned(),
         _ => "200 OK\n\nx".to_owned(),
     });
-    let rules = "[[site.rule]]\nttl = { 200 = '1h', 404 = '10s', 5xx = '0s' }\n\
+    let rules = "[[site.rule]]\nttl = { 200 = '1h', 404 = '10s', 4xx = '2m', 5xx = '0s' }\n\
                  [[site.rule]]\nmatch = { type = 'text/html' }\nttl = '30s'\n";
     let larder = with_rules(&origin, rules);
-    for (path, expected) in
-        [("/", Some(3600)), ("/missing", Some(10)), ("/page", Some(30)), ("/broken", None)]
-    {
+    for (path, expected) in [
+        ("/", Some(3600)),
+        ("/missing", Some(10)),
+        ("/gone", Some(120)),
+        ("/page", Some(30)),
+        ("/broken", None),
+    ] {
         larder.get(path);
         larder.settle();
         assert_eq!(lifetime(&larder, path).as_u64(), expected, "{path}");

@@ -1,5 +1,6 @@
 //! The kinds of values that only rules have.
 
+use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -39,21 +40,6 @@ pub(super) fn each<V>(
     parse: impl Fn(&str) -> Result<V, String>,
 ) -> Result<Vec<V>, String> {
     strings(value)?.iter().map(|text| parse(text)).collect()
-}
-
-/// A pattern of paths.
-pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
-    if !text.starts_with(['/', '*', '~']) {
-        let text = text.escape_debug();
-        return Err(format!(
-            "'{text}' is no path: begin it with '/', with '*', or with '~' and a regular expression"
-        ));
-    }
-    if text.contains('?') && !text.starts_with('~') {
-        let text = text.escape_debug();
-        return Err(format!("'{text}': paths are compared without their query; use match.query for that"));
-    }
-    Pattern::parse(text)
 }
 
 /// A word of a list, or the error that names the nearest.
@@ -122,9 +108,12 @@ pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
     })
 }
 
-/// A lifetime for each status.
+/// A lifetime for each status: one for fewer status codes stands behind others, and so replaces them.
 pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>, u32)>, String> {
-    entries(table).map(|(key, value)| Ok((status_text(key)?, Seconds.read(value)?))).collect()
+    let each = entries(table).map(|(key, value)| Ok((status_text(key)?, Seconds.read(value)?)));
+    let mut all: Vec<(RangeInclusive<u16>, u32)> = each.collect::<Result<_, String>>()?;
+    all.sort_by_key(|(statuses, _)| Reverse(statuses.len()));
+    Ok(all)
 }
 
 /// Fields with their values.
