@@ -100,6 +100,12 @@ fn clients_that_are_refused_get_no_answer_of_our_own_either() {
         assert_eq!(status("/closed"), 403, "{method}");
         assert_ne!(status("/"), 403, "{method}");
     }
+    // Origins that answer TRACE would show it, too.
+    larder.ask("TRACE /b\nX-Own: 2");
+    assert_eq!(
+        ["x-own", "x-origin-key"].map(|name| origin.last().field(name).map(str::to_owned)),
+        [Some("2".to_owned()), None]
+    );
     let traced = larder.ask("TRACE /\nMax-Forwards: 0\nX-Own: 1");
     assert!(traced.text().contains("x-own: 1") && !traced.text().contains("secret"), "{}", traced.text());
 }

@@ -39,3 +39,39 @@ fn cookies_are_kept_by_name_in_both_directions() {
     assert_eq!(answer.text(), "a=2; b=4");
     assert_eq!(answer.field("set-cookie"), Some("a=111; Path=/"));
 }
+
+#[test]
+fn what_a_later_rule_sets_takes_the_place_of_what_earlier_ones_add() {
+    let origin = Origin::by(|seen| {
+        let of = |name: &str| {
+            let lines = seen.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(",")
+        };
+        format!("200 OK\n\n{}|{}", of("x-a"), of("x-b"))
+    });
+    let rules = "[[site.rule]]\nrequest = { add = { X-A = '1', X-B = '1' } }\nreply = { add = { X-R = '1' } }\n\
+                 [[site.rule]]\nrequest = { set = { X-A = '2' }, default = { X-B = '2' } }\nreply = { set = { X-R = '2' } }\n";
+    let larder = with_rules(&origin, rules);
+    let answer = larder.ask("GET /\nX-A: 0");
+    assert_eq!((answer.text(), answer.field("x-r")), ("2|1", Some("2")));
+}
+
+#[test]
+fn credentials_that_a_rule_has_checked_count_for_rules_on_the_response() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "0123456789abcdef\n").expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = format!(
+        "[[site.rule]]\ntokens = '{}'\n\
+         [[site.rule]]\nmatch = {{ path = '/own/*', field = 'Authorization', status = 200 }}\ncache = false\n",
+        tokens.display()
+    );
+    let larder = with_rules(&origin, &rules);
+    for (path, is_hit) in [("/own/a", false), ("/a", true)] {
+        let ask = || larder.ask(&format!("GET {path}\nAuthorization: Bearer 0123456789abcdef"));
+        ask();
+        assert_eq!(ask().is_hit(), is_hit, "{path}");
+    }
+    assert_eq!(origin.last().field("authorization"), None);
+}

@@ -54,11 +54,9 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
         LimitBy::Host => limiter.holder(ruled_host(&request.authority).to_ascii_lowercase()),
         LimitBy::Field(name) => {
             let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
-            let own = match request.route {
-                Route::Anywhere => header::PROXY_AUTHORIZATION,
-                Route::Site(_) => header::AUTHORIZATION,
-            };
-            let credentials = request.credentials.iter().filter(|_| *name == own);
+            let is_for_proxy =
+                matches!(request.route, Route::Anywhere) && *name == header::PROXY_AUTHORIZATION;
+            let credentials = request.credentials.iter().filter(|_| is_for_proxy);
             let mut values = credentials.chain(fields.get_all(name)).map(HeaderValue::as_bytes);
             limiter.holder((values.next(), values.collect::<Vec<_>>()))
         }
@@ -67,7 +65,7 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
 }
 
 /// The network of `client`, of so many bits in IPv4 and IPv6.
-fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
+pub(crate) fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> (32 - bits4) << (32 - bits4)).into(),
         IpAddr::V6(address) => {

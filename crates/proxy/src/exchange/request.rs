@@ -149,7 +149,10 @@ impl Request {
         let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
         let accepted = Some(Accepted::of(&fields));
-        let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, by_peer));
+        // What TRACE brings to light is no secret that a rule writes.
+        let is_edited = !by_peer && head.method != Method::TRACE;
+        let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
+        let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, taken, is_edited));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = match key::parse(&key) {
@@ -399,20 +402,23 @@ fn from_root(path: &str) -> String {
     }
 }
 
-/// Changes a request by its rules: its path with the part of its query that counts, and the request as it was, if others look
-/// at that. Rules have changed the fields of a request of another node already.
+/// Changes a request by its rules: its path with the part of its query that counts, and the request as it was, with the
+/// credentials that were `taken` out, if others look at that. Rules have changed the fields of a request of another node already.
 fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
-    (fields, by_peer): (&mut HeaderMap, bool),
+    (fields, taken, is_edited): (&mut HeaderMap, Option<&HeaderValue>, bool),
 ) -> (String, Option<Box<Unchanged>>) {
     let counted = counted(ruling, &path);
-    let edits = Some(&ruling.request).filter(|edits| !by_peer && !edits.is_empty());
-    let is_changed = edits.is_some() || counted != path;
+    let edits = Some(&ruling.request).filter(|edits| is_edited && !edits.is_empty());
+    let is_changed = edits.is_some() || taken.is_some() || counted != path;
     let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
-    let unchanged = is_changed && is_looked_at;
-    let unchanged = unchanged.then(|| Box::new(Unchanged { fields: fields.clone(), path }));
+    let unchanged = (is_changed && is_looked_at).then(|| {
+        let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
+        let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
+        Box::new(Unchanged { fields: fields.collect(), path })
+    });
     edits.into_iter().for_each(|edits| edits.apply(fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
         // The client may have the beginning of another form, which has the same date.

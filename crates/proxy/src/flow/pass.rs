@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::reuse::{Failure, stale_on_error};
@@ -69,11 +69,7 @@ pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> 
 fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut seen =
         format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
-    let edits = &request.ruling.request;
-    let is_ours = |name: &HeaderName| {
-        edits.written(name.as_str()).chain(edits.default_of(name.as_str())).next().is_some()
-    };
-    for (name, value) in request.fields.iter().filter(|(name, _)| !is_ours(name)) {
+    for (name, value) in &request.fields {
         let secret = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION].contains(name)
             || name.as_str() == CLIENT_CERT;
         if !secret {
