@@ -4,7 +4,8 @@
 //! right are remembered for some minutes by a keyed hash.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -15,14 +16,16 @@ use tokio::sync::Semaphore;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::Print;
+use crate::exchange::limits::network;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Wanted;
 
-/// Passwords that are verified at once, and requests that wait for it.
+/// Passwords that are verified at once, and requests that wait for it: so many of all clients, and of one.
 const AT_ONCE: usize = 2;
 const WAITING: usize = 64;
+const OF_ONE: usize = 16;
 /// How long they wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a password that was right is remembered, and how many of them are.
@@ -30,7 +33,7 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 const MOST_REMEMBERED: usize = 4_096;
 
 static VERIFYING: Semaphore = Semaphore::const_new(AT_ONCE);
-static QUEUE: Semaphore = Semaphore::const_new(WAITING);
+static QUEUE: Queue = Queue(Mutex::new(Vec::new()));
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
 
 /// What a request shows.
@@ -60,7 +63,7 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
                 return Ok(Some(user));
             }
             let users = Arc::clone(users);
-            match verify(move || users.are(&name, &password)).await {
+            match verify(network(request.client.ip(), 32, 64), move || users.are(&name, &password)).await {
                 Some(true) => {
                     remember(print);
                     Ok(Some(user))
@@ -75,7 +78,8 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
 
 /// Whether `request` lacks what its rules want; passwords are verified in this thread.
 pub(crate) fn lacks(request: &Request) -> bool {
-    let Some(wanted) = &request.ruling.wanted else { return false };
+    let is_free = request.by_peer || request.is_purge();
+    let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return false };
     match shown(request) {
         Shown::Token(token) => wanted.name_of(token).is_none(),
         Shown::Password(name, password) => {
@@ -114,8 +118,8 @@ fn shown(request: &Request) -> Shown<'_> {
 
 /// What `password` says, after its turn; `None` if that does not come. A client that leaves gives up its place in the queue, and a
 /// verification that has begun keeps its own until it ends.
-async fn verify(password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
-    let place = QUEUE.try_acquire().ok()?;
+async fn verify(client: IpAddr, password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
+    let place = QUEUE.enter(client)?;
     let turn = tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok()?.ok()?;
     drop(place);
     let verify = move || {
@@ -123,6 +127,40 @@ async fn verify(password: impl FnOnce() -> bool + Send + 'static) -> Option<bool
         password()
     };
     tokio::task::spawn_blocking(verify).await.ok()
+}
+
+/// The clients of the requests that wait.
+struct Queue(Mutex<Vec<IpAddr>>);
+
+/// A place in a queue, until it is dropped.
+struct Place<'q> {
+    queue: &'q Queue,
+    client: IpAddr,
+}
+
+impl Queue {
+    /// A place for a request of `client`; `None`: it has as many as it may, or all are taken.
+    fn enter(&self, client: IpAddr) -> Option<Place<'_>> {
+        let mut waiting = self.waiting();
+        let own = waiting.iter().filter(|other| **other == client).count();
+        (own < OF_ONE && waiting.len() < WAITING).then(|| {
+            waiting.push(client);
+            Place { queue: self, client }
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<IpAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.queue.waiting();
+        if let Some(at) = waiting.iter().position(|client| *client == self.client) {
+            waiting.swap_remove(at);
+        }
+    }
 }
 
 fn is_remembered(print: &Print) -> bool {
@@ -167,4 +205,26 @@ fn busy() -> Box<Reply> {
     let text = "503: too many passwords are being verified; try again in 1 s\n".to_owned();
     let outcome = Outcome::forwarded(Kind::Refused, Why::Unauthorized);
     Box::new(Reply::text(StatusCode::SERVICE_UNAVAILABLE, text, outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_guesses_leaves_places_to_others() {
+        let queue = Queue(Mutex::default());
+        let [greedy, other, last] = [[192, 0, 2, 1], [192, 0, 2, 2], [192, 0, 2, 3]].map(IpAddr::from);
+        let mut held: Vec<_> = (0..2 * WAITING).filter_map(|_| queue.enter(greedy)).collect();
+        assert_eq!(held.len(), OF_ONE);
+        let place = queue.enter(other);
+        assert!(place.is_some());
+        held.pop();
+        assert!(queue.enter(greedy).is_some(), "a place that was given up is there again");
+        drop((held, place));
+        let full: Vec<_> = (0..WAITING).map(|at| queue.enter([10, 0, 0, at as u8].into())).collect();
+        assert!(full.iter().all(Option::is_some) && queue.enter(last).is_none());
+        drop(full);
+        assert!(queue.enter(last).is_some());
+    }
 }

@@ -44,8 +44,10 @@ enum Hash {
 /// A keyed hash of something secret: tells in this process whether two of them are equal, and nothing else.
 pub(crate) type Print = [u8; 32];
 
-/// The most memory that a hash may take to compute, in KiB, and the most rounds of bcrypt as a power of 2.
+/// The most memory that a hash may take to compute, in KiB, how often it may be gone through, each KiB counted, and the most rounds
+/// of bcrypt as a power of 2.
 const MOST_MEMORY: u32 = 256 << 10;
+const MOST_PASSES: u64 = 1 << 20;
 const MOST_ROUNDS: u32 = 15;
 
 /// The [`Print`] of these parts.
@@ -171,6 +173,9 @@ impl Hash {
             if params.m_cost() > MOST_MEMORY {
                 return Err(format!("the hash takes more than {} MiB to compute", MOST_MEMORY >> 10));
             }
+            if u64::from(params.m_cost()) * u64::from(params.t_cost()) > MOST_PASSES {
+                return Err(format!("argon2 with {} passes takes too long", params.t_cost()));
+            }
             return Ok(Self::Argon2(text.into()));
         }
         let is_bcrypt = ["$2y$", "$2b$", "$2a$"].iter().any(|start| text.starts_with(start));
@@ -230,6 +235,11 @@ mod tests {
                 "ann:$argon2id$v=19$m=9000000,t=1,p=1$c29tZXNhbHQ$iWPMHMpKxHRGW/oaNfCDHw\n",
                 1,
                 "more than 256 MiB",
+            ),
+            (
+                "ann:$argon2id$v=19$m=65536,t=17,p=1$c29tZXNhbHQ$iWPMHMpKxHRGW/oaNfCDHw\n",
+                1,
+                "17 passes takes too long",
             ),
         ] {
             let bad = Users::parse("users", text).expect_err(text);
