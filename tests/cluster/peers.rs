@@ -94,6 +94,27 @@ fn rules_change_requests_and_replies_at_one_node_only() {
 }
 
 #[test]
+fn a_rule_that_its_own_change_takes_the_ground_from_does_not_answer_at_another_node() {
+    let engine = Engine::start();
+    let origin = Origin::by(|seen| format!("{PAGE} {}", seen.field("cookie").unwrap_or("-")));
+    let rules = "[[site.rule]]\nmatch = { not = { cookie = 'session' } }\nredirect = '/login'\n\
+                 [[site.rule]]\nmatch = { not = { field = 'X-Key' } }\ndeny = '127.0.0.0/8'\n\
+                 [[site.rule]]\nrequest = { cookies = 'drop', remove = 'X-Key' }\n";
+    let start = |name| Larder::start(&format!("{}{rules}", config(&engine.url(), &origin, name, "")));
+    let nodes = ["a", "b", "c"].map(start);
+    wait_for(&nodes, &["a", "b", "c"]);
+    for path in paths(10) {
+        for node in &nodes {
+            let answer = node.ask(&format!("GET {path}\nCookie: session=1\nX-Key: 1"));
+            assert_eq!((answer.status, answer.text()), (200, "body -"), "{path}");
+            assert_eq!(node.ask(&format!("GET {path}\nX-Key: 1")).status, 302);
+            assert_eq!(node.ask(&format!("GET {path}\nCookie: session=1")).status, 403);
+        }
+        assert_eq!(origin.count_of(&path), 1, "{path}");
+    }
+}
+
+#[test]
 fn why_names_the_node_that_owns_the_key() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = three(&engine, &origin, "");

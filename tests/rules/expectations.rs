@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use crate::support::SelfSigned;
+
 /// Compares `config` with `tests`.
 pub(crate) fn check(config: &str, tests: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,6 +70,83 @@ fn the_url_that_an_origin_is_asked_for_can_be_expected() {
     ] {
         assert!(told.contains(expected), "{expected}\n{told}");
     }
+}
+
+/// Checks `tests`, all of which `config` meets.
+fn meets(config: &str, tests: &str) {
+    let done = check(config, tests);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn what_this_proxy_answers_itself_can_be_expected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tls = SelfSigned::new(folder.path(), "a").table();
+    let config = format!(
+        "[reverse]\nlisten = '127.0.0.1:1'\nlisten_tls = '127.0.0.1:8443'\n{tls}\
+         [[site]]\norigin = 'http://o.test:81'\nhttps = 'redirect'\npurge_from = '10.0.0.0/8'\nhost = 'origin'\n\
+         [[site.rule]]\nmatch = {{ path = '/own/*' }}\nusers = '/dev/null'\nreply = {{ set = {{ X-A = 'b' }} }}\n"
+    );
+    let redirected = "[[test]]\nrequest = 'GET http://a/own/x?y'\n\
+                      expect = { outcome = 'answered', reason = 'only-https', status = 301, asks = '', \
+                      fields = { Location = 'https://a:8443/own/x?y', X-A = 'b' } }\n";
+    let refused = "[[test]]\nrequest = 'GET https://a/own/x'\n\
+                   expect = { outcome = 'refused', reason = 'unauthorized', status = 401 }\n";
+    let purge = |client: &str, outcome: &str, status: u16| {
+        format!(
+            "[[test]]\nrequest = 'PURGE http://a/own/x'\nclient = '{client}'\n\
+             expect = {{ outcome = '{outcome}', status = {status}, asks = '' }}\n"
+        )
+    };
+    let all = "[[test]]\nrequest = 'OPTIONS https://a/x'\nfields = { Max-Forwards = '0' }\n\
+               expect = { outcome = 'answered', status = 204, asks = '' }\n\
+               [[test]]\nrequest = 'GET https://a/x'\nexpect = { outcome = 'asked', sends = { Host = 'o.test:81' } }\n";
+    let purges = purge("10.0.0.1", "answered", 200) + &purge("192.0.2.1", "refused", 403);
+    meets(&config, &[redirected, refused, &purges, all].concat());
+}
+
+#[test]
+fn clients_of_the_forward_proxy_may_ask_where_there_are_sites() {
+    let config = "[forward]\nports = '80'\n[[site]]\norigin = 'http://o.test'\n\
+                  [[forward.rule]]\nmatch = { host = '*.ads.test' }\nrespond = 403\n";
+    let test = |request: &str, expect: &str| {
+        format!("[[test]]\nrequest = '{request}'\nrole = 'forward'\nexpect = {{ {expect} }}\n")
+    };
+    let tests = [
+        test("GET http://www.ads.test/", "outcome = 'answered', status = 403"),
+        test("CONNECT www.ads.test:443", "outcome = 'answered', status = 403"),
+        test("CONNECT www.test:443", "outcome = 'passed'"),
+        test("GET http://www.test:81/", "outcome = 'refused', reason = 'origin-forbidden', status = 403"),
+        test("GET http://www.test/", "outcome = 'asked', asks = 'http://www.test/'"),
+        "[[test]]\nrequest = 'GET http://www.ads.test/'\nexpect = { asks = 'http://o.test/' }\n".to_owned(),
+    ];
+    meets(config, &tests.concat());
+    let done = check(config, &test("GET http://a/", "").replace("'forward'", "'forwards'"));
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(told.contains("unknown role 'forwards'; known: reverse forward"), "{told}");
+}
+
+#[test]
+fn lengths_methods_and_codings_count_as_they_do_when_it_runs() {
+    let config = "[[site]]\nhosts = 'tags.test'\norigin = 'http://t.test'\nrole = 'tags'\n\
+                  [[site]]\norigin = 'http://o.test'\ncompress = 'gzip'\n\
+                  [[site.rule]]\nmatch = { min_length = '1KiB' }\ncache = false\n";
+    let test = |request: &str, length: u32, expect: &str| {
+        format!(
+            "[[test]]\nrequest = '{request}'\norigin = {{ status = 200, fields = {{ Cache-Control = 'max-age=9', \
+             Content-Type = 'text/css', Content-Length = '{length}' }} }}\nexpect = {{ {expect} }}\n"
+        )
+    };
+    let tests = [
+        test("GET http://a/", 1023, "outcome = 'stored', fields = { Vary = '' }"),
+        test("GET http://a/", 1024, "outcome = 'not-stored', reason = 'not-by-rule'"),
+        test("HEAD http://a/", 5, "outcome = 'not-stored', reason = 'none'"),
+        test("GET http://tags.test/", 5, "outcome = 'passed', reason = 'tag-unknown'"),
+        "[[test]]\nrequest = 'GET http://a/'\norigin = { status = 200, fields = { Cache-Control = 'max-age=9', \
+         Content-Type = 'text/css' } }\nexpect = { outcome = 'stored', fields = { Vary = 'Accept-Encoding' } }\n"
+            .to_owned(),
+    ];
+    meets(config, &tests.concat());
 }
 
 #[test]

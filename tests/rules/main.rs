@@ -4,6 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[allow(dead_code, reason = "it is for more tests")]
+#[path = "../http2/client.rs"]
+mod http2;
+
 mod access;
 mod answers;
 mod cors;
@@ -11,6 +15,7 @@ mod counts;
 mod domains;
 mod expectations;
 mod fields;
+mod foreseen;
 mod keys;
 mod lifetimes;
 mod limits;
@@ -18,6 +23,7 @@ mod origins;
 mod pages;
 mod refused;
 mod spellings;
+mod ways;
 
 use support::{Larder, Origin};
 

@@ -134,6 +134,25 @@ fn requests_without_tls_are_redirected_where_a_site_wants_that() {
 }
 
 #[test]
+fn a_password_is_not_asked_for_without_tls_where_a_site_wants_that() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let rule = "https = 'redirect'\npurge_from = '127.0.0.1'\n[[site.rule]]\nusers = '/dev/null'";
+    let larder = larder(&authority, &origin, rule);
+    for (request, status) in [("GET /", 301), ("OPTIONS /", 308), ("GET /\nAuthorization: Basic eDp5", 301)] {
+        assert_eq!(larder.ask(&format!("{request}\nHost: site.test")).status, status, "{request}");
+    }
+    assert_eq!(larder.ask("PURGE /\nHost: site.test").status, 200);
+    let over_tls = curl(&authority, larder.door(TLS), "site.test", "/", &["-i"]);
+    assert!(over_tls.has(" 401"), "{}{}", over_tls.text(), over_tls.err);
+    let why = larder.ask_admin("GET /why?url=http://site.test/");
+    let why: serde_json::Value = serde_json::from_slice(&why.body).expect("json");
+    assert_eq!(
+        (&why["decision"]["reason"], &why["decision"]["asks_origin"]),
+        (&"only-https".into(), &false.into())
+    );
+}
+
+#[test]
 fn a_target_must_have_the_scheme_of_its_connection() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let larder = larder(&authority, &origin, "");

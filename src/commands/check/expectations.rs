@@ -7,6 +7,7 @@ use std::path::Path;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_proxy::Settings;
 use larder_proxy::foresee::{Asked, Foreseen, Foresight};
+use larder_proxy::settings::Role;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -29,6 +30,8 @@ struct Test {
     #[serde(default)]
     fields: BTreeMap<String, String>,
     client: Option<IpAddr>,
+    /// `reverse` or `forward`.
+    role: Option<String>,
     origin: Option<Answer>,
     expect: Expected,
 }
@@ -107,7 +110,18 @@ fn asked(test: &Test) -> Result<Asked, String> {
             Some((status, fields(lines)?))
         }
     };
+    let known = [Role::Reverse, Role::Forward];
+    let role = match &test.role {
+        None => None,
+        Some(name) => Some(
+            known
+                .into_iter()
+                .find(|role| role.name() == name)
+                .ok_or_else(|| format!("unknown role '{}'; known: reverse forward", name.escape_debug()))?,
+        ),
+    };
     Ok(Asked {
+        role,
         url: url.trim().to_owned(),
         method,
         fields: fields(&test.fields)?,

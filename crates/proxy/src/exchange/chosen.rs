@@ -16,7 +16,7 @@ use crate::origin::Pool;
 pub(crate) struct Chosen<'s> {
     pub(crate) site: &'s SiteState,
     pub(crate) pool: &'s Pool,
-    pub(crate) host: &'s HostHeader,
+    host: &'s HostHeader,
     /// The path that a rule has written.
     path: Option<String>,
 }
@@ -67,6 +67,15 @@ impl Chosen<'_> {
         match &self.path {
             Some(path) => Cow::Borrowed(path),
             None => self.site.path_at(origin, &request.path),
+        }
+    }
+
+    /// What `origin` sees as `Host`.
+    pub(crate) fn host_at<'h>(&'h self, origin: &'h Origin, request: &'h Request) -> &'h str {
+        match self.host {
+            HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
+            HostHeader::Preserve | HostHeader::Origin => origin.host(),
+            HostHeader::Set(host) => host,
         }
     }
 

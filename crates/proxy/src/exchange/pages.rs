@@ -21,11 +21,6 @@ fn page<'r>(request: &'r Request, reply: &Reply) -> Option<&'r Page> {
     (!stays).then_some(page)
 }
 
-/// Whether a page takes the place of what `reply` says.
-pub(crate) fn applies(request: &Request, reply: &Reply) -> bool {
-    page(request, reply).is_some()
-}
-
 /// Puts the page for the reply's status, if there is one, in place of its content.
 pub(crate) fn replace(request: &Request, reply: &mut Reply) {
     let Some(page) = page(request, reply) else { return };
@@ -42,7 +37,7 @@ pub(crate) fn replace(request: &Request, reply: &mut Reply) {
 }
 
 /// The fields of `reply`, as far as they are not about its framing.
-pub(crate) fn fields(reply: &Reply) -> HeaderMap {
+fn fields(reply: &Reply) -> HeaderMap {
     let mut lines = Vec::new();
     reply.write_fields(&mut lines);
     HeadLines(&lines).to_map()

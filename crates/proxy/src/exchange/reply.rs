@@ -297,14 +297,7 @@ impl Reply {
 
     /// Appends all field lines but those that say how the content is delimited.
     pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
-        let start = out.len();
-        self.write_fields(out);
-        if self.negotiated.varies() {
-            self.negotiated.apply_behind(out, start, self.is_bodiless());
-        }
-        if let Some(edits) = &self.edits {
-            edits.apply_behind(self.status, out, start);
-        }
+        self.write_edited(out);
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
             write_line(out, name.as_str().as_bytes(), value.as_bytes());
         }
@@ -320,6 +313,18 @@ impl Reply {
         if banner.x_cache {
             let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
             out.extend_from_slice(hit);
+        }
+    }
+
+    /// Appends the lines of the response as this client gets them, without those that follow from how it was obtained.
+    pub(crate) fn write_edited(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write_fields(out);
+        if self.negotiated.varies() {
+            self.negotiated.apply_behind(out, start, self.is_bodiless());
+        }
+        if let Some(edits) = &self.edits {
+            edits.apply_behind(self.status, out, start);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Few combinations of rules occur. Each is put together once, when it occurs first, and kept; so a hit looks up which rules
 //! hold, and finds the rest ready.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -63,7 +64,7 @@ pub(crate) struct Ruling {
     pub(crate) caching: Rules,
     /// Whether anything is cached.
     pub(crate) caches: bool,
-    /// An answer may be given without waiting.
+    /// An answer may be given without waiting, to clients that are [served](Self::serves).
     pub(crate) at_once: bool,
     pub(crate) query: Option<Query>,
     pub(crate) request: Edits,
@@ -326,8 +327,6 @@ impl Ruling {
         let limits = limits.clone().unwrap_or_default();
         let wanted = Wanted::of(effects);
         let is_free = effects.answer.is_none()
-            && effects.allow.is_none()
-            && effects.deny.is_none()
             && wanted.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
@@ -347,6 +346,13 @@ impl Ruling {
             pages: (!effects.pages.is_empty()).then(|| Arc::new(effects.pages.clone())),
             tries: effects.tries,
         }
+    }
+
+    /// Whether a client at this address is served.
+    #[inline]
+    pub(crate) fn serves(&self, client: IpAddr) -> bool {
+        self.allow.as_ref().is_none_or(|networks| networks.contains(client))
+            && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
     }
 
     /// Whether requests are limited by their fields.

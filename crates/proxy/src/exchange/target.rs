@@ -111,7 +111,7 @@ pub(crate) fn cached_site<'p>(
         return None;
     }
     let ruled = rulebook.on_request(&seen(address, &path, (method, client, fields)));
-    ruled.at_once.then_some((number, rulebook, ruled))
+    (ruled.at_once && ruled.serves(client)).then_some((number, rulebook, ruled))
 }
 
 /// The keys that the URL of `key` has under the rules of its site, apart from that one.

@@ -48,6 +48,10 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
     }
+    // Before it is asked for a password, which would cross the network as it is.
+    if let Some(reply) = redirect::to_https(worker.shared.https_port(), request) {
+        return reply;
+    }
     if request.ruling.wanted.is_some() {
         match Box::pin(credentials::check(request)).await {
             Ok(user) => request.user = user,
@@ -67,9 +71,6 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(site) = purge_method::site(request) {
         return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
-    if let Some(reply) = redirect::to_https(worker, request) {
-        return reply;
-    }
     if let Some(reply) = rules::answer(plan, request) {
         return reply;
     }
@@ -85,4 +86,16 @@ async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, req
         Ok(()) => etag_gateway::serve(worker, plan, pools, request).await,
         Err(reply) => *reply,
     }
+}
+
+/// The reply to `request` for which neither the cache nor an origin is looked at, in the order of [`serve`]: for explanations, as
+/// passwords are verified in this thread. Limits are left out, and nothing is purged. `https`: the port where clients get TLS.
+pub(crate) fn foresee(plan: &Plan, https: Option<u16>, request: &Request) -> Option<Reply> {
+    rules::refuse(request)
+        .or_else(|| redirect::to_https(https, request))
+        .or_else(|| credentials::lacks(request).then(|| *credentials::refusal(request)))
+        .or_else(|| pass::answer_ourselves(plan, request))
+        .or_else(|| pass::refuse_port(plan, request))
+        .or_else(|| purge_method::foresee(plan, request))
+        .or_else(|| rules::answer(plan, request))
 }

@@ -3,15 +3,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_evict::{By, Capacity, Spec};
 use larder_semantics::fields::HeadLines;
 use larder_semantics::status::Why;
-use larder_semantics::storable::Times;
+use larder_semantics::storable::{self, Times};
 use larder_store::Memory;
 use larder_store::lines::write_line;
 
 use crate::base::clock;
+use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Origin, Role, Settings};
 use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Asker;
@@ -19,12 +20,12 @@ use crate::exchange::chosen;
 use crate::exchange::gateways::Gateways;
 use crate::exchange::pages;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
+use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
-use crate::features::rules;
-use crate::flow::{fetch, serve};
+use crate::features::{dispatch, etag_gateway};
+use crate::flow::{fetch, forms, serve};
 use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
 
@@ -48,6 +49,8 @@ pub struct Asked {
     pub client: Option<IpAddr>,
     /// The status and fields of the origin's answer.
     pub answer: Option<(StatusCode, HeaderMap)>,
+    /// The listeners whose client asks; `None`: those of the sites, if there are any.
+    pub role: Option<Role>,
 }
 
 /// What would be done.
@@ -90,12 +93,13 @@ impl Foresight {
         let plan = &self.plan;
         let fields = asked.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let (url, method) = (asked.url.clone(), asked.method.clone());
-        let text = Question { url, method, fields, role: None }.text()?;
+        let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
+        let role = asked.role.unwrap_or(without_sites);
+        let text = Question { url, method, fields, role: Some(role) }.text()?;
         let mut lines = head::room();
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
         let parsed = head::parse(text.as_bytes(), &mut lines, &plan.settings.limits).map_err(refused)?;
         let Parsed::Whole(head, _) = parsed else { return Err("this is no whole request".to_owned()) };
-        let role = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
         let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
@@ -108,45 +112,64 @@ impl Foresight {
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
     ) -> Foreseen {
-        if let Some(reply) = rules::foresee_refusal(request) {
-            return self.own(request, "refused", &reply);
+        if let Some(reply) = dispatch::foresee(&self.plan, self.https_port(), request) {
+            return self.own(request, reply);
         }
-        if let Some(reply) = rules::answer(&self.plan, request) {
-            return self.own(request, "answered", &reply);
-        }
-        let passed = match request.ruling.caching() {
-            None => Some(Why::Bypass),
-            Some(_) => serve::passes(request, has_content),
+        let passed = match (request.route.tags(), request.ruling.caching()) {
+            (Some(pools), _) => Some(etag_gateway::foresee(pools, request, has_content).1),
+            (None, None) => Some(Why::Bypass),
+            (None, Some(_)) => serve::passes(request, has_content),
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };
             return Foreseen { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
         };
-        let ruling = request.rule_response(&self.plan, (*status, None, fields));
+        let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let ruling = request.rule_response(&self.plan, (*status, length, fields));
         let fields = ruling.response.applied(*status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, by_age: false };
-        let judged =
-            passed.map_or_else(|| fetch::judge(&ruling.caching, request, *status, &fields, times), Err);
-        let (outcome, reason, lifetime) = match (passed, &judged) {
-            (Some(why), _) => ("passed", Some(why.token()), None),
-            (None, Ok(keeping)) => ("stored", None, Some(keeping.lifetime())),
-            (None, Err(why)) => ("not-stored", Some(why.token()), None),
+        let judged = || fetch::judge(&ruling.caching, request, *status, &fields, times);
+        let (outcome, reason, lifetime) = match passed {
+            Some(why) => ("passed", Some(why), None),
+            // It has nothing to store.
+            None if request.method == Method::HEAD => ("not-stored", None, None),
+            None => match judged() {
+                Ok(keeping) => ("stored", None, Some(keeping.lifetime())),
+                Err(why) => ("not-stored", Some(why), None),
+            },
         };
-        let replied = replied(request, *status, fields);
-        let rules = self.names(&ruling.numbers, request);
-        let status = Some(status.as_u16());
-        Foreseen { rules, outcome, reason, status, lifetime, replied, ..self.nothing(request) }
+        let done = Outcome { stored: lifetime.is_some(), ..Outcome::forwarded(Kind::Miss, Why::Absent) };
+        let mut ends = fields.clone();
+        storable::remove_hop_by_hop(&mut ends);
+        let mut reply = Reply { length, ..Reply::new(*status, Source::Fields(ends.into()), done) };
+        if request.ruling.caches && ruling.caching.compression.is_on() {
+            reply.negotiated = forms::arriving(&ruling.caching.compression, &reply);
+        }
+        Foreseen {
+            rules: self.names(&ruling.numbers, request),
+            outcome,
+            reason: reason.map(Why::token),
+            status: Some(status.as_u16()),
+            lifetime,
+            replied: replied(request, reply),
+            ..self.nothing(request)
+        }
     }
 
     /// A reply of our own.
-    fn own(&self, request: &Request, outcome: &'static str, reply: &Reply) -> Foreseen {
-        let replied = match pages::applies(request, reply) {
-            true => replied(request, reply.status, pages::fields(reply)),
-            false => edited(request, reply.status, pages::fields(reply)),
-        };
-        let (reason, status) = (Some(reply.outcome.why.token()), Some(reply.status.as_u16()));
+    fn own(&self, request: &Request, reply: Reply) -> Foreseen {
+        let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
+        let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
+        let (reason, status) = (Some(why.token()), Some(status.as_u16()));
+        let replied = replied(request, reply);
         Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
+    }
+
+    /// The port of the first listener where clients of sites get TLS.
+    fn https_port(&self) -> Option<u16> {
+        let mut listen = self.plan.settings.listen.iter();
+        listen.find(|one| one.role == Role::Reverse && one.tls).map(|one| one.address.port())
     }
 
     fn nothing(&self, request: &Request) -> Foreseen {
@@ -158,7 +181,7 @@ impl Foresight {
             reason: None,
             status: None,
             lifetime: None,
-            sent: request.fields.clone(),
+            sent: sent(request),
             replied: HeaderMap::new(),
         }
     }
@@ -179,19 +202,31 @@ fn asks(request: &Request) -> Vec<String> {
     chosen.pool.all().map(url).collect()
 }
 
-/// The fields of an answer of this status, as a client gets them.
-fn replied(request: &Request, status: StatusCode, mut fields: HeaderMap) -> HeaderMap {
-    if let Some(page) = request.ruling.pages.as_ref().and_then(|pages| pages.of(status)) {
-        page.describe(&mut fields);
+/// The fields of `request` as the first of its origins sees them.
+fn sent(request: &Request) -> HeaderMap {
+    let mut fields = request.fields.clone();
+    let own = || request.authority.clone();
+    let host = chosen::of_request(request).and_then(|chosen| {
+        let turn = chosen.pool.all().next()?;
+        Some(chosen.host_at(turn.origin(), request).to_owned())
+    });
+    if let Ok(host) = HeaderValue::try_from(host.unwrap_or_else(own)) {
+        fields.insert(header::HOST, host);
     }
-    edited(request, status, fields)
+    fields
 }
 
-fn edited(request: &Request, status: StatusCode, fields: HeaderMap) -> HeaderMap {
-    match &request.ruling.reply {
-        Some(edits) => edits.applied(status, &fields),
-        None => fields,
+/// The fields of `reply` as the client of `request` gets them.
+fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
+    reply.edits.clone_from(&request.ruling.reply);
+    pages::replace(request, &mut reply);
+    let mut lines = Vec::new();
+    reply.write_edited(&mut lines);
+    let mut fields = HeadLines(&lines).to_map();
+    if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
+    fields
 }
 
 impl crate::base::settings::Edits {

@@ -52,6 +52,15 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     }
 }
 
+/// What [`answer`] would say of `request`, if that is a `PURGE`. Nothing is purged.
+pub(crate) fn foresee(plan: &Plan, request: &Request) -> Option<Reply> {
+    let site = site(request)?;
+    Some(match may(&site.settings, plan.settings.admin_token.as_ref(), request) {
+        Ok(_) => Reply::text(StatusCode::OK, String::new(), Outcome::forwarded(Ending::Pass, Why::Method)),
+        Err((status, why)) => refused(status, &why),
+    })
+}
+
 /// Whether the sender of `request` may purge; true: only what belongs to this site, as `purge_from` allows it.
 fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Refused> {
     let client = request.client.ip().to_canonical();

@@ -18,21 +18,27 @@ pub(crate) struct Question {
 impl Question {
     /// The request's head, as a client would send it.
     pub(super) fn text(&self) -> Result<String, String> {
-        let address = inventory::address(&self.url)?;
         if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             let shown = self.url.escape_debug();
             return Err(format!("'{shown}': spaces and control characters have to be percent-encoded"));
         }
-        let (mut authority, mut lines) = (address.authority.to_owned(), String::new());
+        let (mut host, mut lines) = (None, String::new());
         for (name, value) in &self.fields {
             let value =
                 value.to_str().map_err(|_| format!("{name}: only visible ASCII is understood here"))?;
             match name == http::header::HOST {
                 // As with curl: the URL says where to connect to, and this what to ask for.
-                true => value.clone_into(&mut authority),
+                true => host = Some(value),
                 false => lines += &format!("{name}: {value}\r\n"),
             }
         }
+        if self.method == Method::CONNECT {
+            let target = &self.url;
+            let host = host.unwrap_or(target);
+            return Ok(format!("CONNECT {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"));
+        }
+        let address = inventory::address(&self.url)?;
+        let authority = host.unwrap_or(address.authority);
         let slash = if address.path.starts_with('/') { "" } else { "/" };
         let target = format!("{}://{authority}{slash}{}", address.scheme, address.path);
         Ok(format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n", self.method))
@@ -64,6 +70,9 @@ mod tests {
         for (url, fields, expected) in table {
             assert_eq!(question(url, fields).text().as_deref(), Ok(*expected), "{url}");
         }
+        let tunnel = Question { method: Method::CONNECT, ..question("a.test:443", &[("x-a", "b")]) };
+        let expected = "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nx-a: b\r\n\r\n";
+        assert_eq!(tunnel.text().as_deref(), Ok(expected));
         for url in ["http://a/ HTTP/1.1\r\nX: y", "http://a/\t", "http://a b/", "a.test"] {
             assert!(question(url, &[]).text().is_err(), "{url:?}");
         }

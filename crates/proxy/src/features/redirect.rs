@@ -8,18 +8,18 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
-use crate::flow::worker::Worker;
 
 /// The port that URLs of https do not name.
 const HTTPS: u16 = 443;
 
-/// The redirect, if the site of `request` is served over https only and `request` is not.
-pub(crate) fn to_https(worker: &Worker, request: &Request) -> Option<Reply> {
+/// The redirect, if the site of `request` is served over https only and `request` is not; `port`: of the listener for that.
+pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
     let Route::Site(site) = &request.route else { return None };
-    if !site.settings.only_https || request.scheme == "https" {
+    let is_for_path = request.path.starts_with('/') && !request.is_purge();
+    if !site.settings.only_https || request.scheme == "https" || !is_for_path {
         return None;
     }
-    let port = worker.shared.listener_tls.as_ref().and_then(|tls| tls.port).unwrap_or(HTTPS);
+    let port = port.unwrap_or(HTTPS);
     let host = host_of(&request.authority);
     let location = match port {
         HTTPS => format!("https://{host}{}", request.path),

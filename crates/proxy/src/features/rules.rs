@@ -9,14 +9,10 @@ use crate::exchange::placeholders;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::features::credentials;
 
-/// The refusal of a client that the rules for `request` do not serve.
+/// The refusal of a client that the rules for `request` do not serve. The node that asks for another one has seen to that.
 pub(crate) fn refuse(request: &Request) -> Option<Reply> {
-    let (ruling, client) = (&request.ruling, request.client.ip());
-    let is_allowed = ruling.allow.as_ref().is_none_or(|networks| networks.contains(client));
-    let is_denied = ruling.deny.as_ref().is_some_and(|networks| networks.contains(client));
-    if is_allowed && !is_denied {
+    if request.by_peer || request.ruling.serves(request.client.ip()) {
         return None;
     }
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
@@ -24,14 +20,12 @@ pub(crate) fn refuse(request: &Request) -> Option<Reply> {
     Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
 }
 
-/// The refusal of a request that the rules do not serve, or that lacks the credentials that they want: for explanations, as
-/// passwords are verified in this thread.
-pub(crate) fn foresee_refusal(request: &Request) -> Option<Reply> {
-    refuse(request).or_else(|| credentials::lacks(request).then(|| *credentials::refusal(request)))
-}
-
-/// The answer of a rule for `request`, if one has any.
+/// The answer of a rule for `request`, if one has any. The request of another node has none: that node has changed it by its
+/// rules, which may not hold for it any more.
 pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
+    if request.by_peer {
+        return None;
+    }
     let answer = request.ruling.answer.as_deref()?;
     let outcome = Outcome::forwarded(Kind::Pass, Why::ByRule);
     let mut fields = HeaderMap::new();

@@ -35,7 +35,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
-use crate::features::{etag_gateway, hints, inventory, rules};
+use crate::features::{dispatch, etag_gateway, hints, inventory};
 use crate::flow::serve;
 use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
@@ -307,14 +307,9 @@ impl Run<'_> {
 
     fn decide(&self, held: &Held) -> Decision {
         let request = &self.request;
-        if let Some(reply) = rules::foresee_refusal(request) {
-            return Decision::of(reply.outcome.kind, reply.outcome.why);
-        }
-        if pass::answer_ourselves(self.plan, request).is_some() {
-            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::Method) };
-        }
-        if request.ruling.answer.is_some() {
-            return Decision { asks_origin: false, ..Decision::of(Kind::Pass, Why::ByRule) };
+        if let Some(reply) = dispatch::foresee(self.plan, self.shared.https_port(), request) {
+            let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
+            return Decision { asks_origin: false, ..decision };
         }
         if let Some(pools) = request.route.tags() {
             let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);

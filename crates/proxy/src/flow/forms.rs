@@ -89,7 +89,7 @@ fn form(
 }
 
 /// A response on its way into the cache goes to its client as it is. Later ones may get other forms.
-fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
+pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
     // Of the whole response: a condition or a range of this client's changes nothing for others.
     let is_part = reply.status == StatusCode::PARTIAL_CONTENT;
     let status =

@@ -13,7 +13,7 @@ use larder_store::lines::{write_line, write_name};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::{ClientAddress, HostHeader};
+use crate::base::settings::ClientAddress;
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
 use crate::exchange::chosen;
@@ -204,11 +204,7 @@ async fn to_site(
     loop {
         let turn = chosen.pool.next(failed);
         let origin = turn.origin();
-        let host = match chosen.host {
-            HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
-            HostHeader::Preserve | HostHeader::Origin => origin.host(),
-            HostHeader::Set(host) => host,
-        };
+        let host = chosen.host_at(origin, request);
         let path = &chosen.path_at(origin, request);
         let to = To { https: origin.https, authority: &origin.authority, host, path };
         let in_progress = turn.begun();

@@ -99,6 +99,11 @@ pub(crate) struct Clients {
 }
 
 impl Shared {
+    /// The port where clients of sites get TLS.
+    pub(crate) fn https_port(&self) -> Option<u16> {
+        self.listener_tls.as_ref().and_then(|tls| tls.port)
+    }
+
     /// What the workers of a process with these `own` listeners share.
     pub(crate) fn new(
         settings: Settings,
