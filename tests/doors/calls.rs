@@ -119,3 +119,27 @@ fn ping_has_an_answer() {
     assert_eq!(Caller::to(&larder, "onc").call(&Call::Ping), Answer::Done);
     assert_eq!(larder.stat("requests"), 0);
 }
+
+#[test]
+fn rules_of_the_forward_proxy_hold_for_pages_that_are_stored_as_well() {
+    let origin = Origin::always(PAGE);
+    let url = origin.url();
+    let larder = open(
+        "[[forward.rule]]\nmatch = { path = '/closed/*', not = { client = '127.0.0.2' } }\ndeny = '127.0.0.0/8'\n",
+    );
+    for path in ["/closed/a", "/open"] {
+        let from = std::net::Ipv4Addr::new(127, 0, 0, 2);
+        assert_eq!(Client::from(from, larder.forward).ask(&format!("GET {url}{path}")).status, 200);
+    }
+    larder.settle();
+    for door in DOORS {
+        let mut caller = Caller::to(&larder, door);
+        assert_eq!(caller.page(&format!("{url}/open")), "the page", "{door}");
+        for path in ["/closed/a", "/closed/b", "/%63losed/a"] {
+            let failure = caller.failure(&format!("{url}{path}"));
+            // Its clients learn of no status.
+            assert!(failure.status == 403 || door == "onc", "{door} {path}: {failure:?}");
+        }
+    }
+    assert_eq!(origin.count(), 2);
+}
