@@ -1,6 +1,9 @@
 //! Every reason in the list is given by the running program, as the live log shows it; or, where no request can
 //! lead to it alone, by the rule itself.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::freshness::Freshness;
@@ -103,6 +106,7 @@ fn exercise(why: Why) -> Exercise {
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),
         Why::ClientLeft => Staged(abandoned),
+        Why::Undelivered => Staged(undelivered),
         Why::PositionAhead => Staged(ahead),
         Why::OwnedElsewhere => Staged(owned_elsewhere),
     }
@@ -355,6 +359,16 @@ fn abandoned() -> Value {
     let seen = log.take(1).next().expect("a request");
     gate.open();
     seen
+}
+
+/// A redirect to itself, asked for by the line protocol.
+fn undelivered() -> Value {
+    let origin = Origin::always("302 Found\nLocation: /");
+    let larder = Larder::start("[line]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true");
+    let log = Events::of(&larder, "/log");
+    let mut client = TcpStream::connect(larder.door("line")).expect("a connection");
+    writeln!(client, "{}", origin.url()).expect("it reads");
+    log.take(1).next().expect("a request")
 }
 
 /// One of some URLs, which are not all the node's own that is asked.

@@ -41,13 +41,16 @@ fn what_the_forward_proxy_fetched_is_a_hit_through_every_door() {
 #[test]
 fn failures_say_why() {
     let missing = Origin::always("404 Not Found\n\nnothing");
+    let forbidden = Origin::always("403 Forbidden\n\nno");
     let dead = Origin::always(PAGE);
     dead.die();
     let larder = open("");
     let rows = [
         (missing.url(), 404, "answered 404 Not Found"),
         (dead.url(), 502, "origin"),
+        (String::new(), 400, "the url is empty"),
         ("ftp://a/".to_owned(), 400, "scheme 'ftp' is neither http nor https"),
+        (forbidden.url(), 403, "answered 403 Forbidden"),
         ("example.com".to_owned(), 400, "write the scheme too"),
         (format!("http://a/{}", "x".repeat(9_000)), 414, "request-target too long"),
     ];
@@ -57,7 +60,14 @@ fn failures_say_why() {
             assert_eq!((failure.status, &failure.what), (*status, url), "{door} {failure:?}");
             assert!(failure.why.contains(why), "{door} {failure:?}");
         }
-        assert!(Caller::to(&larder, "onc").failure(url).why.contains("system error"));
+        // This protocol has three kinds of errors, and no words.
+        let kind = match status {
+            400 | 414 => "garbage arguments",
+            403 => "not permitted",
+            _ => "system error",
+        };
+        let failure = Caller::to(&larder, "onc").failure(url);
+        assert!(failure.why.contains(kind), "{url} {failure:?}");
     }
 }
 

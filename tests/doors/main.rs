@@ -11,3 +11,4 @@ mod clients;
 mod datagrams;
 mod pages;
 mod redirects;
+mod told;

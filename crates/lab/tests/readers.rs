@@ -219,12 +219,12 @@ fn browsers() {
     let tables = [
         "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT);
          CREATE TABLE moz_historyvisits (id INTEGER PRIMARY KEY, place_id INTEGER, visit_date INTEGER);
-         INSERT INTO moz_places VALUES (1, 'https://a/x?q'), (2, 'https://b/');
-         INSERT INTO moz_historyvisits VALUES (1, 2, 2000000), (2, 1, 1000000), (3, 2, NULL);",
+         INSERT INTO moz_places VALUES (1, 'https://me:word@a/x?q'), (2, 'HTTP://b/'), (3, 'about:config'), (4, 'file:///x');
+         INSERT INTO moz_historyvisits VALUES (1, 2, 2000000), (2, 1, 1000000), (3, 2, NULL), (4, 3, 5), (5, 4, 6);",
         "CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT);
          CREATE TABLE visits (id INTEGER PRIMARY KEY, url INTEGER, visit_time INTEGER);
-         INSERT INTO urls VALUES (1, 'https://a/x?q'), (2, 'https://b/');
-         INSERT INTO visits VALUES (1, 2, 11644473602000000), (2, 1, 11644473601000000), (3, 2, NULL);",
+         INSERT INTO urls VALUES (1, 'https://me:word@a/x?q'), (2, 'HTTP://b/'), (3, 'chrome://newtab/'), (4, 'data:x');
+         INSERT INTO visits VALUES (1, 2, 11644473602000000), (2, 1, 11644473601000000), (3, 2, NULL), (4, 3, 5), (5, 4, 6);",
     ];
     for sql in tables {
         let file = File::new(b"");
@@ -236,8 +236,9 @@ fn browsers() {
         let options = Options { base_urls: true, ..lenient() };
         let (trace, reading) = file.read(&options).unwrap();
         assert_eq!(reading.format, Format::History);
-        assert_eq!(show(&trace), ["0 https://a/ 1 1 0", "1 https://b/ 2 1 0"]);
-        assert_eq!(reading.notes(), ["visit 1 is broken: no URL, or no time"]);
+        assert_eq!(show(&trace), ["0 https://a/ 1 1 0", "1 HTTP://b/ 2 1 0"]);
+        let notes = ["left out 2 with a URL of neither http nor https", "visit 1 is broken: no URL, or no time"];
+        assert_eq!(reading.notes(), notes);
     }
     let file = File::new(b"");
     rusqlite::Connection::open(file.path()).unwrap().execute_batch("CREATE TABLE t (x);").unwrap();

@@ -127,6 +127,11 @@ pub trait Answering {
     fn late(&self) -> Bytes {
         Bytes::new()
     }
+
+    /// Whether nothing but a reset of the connection tells a failure from a page.
+    fn fails_by_reset(&self) -> bool {
+        false
+    }
 }
 
 /// Encodes the reply to one call.
@@ -222,9 +227,6 @@ fn gibberish(why: Malformed) -> Rejected {
 fn url(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Malformed(format!("the url is not utf-8 at byte {}", error.valid_up_to())))?;
-    if text.is_empty() {
-        return Err(Malformed("the url is empty".to_owned()));
-    }
     match text.char_indices().find(|(_, letter)| letter.is_control()) {
         Some((at, letter)) => Err(Malformed(format!(
             "the url has the control character {:#04x} at byte {at}",
@@ -255,7 +257,7 @@ mod tests {
             (&b"http://a/"[..], Ok("http://a/")),
             ("http://\u{e4}/".as_bytes(), Ok("http://\u{e4}/")),
             (b"a b", Ok("a b")),
-            (b"", Err("the url is empty")),
+            (b"", Ok("")),
             (b"http://a/\xff", Err("the url is not utf-8 at byte 9")),
             (b"a\0b", Err("the url has the control character 0x00 at byte 1")),
             (b"a\x7f", Err("the url has the control character 0x7f at byte 1")),

@@ -10,8 +10,8 @@
 //! - `!STATUS WHY` ends the answer as well, at any point: there is no page, or what came of it is incomplete.
 //!   STATUS is the HTTP status that says the same, WHY the reason.
 //!
-//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. Nothing
-//! tells a failure from an empty page, or a page cut short from a whole one.
+//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. After a failure, it resets
+//! the connection instead (TCP's RST): reading ends with an error, before the page or in the middle of it.
 //!
 //! Statistics come as a page of lines, `name value`.
 
@@ -105,6 +105,10 @@ impl Answering for Server {
 
     fn late(&self) -> Bytes {
         self.refuse(408, "the rest of the line did not come in time")
+    }
+
+    fn fails_by_reset(&self) -> bool {
+        self.form == Form::Bare
     }
 }
 

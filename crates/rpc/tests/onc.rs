@@ -156,15 +156,31 @@ fn a_page_is_whole_or_an_error() {
 }
 
 #[test]
+fn failures_are_of_three_kinds() {
+    let (garbage, denied, failed) = (accepted(4, b""), words(&[XID, 1, 1, 1, 5]), accepted(5, b""));
+    for (statuses, reply) in [
+        (&[400, 414][..], garbage),
+        (&[401, 403, 407], denied),
+        (&[0, 404, 410, 500, 502, 503, 504], failed),
+    ] {
+        for &status in statuses {
+            let asked = datagram(&call(1, URL)).unwrap();
+            assert_eq!(asked.reply.failure(&Failure { status, ..gone() }), reply, "{status}");
+        }
+    }
+}
+
+#[test]
 fn a_client_reads_why_there_is_no_page() {
     let denied = |rest: &[u32]| [words(&[XID, 1, 1]), words(rest)].concat();
     for (reply, why) in [
         (accepted(1, b""), "the server does not have the program"),
         (accepted(2, &words(&[3, 4])), "the server has versions 3 to 4 of the program"),
         (accepted(3, b""), "the server's program does not have the procedure"),
-        (accepted(4, b""), "the server could not read the arguments"),
+        (accepted(4, b""), "the server cannot use the arguments (garbage arguments)"),
         (denied(&[0, 2, 2]), "the server speaks versions 2 to 2 of rpc"),
-        (denied(&[1, 5]), "the server rejects the caller (authentication status 5)"),
+        (denied(&[1, 1]), "the server rejects the caller (authentication status 1)"),
+        (denied(&[1, 5]), "not permitted (authentication too weak)"),
     ] {
         let mut client = Client::new(XID, LIMITS);
         client.encode(&fetch("http://a/")).unwrap();

@@ -85,6 +85,13 @@ fn exception(name: &str, code: u8, why: &str) -> Vec<u8> {
     message
 }
 
+/// A `FetchFailed` with status 400 in the binary protocol, for the call with number 7 whose URL is not text on one line.
+fn no_url(why: &str) -> Vec<u8> {
+    let string = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
+    let head = b"\x80\x01\0\x02\0\0\0\x08get_data\0\0\0\x07\x0c\0\x01\x0b\0\x01\0\0\0\0\x0b\0\x02";
+    [&head[..], &string(why), b"\x08\0\x03\0\0\x01\x90\0\0"].concat()
+}
+
 #[test]
 fn calls_and_replies_are_those_of_apache_thrift() {
     let page = Answer::Page(b"a\0b"[..].into());
@@ -132,25 +139,25 @@ fn a_page_longer_than_lengths_can_say_is_refused() {
 fn what_cannot_be_called_is_answered_and_the_connection_goes_on() {
     let unknown =
         "no method is called \"nothing\": there are get_data, print_statistics, reset_statistics".to_owned();
-    let no_url = "get_data has no argument 1, the url as a string".to_owned();
+    let no_argument = "get_data has no argument 1, the url as a string".to_owned();
     for (message, reply) in [
         (&b"\x80\x01\0\x01\0\0\0\x07nothing\0\0\0\x07\0"[..], exception("nothing", 1, &unknown)),
         (
             b"\x80\x01\0\x02\0\0\0\x08get_data\0\0\0\x07\x0b\0\x01\0\0\0\x01a\0",
             exception("get_data", 2, "a message of type 2, not a call"),
         ),
-        (b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07\0", exception("get_data", 7, &no_url)),
+        (b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07\0", exception("get_data", 7, &no_argument)),
         (
             b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07\x08\0\x01\0\0\0\x01\0",
-            exception("get_data", 7, &no_url),
+            exception("get_data", 7, &no_argument),
         ),
         (
             b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07\x0b\0\x01\0\0\0\x01\x0a\0",
-            exception("get_data", 7, "the url has the control character 0x0a at byte 0"),
+            no_url("the url has the control character 0x0a at byte 0"),
         ),
         (
             b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07\x0b\0\x01\0\0\0\x01\xff\0",
-            exception("get_data", 7, "the url is not utf-8 at byte 0"),
+            no_url("the url is not utf-8 at byte 0"),
         ),
     ] {
         for transport in TRANSPORTS {

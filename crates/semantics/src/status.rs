@@ -239,6 +239,9 @@ reasons! {
     ClientLeft "client-left" "RFC 9112 9.5"
         "the client disconnected before an answer, and no other client waited for it"
         "";
+    Undelivered "undelivered" "configuration"
+        "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding, or is behind a redirect that is not followed"
+        "the client's error and the proxy's log say which; [doors] sets the limits";
 }
 
 /// Why a request went to the origin, in the words of RFC 9211 section 2.2.

@@ -47,7 +47,7 @@ pub(super) const LINE: &[Key<Draft>] = &[
         "form",
         FORM,
         doors.line_form,
-        "end of a page: framed: a line with a dot; bare: the connection closes"
+        "end of a page: framed: a line with a dot; bare: the connection closes, or is reset after a failure"
     ),
 ];
 

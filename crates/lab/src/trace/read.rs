@@ -64,6 +64,8 @@ pub enum LeftOut {
     Method,
     /// Its status is none that a cache keeps without being told to (RFC 9110, section 15.1).
     Status(u16),
+    /// Its URL is neither of `http` nor of `https`, as those of a browser's own pages and of files.
+    Scheme,
 }
 
 /// A file cannot be read as a trace; says the file and why, in one line.
@@ -179,6 +181,7 @@ impl Display for LeftOut {
         match self {
             Self::Method => f.write_str("with a method other than GET"),
             Self::Status(status) => write!(f, "with status {status}"),
+            Self::Scheme => f.write_str("with a URL of neither http nor https"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The output of readers: requests, excluded lines, and broken lines.
 
+use std::borrow::Cow;
+
 use super::read::Reading;
 use super::{Builder, Column, Options, Record, TooMany, Trace};
 
@@ -60,7 +62,7 @@ impl<'o> Sink<'o> {
     /// Adds a request for the object that the trace calls by a name.
     #[inline]
     pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TooMany> {
-        let key = if self.options.base_urls { base(key) } else { key };
+        let key = &*if self.options.base_urls { base(key) } else { key.into() };
         self.reading.requests += 1;
         if self.threshold != u64::MAX && hash(key.as_bytes()) > self.threshold {
             return Ok(());
@@ -155,13 +157,15 @@ impl<T: Copy + PartialEq> Column<T> {
     }
 }
 
-/// A URL cut to its scheme and host: `https://host/`. What is no URL stays as it is.
-fn base(url: &str) -> &str {
-    let Some(host) = url.find("://").map(|at| at + 3) else { return url };
-    match url[host..].find(['/', '?', '#']) {
-        Some(end) if url.as_bytes()[host + end] == b'/' => &url[..=host + end],
-        Some(end) => &url[..host + end],
-        None => url,
+/// A URL cut to its scheme and host, without names of users and passwords: `https://host/`. What is no URL stays as it is.
+fn base(url: &str) -> Cow<'_, str> {
+    let Some(host) = url.find("://").map(|at| at + 3) else { return url.into() };
+    let (scheme, rest) = url.split_at(host);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let end = end + usize::from(rest.as_bytes().get(end) == Some(&b'/'));
+    match rest[..end].rfind('@') {
+        Some(at) => [scheme, &rest[at + 1..end]].concat().into(),
+        None => url[..host + end].into(),
     }
 }
 
@@ -176,4 +180,25 @@ fn mix(number: u64) -> u64 {
 fn hash(name: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     mix(name.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base;
+
+    #[test]
+    fn a_url_is_cut_to_its_scheme_and_host() {
+        for (url, expected) in [
+            ("https://a.test/x/y?q#f", "https://a.test/"),
+            ("https://a.test?q", "https://a.test"),
+            ("https://a.test", "https://a.test"),
+            ("https://name:word@a.test:8443/x", "https://a.test:8443/"),
+            ("http://name@a.test?to=b@c", "http://a.test"),
+            ("http://a@b@c/d@e", "http://c/"),
+            ("/x@y", "/x@y"),
+            ("key", "key"),
+        ] {
+            assert_eq!(base(url), expected, "{url}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use larder_rpc::{Answering, Asked, Call, Replying, line, onc, thrift};
 
 use super::deliver::Delivery;
-use super::page::{self, Page};
+use super::page::{self, Page, undelivered};
 use super::{State, Visitor, limits, statistics};
 use crate::base::settings::Door;
 use crate::exchange::route::SiteNumber;
@@ -52,6 +52,17 @@ enum Ending {
     Silent,
     /// After an answer that the client should get.
     Answered,
+    /// After a failure that only a reset tells.
+    Failed,
+}
+
+/// What a call led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    /// What was asked for.
+    Well,
+    /// A failure.
+    Failed,
 }
 
 /// Serves a client until it leaves.
@@ -87,6 +98,7 @@ impl Connection {
         match ended {
             Ok(Ending::Silent) => self.writing.part(),
             Ok(Ending::Answered) => linger(&mut self.reading, &mut self.writing).await,
+            Ok(Ending::Failed) => self.writing.reset(),
             Err(error) => {
                 tracing::debug!(client = %self.visitor.client, "{error}");
                 self.writing.reset();
@@ -96,7 +108,7 @@ impl Connection {
 
     async fn converse<A: Answering>(&mut self, mut codec: A) -> Result<Ending, SendError> {
         loop {
-            let closes = match codec.decode(&mut self.buffer) {
+            let (closes, answered) = match codec.decode(&mut self.buffer) {
                 Ok(None) => {
                     self.writing.flush().await?;
                     match self.receive().await {
@@ -106,21 +118,20 @@ impl Connection {
                     }
                     self.writing.wake();
                     self.writing.out.extend_from_slice(&codec.late());
-                    true
+                    (true, Answered::Failed)
                 }
-                Ok(Some(asked)) => {
-                    let closes = asked.reply.closes();
-                    self.answer(asked).await?;
-                    closes
-                }
+                Ok(Some(asked)) => (asked.reply.closes(), self.answer(asked).await?),
                 Err(rejected) => {
                     tracing::debug!(client = %self.visitor.client, "rejected: {}", rejected.why);
                     self.writing.wake();
                     self.writing.out.extend_from_slice(&rejected.reply);
-                    rejected.close
+                    (rejected.close, Answered::Failed)
                 }
             };
             self.begun = false;
+            if answered == Answered::Failed && codec.fails_by_reset() {
+                return Ok(Ending::Failed);
+            }
             // A client that reads no answers must not make them gather here.
             if self.writing.out.len() >= GATHER {
                 self.writing.flush().await?;
@@ -171,7 +182,7 @@ impl Connection {
         self.writing.rest();
     }
 
-    async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<(), SendError> {
+    async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<Answered, SendError> {
         let Asked { call, reply } = asked;
         let answer = match call {
             // The flow needs much room, which a connection that waits should not hold.
@@ -185,10 +196,10 @@ impl Connection {
         };
         self.writing.wake();
         self.writing.out.extend_from_slice(&answer);
-        Ok(())
+        Ok(Answered::Well)
     }
 
-    async fn fetch<R: Replying>(&mut self, url: &str, encoder: &R) -> Result<(), SendError> {
+    async fn fetch<R: Replying>(&mut self, url: &str, encoder: &R) -> Result<Answered, SendError> {
         let begun = Instant::now();
         let plan = self.visitor.worker.plan();
         let memo = self.visitor.note(&plan, url);
@@ -207,19 +218,21 @@ impl Connection {
             };
         self.writing.wake();
         let (outcome, age) = (page.outcome, page.age());
-        let (status, sent) = match page.found {
+        let (status, outcome, sent) = match page.found {
             Ok(mut reply) => {
                 let delivery = Delivery { visitor: &self.visitor, plan: &plan, url, encoder };
+                // The log says of a page that did not arrive what the client was told.
                 match delivery.send(&mut self.writing, &mut reply).await {
-                    Ok(Ok(())) => (reply.status.as_u16(), Ok(())),
-                    Ok(Err(failure)) => (failure.status, Ok(())),
-                    Err(error) => (reply.status.as_u16(), Err(error)),
+                    Ok(Ok(())) => (reply.status.as_u16(), outcome, Ok(Answered::Well)),
+                    Ok(Err(failure)) => (failure.status, undelivered(outcome), Ok(Answered::Failed)),
+                    Err(error @ SendError::Truncated(_)) => (502, undelivered(outcome), Err(error)),
+                    Err(error) => (reply.status.as_u16(), outcome, Err(error)),
                 }
             }
             Err(failure) => {
                 tracing::debug!(client = %self.visitor.client, url, "{}", failure.why);
                 self.writing.out.extend_from_slice(&encoder.failure(&failure));
-                (failure.status, Ok(()))
+                (failure.status, outcome, Ok(Answered::Failed))
             }
         };
         let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);

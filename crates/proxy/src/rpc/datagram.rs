@@ -14,7 +14,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::Semaphore;
 
 use super::content::collect;
-use super::page::{self, Page};
+use super::page::{self, Page, undelivered};
 use super::rate::Rate;
 use super::{State, Visitor, deliver, failure, statistics};
 use crate::base::settings::Door;
@@ -100,10 +100,13 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
         Ok(look) => Box::pin(page::follow(visitor, &plan, url, look)).await,
         Err(failure) => Page { found: Err(failure), outcome: page::refusal() },
     };
-    let (outcome, age) = (page.outcome, page.age());
-    let answer = match page.found {
-        Ok(mut reply) => whole(visitor, &plan, url, &mut reply, encoder).await,
-        Err(failure) => Err(failure),
+    let age = page.age();
+    let (answer, outcome) = match page.found {
+        Ok(mut reply) => match whole(visitor, &plan, url, &mut reply, encoder).await {
+            Ok(answer) => (Ok(answer), page.outcome),
+            Err(failure) => (Err(failure), undelivered(page.outcome)),
+        },
+        Err(failure) => (Err(failure), page.outcome),
     };
     let (status, answer) = match answer {
         Ok(answer) => (200, answer),

@@ -89,12 +89,12 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
         let origin_time = times.reduce(|sum, time| sum + time);
         let outcome = first.filter(|outcome| !from_cache(outcome)).unwrap_or(reply.outcome);
         let outcome = Outcome { origin_time, ..outcome };
-        let stopped = |failure| Page { found: Err(failure), outcome };
+        let stopped = |failure| Page { found: Err(failure), outcome: undelivered(outcome) };
         let Some(next) = target(&url, &reply) else {
             reply.outcome = outcome;
             return match reply.status.is_success() {
                 true => Page { found: Ok(reply), outcome },
-                false => stopped(unsuccessful(text, &url, &reply)),
+                false => Page { found: Err(unsuccessful(text, &url, &reply)), outcome },
             };
         };
         let checked = next.and_then(|next| {
@@ -119,12 +119,20 @@ pub(super) fn refusal() -> Outcome {
     Outcome::forwarded(Kind::Refused, Why::Refused)
 }
 
+/// The outcome of a call that has no page, although the flow has one: it is neither a hit nor a miss.
+pub(super) fn undelivered(outcome: Outcome) -> Outcome {
+    Outcome { kind: Kind::Failed, why: Why::Undelivered, ttl: None, ..outcome }
+}
+
 fn from_cache(outcome: &Outcome) -> bool {
     matches!(outcome.kind, Kind::Hit | Kind::StaleHit | Kind::Coalesced)
 }
 
 /// A URL as people write them, made into one that can be sent.
 fn parse(text: &str) -> Result<Url, String> {
+    if text.trim().is_empty() {
+        return Err("the url is empty".to_owned());
+    }
     let mut url = Url::parse(text.trim()).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
             "no url: write the scheme too, such as http://example.com/".to_owned()
@@ -264,6 +272,8 @@ mod tests {
             (" HTTP://Example.com:80/a b?c d#e ", Ok("http://example.com/a%20b?c%20d")),
             ("https://b\u{fc}cher.example/\u{e4}", Ok("https://xn--bcher-kva.example/%C3%A4")),
             ("http://[::1]:8080/", Ok("http://[::1]:8080/")),
+            ("", Err("the url is empty")),
+            (" ", Err("the url is empty")),
             ("example.com/a", Err("no url: write the scheme too, such as http://example.com/")),
             ("http://", Err("no url: empty host")),
             ("ftp://a/", Err("scheme 'ftp' is neither http nor https")),

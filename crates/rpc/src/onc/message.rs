@@ -23,6 +23,8 @@ const AUTH_BYTES: usize = 400;
 const AUTH_BADCRED: u32 = 1;
 const AUTH_REJECTEDCRED: u32 = 2;
 const AUTH_BADVERF: u32 = 3;
+/// Rejected for security reasons.
+pub(super) const AUTH_TOOWEAK: u32 = 5;
 /// Bytes of a machine's name and groups of a user in an `AUTH_SYS` credential, at most.
 const MACHINE_NAME: usize = 255;
 const GROUPS: u32 = 16;
@@ -187,7 +189,7 @@ fn accepted(cursor: &mut Cursor<'_>) -> Result<Result<(), String>, Stop> {
         1 => "the server does not have the program".to_owned(),
         2 => format!("the server has versions {} to {} of the program", cursor.u32()?, cursor.u32()?),
         3 => "the server's program does not have the procedure".to_owned(),
-        4 => "the server could not read the arguments".to_owned(),
+        4 => "the server cannot use the arguments (garbage arguments)".to_owned(),
         5 => "the server could not do it (system error)".to_owned(),
         other => return Stop::malformed(format!("a reply accepted with status {other}")),
     }))
@@ -198,7 +200,10 @@ fn denied(cursor: &mut Cursor<'_>) -> Result<String, Stop> {
         RPC_MISMATCH => {
             Ok(format!("the server speaks versions {} to {} of rpc", cursor.u32()?, cursor.u32()?))
         }
-        AUTH_ERROR => Ok(format!("the server rejects the caller (authentication status {})", cursor.u32()?)),
+        AUTH_ERROR => Ok(match cursor.u32()? {
+            AUTH_TOOWEAK => "not permitted (authentication too weak)".to_owned(),
+            status => format!("the server rejects the caller (authentication status {status})"),
+        }),
         other => Stop::malformed(format!("a reply denied with status {other}")),
     }
 }

@@ -157,9 +157,14 @@ impl Replying for Reply {
         Some(Envelope { head, chunks: false, tail: Bytes::from_static(&[0; 3][..padding]) })
     }
 
-    /// The protocol has no words for the reason.
-    fn failure(&self, _: &Failure) -> Bytes {
-        self.refuse(Refusal::SystemError)
+    /// The protocol has no words for the reason, but three kinds of errors: arguments that cannot be used, a caller that is
+    /// not permitted, and all else.
+    fn failure(&self, failure: &Failure) -> Bytes {
+        self.refuse(match failure.status {
+            400 | 414 => Refusal::GarbageArguments,
+            401 | 403 | 407 => Refusal::Auth(message::AUTH_TOOWEAK),
+            _ => Refusal::SystemError,
+        })
     }
 
     /// The program has no procedure for it, so that nobody asks.

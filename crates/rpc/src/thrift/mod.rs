@@ -105,7 +105,7 @@ fn call(reader: &mut Reader<'_>, header: &Header) -> Result<Result<Call, Refusal
         Kind::Call | Kind::Oneway => arguments,
         kind @ (Kind::Reply | Kind::Exception) => {
             let why = Malformed(format!("a message of type {}, not a call", kind as u8));
-            Err(Refusal { code: schema::INVALID_MESSAGE_TYPE, why })
+            Err(Refusal { code: Some(schema::INVALID_MESSAGE_TYPE), why })
         }
     })
 }
@@ -131,7 +131,11 @@ impl Reply {
         match call {
             Ok(call) => Ok(Asked { call, reply: self }),
             Err(Refusal { code, why }) => {
-                Err(Rejected { reply: self.exception(code, &why.0), close: false, why })
+                let reply = match code {
+                    Some(code) => self.exception(code, &why.0),
+                    None => self.failure(&Failure { what: String::new(), why: why.0.clone(), status: 400 }),
+                };
+                Err(Rejected { reply, close: false, why })
             }
         }
     }

@@ -51,8 +51,8 @@ impl Method {
 /// Why a call is refused although its message could be read to its end.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Of `TApplicationException`.
-    pub(super) code: i32,
+    /// Of `TApplicationException`; nothing for what the method declares: there is no page.
+    pub(super) code: Option<i32>,
     pub(super) why: Malformed,
 }
 
@@ -67,20 +67,21 @@ pub(super) fn read_arguments(reader: &mut Reader<'_>, name: &[u8]) -> Result<Res
         }
         Ok(taken)
     })?;
-    let protocol_error = |why| Refusal { code: PROTOCOL_ERROR, why };
+    let refused = |code, why| Refusal { code, why };
     Ok(match (method, place) {
         (Some(Method::GetData), Some(place)) => {
-            url(reader.bytes(&place)).map(|url| Call::Fetch { url }).map_err(protocol_error)
+            url(reader.bytes(&place)).map(|url| Call::Fetch { url }).map_err(|why| refused(None, why))
         }
         (Some(Method::GetData), None) => {
-            Err(protocol_error(Malformed("get_data has no argument 1, the url as a string".to_owned())))
+            let why = "get_data has no argument 1, the url as a string";
+            Err(refused(Some(PROTOCOL_ERROR), Malformed(why.to_owned())))
         }
         (Some(Method::PrintStatistics), _) => Ok(Call::Statistics),
         (Some(Method::ResetStatistics), _) => Ok(Call::Reset),
         (None, _) => {
             let names = METHODS.map(|(name, _)| name).join(", ");
             let why = format!("no method is called {:?}: there are {names}", shown(name));
-            Err(Refusal { code: UNKNOWN_METHOD, why: Malformed(why) })
+            Err(refused(Some(UNKNOWN_METHOD), Malformed(why)))
         }
     })
 }

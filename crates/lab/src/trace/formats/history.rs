@@ -11,6 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::Fault;
+use crate::trace::read::LeftOut;
 use crate::trace::sink::{Facts, Sink};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -70,11 +71,18 @@ fn visits(copy: &Path, sink: &mut Sink<'_>) -> Result<(), Fault> {
     while let Some(row) = rows.next()? {
         number += 1;
         match visit(row, epoch)? {
+            Some((url, _)) if !is_web(url) => sink.leave_out(LeftOut::Scheme),
             Some((url, time)) => sink.name(url, Facts { time, ..Facts::NONE })?,
             None => sink.broken(number, || "no URL, or no time".to_owned()),
         }
     }
     Ok(())
+}
+
+/// Whether a proxy could be asked for `url`: browsers also note their own pages, extensions and files.
+fn is_web(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)))
 }
 
 /// A visit's URL and its time in microseconds since 1970.
