@@ -2,7 +2,7 @@
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::{Cluster, Listener, Role, Statistics, Tracing, Validate};
+use larder_proxy::settings::{Cluster, Counts, Listener, Role, Statistics, Tracing, Validate};
 
 use super::names::{self, CLIENT_DETAILS, door_name, front_name};
 use super::places;
@@ -128,6 +128,7 @@ fn show_directories(settings: &Settings) -> String {
 fn show_capacity(settings: &Settings) -> String {
     let Capacity { by, amount } = settings.memory.capacity;
     match by {
+        By::Bytes if settings.memory.counts == Counts::Content => format!("{} of content", show_size(amount)),
         By::Bytes => show_size(amount),
         By::Entries => counted(amount, "entry", "entries"),
     }

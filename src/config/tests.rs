@@ -142,6 +142,10 @@ fn values_that_disagree() {
             "3: memory has either a size or entries, not both 1GiB and 10 entries",
         ),
         (
+            "[memory]\nentries = 10\ncount = 'content'",
+            "3: memory.count says what a size counts, and the capacity is 10 entries",
+        ),
+        (
             "[memory]\nsize = '1MiB'\nmax_object = '2MiB'",
             "3: memory.max_object 2MiB is larger than memory.size 1MiB",
         ),

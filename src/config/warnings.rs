@@ -6,7 +6,7 @@ use http::uri::Authority;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::net::own::OwnListeners;
-use larder_proxy::settings::{AccessLog, Origin, ProxyProtocol, Role};
+use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role};
 
 use super::machine;
 use super::places::show_socket;
@@ -25,7 +25,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
         let machine = show_size(machine & !((1 << 20) - 1));
         warnings.push(format!("memory.size {size} is more memory than there is: {machine}"));
     }
-    if by == By::Bytes && amount < LEAST_MEMORY {
+    if by == By::Bytes && amount < LEAST_MEMORY && settings.memory.counts == Counts::All {
         warnings
             .push(format!("memory.size {size} has room for next to nothing; write a unit, such as 64MiB"));
     }

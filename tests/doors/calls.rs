@@ -110,6 +110,32 @@ fn each_door_has_numbers_of_its_own() {
 }
 
 #[test]
+fn a_capacity_of_content_holds_as_many_bytes_of_pages_as_it_says() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{:>10}", seen.target));
+    let larder = open("[memory]\nsize = '30B'\ncount = 'content'\npolicy = 'lru'");
+    let mut thrift = Caller::to(&larder, "thrift");
+    let mut ask = |path: &str| {
+        assert_eq!(thrift.page(&format!("{}{path}", origin.url())).len(), 10);
+        larder.settle();
+        let told = thrift.statistics();
+        (told.hits, told.entries, told.bytes_stored, told.capacity)
+    };
+    for (path, told) in [
+        ("/1", (0, 1, 10, 30)),
+        ("/2", (0, 2, 20, 30)),
+        ("/3", (0, 3, 30, 30)),
+        ("/1", (1, 3, 30, 30)),
+        // The page that was asked for least recently makes room.
+        ("/4", (1, 3, 30, 30)),
+        ("/2", (1, 3, 30, 30)),
+        ("/1", (2, 3, 30, 30)),
+    ] {
+        assert_eq!(ask(path), told, "{path}");
+    }
+    assert_eq!((&larder.stats()["by"], larder.stat("bytes_content")), (&"content".into(), 30));
+}
+
+#[test]
 fn pipelined_calls_are_answered_in_their_order() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target));
     let larder = open("");

@@ -29,6 +29,6 @@ pub use fill::{Ending, Fill, Fills, Joined};
 pub use hit_for_miss::HitForMiss;
 pub use larder_disk::{Directory, private};
 pub use lines::{LinePool, Lines, LinesRef};
-pub use memory::{Memory, Resident};
+pub use memory::{Budget, Counts, Memory, Resident};
 pub use purges::{Generation, Purges};
 pub use store::{Pruned, Store};

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
-use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use larder_evict::{AnyShard, Capacity, Inserted, Object, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
 use crate::charge::allocated;
 use crate::lines::{LinePool, Lines};
 
+mod budget;
 mod filling;
 mod room;
 mod walk;
@@ -25,20 +26,10 @@ mod walk;
 pub(crate) use filling::{Filling, Purpose};
 use room::Withheld;
 
+pub use budget::{Budget, Counts};
 pub use walk::Used;
 
-/// A shard is at least this large, so that small caches evict exactly as their policy says.
-const SHARD_BYTES: u64 = 128 << 20;
-const SHARD_ENTRIES: u64 = 1 << 16;
-const MOST_SHARDS: u64 = 64;
-/// What a shard's index and slots, the policy that takes most and the allocator's own notes take for one resident, in
-/// bytes.
-const BOOKKEEPING: u64 = 96;
-/// The part of the budget kept for responses on their way in and for field lines that responses share.
-const FILLING_SHARE: u64 = 8;
-/// That part when the budget counts entries, in bytes.
-const FILLING_BYTES: u64 = 256 << 20;
-/// The part of that part for the field lines.
+/// The part of the memory for responses in progress that is for the field lines.
 const LINES_SHARE: u64 = 16;
 
 /// What is stored under one key.
@@ -102,10 +93,6 @@ impl Kept {
     fn is_for(&self, key: &[u8]) -> bool {
         self.resident.is_for(key)
     }
-
-    fn object(&self, hash: u64) -> Object {
-        Object { key: hash, size: self.resident.charge() + BOOKKEEPING, cost: self.resident.cost() }
-    }
 }
 
 type Shard = Mutex<Box<dyn AnyShard<Kept>>>;
@@ -115,12 +102,14 @@ pub struct Memory {
     shards: Box<[Shard]>,
     keys: SipHasher13,
     lines: LinePool,
-    capacity: Capacity,
+    budget: Budget,
     max_variants: AtomicUsize,
     admissions: AtomicU64,
     rejections: AtomicU64,
     /// Bytes of content of all residents.
     content: AtomicU64,
+    /// Bytes held for all residents that their weights do not count.
+    uncounted: AtomicU64,
     filling: Filling,
     withheld: Withheld,
 }
@@ -147,22 +136,16 @@ pub struct Usage {
 }
 
 impl Memory {
-    /// A tier of `capacity` under `policy`.
-    pub fn new(capacity: Capacity, policy: &Spec, max_variants: usize) -> Self {
-        let (shards, kept, filling) = match capacity.by {
-            By::Bytes => {
-                let filling = capacity.amount / FILLING_SHARE;
-                (capacity.amount / SHARD_BYTES, capacity.amount - filling, filling)
-            }
-            By::Entries => (capacity.amount / SHARD_ENTRIES, capacity.amount, FILLING_BYTES),
-        };
+    /// A tier of this `budget` under `policy`.
+    pub fn new(budget: impl Into<Budget>, policy: &Spec, max_variants: usize) -> Self {
+        let budget = budget.into();
+        let (shards, kept, filling) = (budget.shards(), budget.kept(), budget.filling());
         let lines = filling / LINES_SHARE;
-        let shards = previous_power_of_two(shards).clamp(1, MOST_SHARDS);
         let random = RandomState::new();
         let shards: Box<[Shard]> = (0..shards)
             .map(|n| {
                 let amount = room::part(kept, shards, n);
-                Mutex::new(policy.build(Capacity { by: capacity.by, amount }, random.hash_one(n)))
+                Mutex::new(policy.build(Capacity { amount, ..budget.capacity }, random.hash_one(n)))
             })
             .collect();
         let keys = SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8));
@@ -170,11 +153,12 @@ impl Memory {
             shards,
             keys,
             lines: LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX)),
-            capacity,
+            budget,
             max_variants: AtomicUsize::new(max_variants),
             admissions: AtomicU64::new(0),
             rejections: AtomicU64::new(0),
             content: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
             filling: Filling::new(filling - lines),
             withheld: Withheld::default(),
         }
@@ -352,35 +336,9 @@ impl Memory {
         self.max_variants.store(most, Ordering::Relaxed);
     }
 
-    /// Bytes of the largest response that can be stored.
-    pub fn largest(&self) -> u64 {
-        match self.capacity.by {
-            By::Bytes => (self.kept() - self.withheld.bytes()) / self.shards.len() as u64,
-            By::Entries => FILLING_BYTES,
-        }
-    }
-
-    /// Bytes of the budget for what is stored.
-    fn kept(&self) -> u64 {
-        self.capacity.amount - self.capacity.amount / FILLING_SHARE
-    }
-
-    /// Bytes that bodies in memory files may take, those being read after their eviction included.
-    pub(crate) fn most_held(&self) -> u64 {
-        match self.capacity.by {
-            By::Bytes => self.capacity.amount.max(SHARD_BYTES),
-            By::Entries => u64::MAX,
-        }
-    }
-
     /// The budget of responses on their way in.
     pub(crate) fn filling(&self) -> &Filling {
         &self.filling
-    }
-
-    /// The capacity it was made with.
-    pub fn capacity(&self) -> Capacity {
-        self.capacity
     }
 
     /// Figures over all shards.
@@ -391,7 +349,7 @@ impl Memory {
             rejections: now(&self.rejections),
             filling: self.filling.booked(),
             withheld: self.withheld.bytes(),
-            bytes: self.lines.bytes(),
+            bytes: self.lines.bytes() + now(&self.uncounted),
             content: now(&self.content),
             ..Usage::default()
         };
@@ -436,9 +394,11 @@ impl Memory {
         kept: Kept,
         dropped: &mut Vec<Kept>,
     ) -> Inserted<Kept> {
-        let (object, content) = (kept.object(hash), kept.resident.content());
+        let counts = self.budget.counts;
+        let (object, content) = (kept.object(hash, counts), kept.resident.content());
+        let uncounted = kept.uncounted(counts);
         let stored = match shard.peek_mut(hash) {
-            Some(old) if old.object(hash) == object => {
+            Some(old) if old.object(hash, counts) == object => {
                 dropped.push(mem::replace(old, kept));
                 Inserted::Stored
             }
@@ -446,6 +406,7 @@ impl Memory {
         };
         if matches!(stored, Inserted::Stored) {
             self.content.fetch_add(content, Ordering::Relaxed);
+            self.uncounted.fetch_add(uncounted, Ordering::Relaxed);
         }
         stored
     }
@@ -472,6 +433,8 @@ impl Memory {
         if !dropped.is_empty() {
             let content = dropped.iter().map(|kept| kept.resident.content()).sum();
             self.content.fetch_sub(content, Ordering::Relaxed);
+            let uncounted = dropped.iter().map(|kept| kept.uncounted(self.budget.counts)).sum();
+            self.uncounted.fetch_sub(uncounted, Ordering::Relaxed);
         }
     }
 
@@ -483,8 +446,4 @@ impl Memory {
 
 fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn previous_power_of_two(n: u64) -> u64 {
-    1 << n.max(1).ilog2()
 }

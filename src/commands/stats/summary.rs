@@ -103,12 +103,13 @@ fn latency(all: &Value, kind: &str) -> Option<String> {
 fn memory(all: &Value) -> String {
     let capacity = match all["by"].as_str() {
         Some("entries") => counted(count(all, "capacity"), "entry", "entries"),
+        Some("content") => format!("{} of content", about_size(count(all, "capacity"))),
         _ => about_size(count(all, "capacity")),
     };
     let text = format!(
         "{}, {} of {capacity}, policy {}, {}",
         counted(count(all, "objects"), "object", "objects"),
-        about_size(count(all, "bytes_stored")),
+        about_size(count(all, if all["by"] == "content" { "bytes_content" } else { "bytes_stored" })),
         word(all, "policy"),
         counted(count(all, "evictions"), "eviction", "evictions"),
     );
@@ -264,6 +265,13 @@ mod tests {
         assert_eq!(one[0], "requests  2: 1 hit, 0 validated, 1 miss");
         assert_eq!(one[2], "          1 pass, 0 refused, 1 error; 0 stale, 0 coalesced");
         assert!(one.iter().any(|line| line.contains("0 B of 1 entry")), "{one:?}");
+    }
+
+    #[test]
+    fn a_capacity_of_content_is_told_with_the_content_that_is_stored() {
+        let numbers = json!({"bytes_stored": 4096, "bytes_content": 1024, "capacity": 2048, "by": "content", "policy": "lru"});
+        let memory = "memory    0 objects, 1.00 KiB of 2.00 KiB of content, policy lru, 0 evictions";
+        assert!(page(numbers, None).iter().any(|line| line == memory));
     }
 
     #[test]

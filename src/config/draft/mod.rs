@@ -13,7 +13,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, Balance, CertificateFiles, ClientAddress, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
+    AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts, Limits,
     MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, UnixSockets, Validate,
 };
 use larder_semantics::storable::Rules;
@@ -85,6 +85,7 @@ pub(crate) struct ClientDraft {
 pub(crate) struct Memory {
     pub(crate) size: Option<u64>,
     pub(crate) entries: Option<u64>,
+    pub(crate) counts: Counts,
     pub(crate) policy: Spec,
     pub(crate) max_object: Option<u64>,
     pub(crate) max_variants: usize,
@@ -151,7 +152,7 @@ impl SiteDraft {
 
 impl Default for Draft {
     fn default() -> Self {
-        let MemoryTier { policy, max_object, max_variants, .. } = MemoryTier::default();
+        let MemoryTier { counts, policy, max_object, max_variants, .. } = MemoryTier::default();
         Self {
             threads: None,
             admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
@@ -162,7 +163,7 @@ impl Default for Draft {
             x_cache: false,
             client_address: ClientAddress::XForwardedFor,
             trust: Vec::new(),
-            memory: Memory { size: None, entries: None, policy, max_object, max_variants },
+            memory: Memory { size: None, entries: None, counts, policy, max_object, max_variants },
             disks: Vec::new(),
             schedule: Schedule::default(),
             statistics: statistics::Draft::default(),

@@ -20,7 +20,7 @@ pub(super) use key::{Key, Section};
 use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, DIRECTORY, LISTEN, MODE, NETWORK, POLICY,
+    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE, NETWORK, POLICY,
     SECRET, TIMES, TOKEN,
 };
 
@@ -67,14 +67,20 @@ pub(super) const SECTIONS: &[Section] = &[
                 "size",
                 Or("auto", Size(MEMORY)),
                 memory.size,
-                "capacity with heads, keys and bookkeeping; auto: 1GiB or a quarter of the machine's memory, \
-                 whichever is less"
+                "capacity in bytes; auto: 1GiB or a quarter of the machine's memory, whichever is less"
             ),
             key!(
                 "entries",
                 Or("off", Count(ENTRIES)),
                 memory.entries,
                 "capacity in responses instead of bytes"
+            ),
+            key!(
+                "count",
+                COUNTS,
+                memory.counts,
+                "what size counts: all: content, heads, keys and bookkeeping; content: content alone, as in a simulation of page sizes, \
+                 so the memory used is larger than size"
             ),
             key!("policy", POLICY, memory.policy, "eviction policy"),
             key!(

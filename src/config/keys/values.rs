@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
-    AccessLog, Balance, ClientAddress, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
+    AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
 };
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::storable::Cookies;
@@ -64,6 +64,7 @@ pub(super) const COOKIES: Choice<Cookies> =
 pub(super) const CODING: Choice<Coding> = Choice(names::CODINGS);
 pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
+pub(super) const COUNTS: Choice<Counts> = Choice(&[("all", Counts::All), ("content", Counts::Content)]);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {

@@ -13,7 +13,7 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
+    Counts, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
     UnixSockets,
 };
 
@@ -354,7 +354,12 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
 }
 
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
-    let Memory { size, entries, max_object, .. } = draft.memory;
+    let Memory { size, entries, counts, max_object, .. } = draft.memory;
+    if let (Some(entries), Counts::Content) = (entries, counts) {
+        let entries = counted(entries, "entry", "entries");
+        let text = format!("memory.count says what a size counts, and the capacity is {entries}");
+        problems.add(&["memory.count", "memory.entries"], &text);
+    }
     if let (Some(size), Some(entries)) = (size, entries) {
         let (size, entries) = (show_size(size), counted(entries, "entry", "entries"));
         let text = format!("memory has either a size or entries, not both {size} and {entries}");
@@ -391,8 +396,8 @@ fn memory_tier(memory: Memory) -> MemoryTier {
         (None, Some(size)) => Capacity { by: By::Bytes, amount: size },
         (None, None) => Capacity { by: By::Bytes, amount: (1 << 30).min(machine::memory() / 4) },
     };
-    let Memory { policy, max_object, max_variants, .. } = memory;
-    MemoryTier { capacity, policy, max_object, max_variants }
+    let Memory { counts, policy, max_object, max_variants, .. } = memory;
+    MemoryTier { capacity, counts, policy, max_object, max_variants }
 }
 
 fn settle_rules(drafts: &[RuleDraft], owner: Owner, problems: &mut Problems<'_>) -> Vec<SiteRule> {

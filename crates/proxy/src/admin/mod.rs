@@ -42,6 +42,7 @@ use tokio::sync::Semaphore;
 use self::query::Query;
 use self::recent::Recent;
 use self::sites::Site;
+use crate::base::settings::Counts;
 use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
 use crate::counts::counters::Totals;
@@ -65,6 +66,8 @@ struct Stats {
     byte_hit_ratio: f64,
     objects: u64,
     bytes_stored: u64,
+    /// Of them, bytes of content.
+    bytes_content: u64,
     evictions: u64,
     admissions: u64,
     rejections: u64,
@@ -206,6 +209,7 @@ impl Stats {
             byte_hit_ratio: totals.byte_hit_ratio(),
             objects: usage.objects,
             bytes_stored: usage.bytes,
+            bytes_content: usage.content,
             evictions: usage.evictions,
             admissions: usage.admissions,
             rejections: usage.rejections,
@@ -217,9 +221,10 @@ impl Stats {
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,
-            by: match capacity.by {
-                By::Bytes => "bytes",
-                By::Entries => "entries",
+            by: match (capacity.by, shared.cache.store.memory.counts()) {
+                (By::Bytes, Counts::All) => "bytes",
+                (By::Bytes, Counts::Content) => "content",
+                (By::Entries, _) => "entries",
             },
             connections: shared.connections.load(Ordering::Relaxed),
             http_versions: shared.versions().into_iter().collect(),

@@ -34,7 +34,7 @@ pub use larder_rules::{Conditions, Domains, LARGEST_LIST, Named, Names, Networks
 pub use larder_rules::{RuleSet, TRACKING, normal_path};
 pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Rules;
-pub use larder_store::DiskTier;
+pub use larder_store::{Counts, DiskTier};
 
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
@@ -127,8 +127,10 @@ pub struct Settings {
 /// The memory tier's size and policy.
 #[derive(Clone, Debug)]
 pub struct MemoryTier {
-    /// Bytes (heads, keys and bookkeeping included) or entries.
+    /// Bytes or entries.
     pub capacity: Capacity,
+    /// What bytes count.
+    pub counts: Counts,
     /// The eviction policy.
     pub policy: Spec,
     /// The largest body stored, in bytes; `None`: as large as a shard.
@@ -393,6 +395,7 @@ impl Default for MemoryTier {
     fn default() -> Self {
         Self {
             capacity: Capacity { by: By::Bytes, amount: 1 << 30 },
+            counts: Counts::All,
             policy: Spec::default(),
             max_object: None,
             max_variants: 32,

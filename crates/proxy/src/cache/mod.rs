@@ -7,7 +7,7 @@ pub(crate) mod reclaim;
 
 use std::sync::Arc;
 
-use larder_store::{Arena, Disks, Fills, HitForMiss, Memory, Store};
+use larder_store::{Arena, Budget, Disks, Fills, HitForMiss, Memory, Store};
 use tokio::sync::Semaphore;
 
 use self::ahead::RefreshesAhead;
@@ -51,7 +51,8 @@ impl Cache {
     /// When there is no memory file to be had.
     pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
-        let memory = Memory::new(tier.capacity, &tier.policy, tier.max_variants);
+        let budget = Budget { capacity: tier.capacity, counts: tier.counts };
+        let memory = Memory::new(budget, &tier.policy, tier.max_variants);
         let arena = Arena::new().map_err(|error| Error::new("cannot make a memory file", error))?;
         let max_object = max_object(settings, &memory);
         let store = Arc::new(Store::new(memory, Disks::new(&settings.disks)));

@@ -6,8 +6,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_evict::By;
-
 use super::{Memory, lock};
 
 /// Beyond the budget, the memory that may be held without being used: a sixteenth of the budget, and 8 MiB. Freed pages
@@ -32,15 +30,15 @@ impl Withheld {
 impl Memory {
     /// Makes room for `unused` bytes of pages that are in use in part only: withholds some more of the
     /// capacity while they and what is stored are clearly beyond the budget together, and some less otherwise. For a
-    /// caller that asks several times a second; a capacity of entries stays as it is.
+    /// caller that asks several times a second; a capacity that counts entries or content stays as it is.
     pub fn make_room(&self, unused: u64) {
-        if self.capacity.by == By::Entries {
+        if !self.budget.is_whole() {
             return;
         }
         let usage = self.usage();
-        let (held, kept) = (usage.bytes + usage.filling + unused, self.kept());
+        let (held, kept) = (usage.bytes + usage.filling + unused, self.budget.kept());
         let before = self.withheld.bytes();
-        let after = withheld(before, held, self.capacity.amount, kept).min(unused);
+        let after = withheld(before, held, self.budget.capacity.amount, kept).min(unused);
         if after != before {
             self.withheld.0.store(after, Ordering::Relaxed);
             self.share_out(kept - after);

@@ -63,7 +63,8 @@ impl Memory {
         self.walk(&mut |shard, mut slice| {
             looked += slice.len() as u64;
             slice.retain(|met| dies(met.resident.variants(), met.used.last));
-            take_out(shard, &slice);
+            let dropped = take_out(shard, &slice);
+            self.note_dropped(&dropped);
         });
         looked
     }
@@ -86,9 +87,9 @@ impl Memory {
 }
 
 /// Takes those out that are there yet.
-fn take_out(shard: &Shard, dead: &[Met]) {
+fn take_out(shard: &Shard, dead: &[Met]) -> Vec<Kept> {
     if dead.is_empty() {
-        return;
+        return Vec::new();
     }
     let mut dropped = Vec::with_capacity(dead.len());
     let mut shard = lock(shard);
@@ -97,8 +98,7 @@ fn take_out(shard: &Shard, dead: &[Met]) {
             dropped.extend(shard.remove(met.hash));
         }
     }
-    drop(shard);
-    drop(dropped);
+    dropped
 }
 
 impl Resident {

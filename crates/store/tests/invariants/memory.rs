@@ -6,7 +6,7 @@ use std::thread;
 use fastrand::Rng;
 use larder_evict::{By, Capacity, Spec};
 use larder_semantics::coding::Coding;
-use larder_store::{Arena, Body, Entry, Memory};
+use larder_store::{Arena, Body, Budget, Counts, Entry, Memory};
 
 use super::{assert_genuine, content, entry, find, store};
 
@@ -101,6 +101,42 @@ fn threads_agree_on_what_is_stored_in_bytes() {
 #[test]
 fn threads_agree_on_what_is_stored_in_entries() {
     threads_agree(Capacity { by: By::Entries, amount: 20 });
+}
+
+#[test]
+fn a_capacity_of_content_counts_content_alone() {
+    let capacity = Capacity { by: By::Bytes, amount: 1_000 };
+    let budget = Budget { capacity, counts: Counts::Content };
+    let memory = Memory::new(budget, &Spec::parse("lru").expect("it is one"), 3);
+    let put = |n: u64, len: usize| memory.put(entry(&key(n), b"", 0, Body::Heap(vec![1; len].into())), None);
+    let stored = || (1..9).filter(|n| find(&memory, &key(*n)).is_some()).collect::<Vec<_>>();
+    assert!(put(1, 400) && put(2, 300) && put(3, 300));
+    assert_eq!((stored(), memory.usage().content), (vec![1, 2, 3], 1_000));
+    // Heads and bookkeeping are told beside it.
+    assert!(memory.usage().bytes > 1_000 + 3 * 96, "{:?}", memory.usage());
+    assert!(put(4, 1));
+    assert_eq!((stored(), memory.usage().content), (vec![2, 3, 4], 601));
+    assert!(!put(5, 1_001) && put(6, 1_000));
+    assert_eq!((stored(), memory.usage().content), (vec![6], 1_000));
+    // An empty page weighs a byte.
+    assert!(put(7, 0));
+    assert_eq!((stored(), memory.usage().objects), (vec![7], 1));
+    assert_eq!((memory.prune(&mut |_, _| true), memory.validate()), (1, Ok(())));
+    assert_eq!((memory.usage().bytes, memory.usage().content), (0, 0));
+}
+
+#[test]
+fn what_is_pruned_is_stored_no_more() {
+    let capacity = Capacity { by: By::Bytes, amount: 1 << 20 };
+    let memory = Memory::new(capacity, &Spec::default(), 3);
+    let put = |n: u64| memory.put(entry(&key(n), b"", 0, Body::Heap(vec![1; 100].into())), None);
+    assert!((0..10).all(put));
+    let mut met = 0;
+    memory.prune(&mut |_, _| {
+        met += 1;
+        met <= 4
+    });
+    assert_eq!((memory.usage().objects, memory.usage().content), (6, 600));
 }
 
 #[test]

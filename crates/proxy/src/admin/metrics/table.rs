@@ -148,7 +148,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_cache_capacity_bytes" ["tier", "directory"]
     "Capacity in bytes; absent for a memory that counts entries."
     |moment, to| {
-        if moment.stats.by == "bytes" {
+        if moment.stats.by != "entries" {
             to.put(&[MEMORY, ""], moment.stats.capacity);
         }
         disks(moment, |disk| to.put(&[DISK, &disk.path], disk.size));

@@ -20,8 +20,8 @@ const SICK = {
 
 /** Shows how full each tier is, as `/stats` says. */
 export function room(stats) {
-  const byBytes = stats.by === "bytes";
-  const memory = byBytes ? [stats.bytes_stored, stats.capacity, size] : [stats.objects, stats.capacity, count];
+  const used = { bytes: stats.bytes_stored, content: stats.bytes_content, entries: stats.objects }[stats.by];
+  const memory = [used, stats.capacity, stats.by === "entries" ? count : size];
   const tiers = [["Memory", stats.policy, "", stats.objects, memory],
     ...(stats.disks ?? []).map((disk) => [disk.path, disk.policy, disk.state, disk.objects, [disk.bytes_occupied, disk.size, size]])];
   const lines = tiers.map(([name, about, state, objects, [used, of, written]]) =>
