@@ -112,7 +112,7 @@ fn a_run_makes_a_report_and_is_not_repeated() {
         for title in titles(&page) {
             assert!(seen.insert(title.clone()), "{title} is there twice");
         }
-        assert!(!page.contains("is not whole"));
+        assert!(!page.contains("is incomplete"));
 
         let again = larder(&words);
         assert!(stderr(&again).contains("--resume"), "{}", stderr(&again));
@@ -213,7 +213,7 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
     );
     assert_eq!(output.status.code(), Some(1));
     assert!(test_kill_process(proxy).is_err(), "a proxy is left");
-    assert!(report(directory.path()).contains("is not whole (stopped)"));
+    assert!(report(directory.path()).contains("is incomplete (stopped)"));
 }
 
 #[test]
@@ -247,5 +247,5 @@ fn a_child_that_dies_is_told_and_ends_the_run() {
     let last = told.lines().last().expect("a line");
     assert!(last.starts_with("larder: larder serve: "), "{told}");
     assert_eq!(output.status.code(), Some(1));
-    assert!(report(directory.path()).contains("is not whole"));
+    assert!(report(directory.path()).contains("is incomplete"));
 }

@@ -39,6 +39,16 @@ impl Bar {
         self.0.inc(requests as u64);
     }
 
+    /// Whether anybody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
+    /// Says `what` beside it.
+    pub(crate) fn say(&self, what: String) {
+        self.0.set_message(what);
+    }
+
     /// So many of all are done.
     pub(crate) fn set(&self, done: u64) {
         self.0.set_position(done);

@@ -83,7 +83,7 @@ fn nodes_are_measured_beside_the_simulation() {
     for part in ["cluster-times", "cluster-cost", "cluster-origin", "cluster-crossings"] {
         assert!(page.contains(part), "{part} in {page}");
     }
-    assert!(!page.contains("is not whole"));
+    assert!(!page.contains("is incomplete"));
 
     let measured = fs::read(directory.path().join("cluster.jsonl")).expect("a journal");
     let resumed = command("--smoke", &directory).arg("--resume").output().expect("it runs");
@@ -133,5 +133,5 @@ fn an_engine_that_dies_is_told_and_ends_the_run() {
     let last = told.lines().last().expect("a line");
     assert!(last.starts_with("larder: ") && last.contains("engine ended"), "{told}");
     assert_eq!(output.status.code(), Some(1));
-    assert!(report(&directory).contains("is not whole"));
+    assert!(report(&directory).contains("is incomplete"));
 }

@@ -29,11 +29,11 @@ fn a_report_opens_alone_and_names_what_it_shows() {
     let is_there =
         |role: &str, name: &str| named.iter().any(|(its, text)| its == role && text.contains(name));
     for (role, name) in [
-        ("heading", "What the experiments show"),
+        ("heading", "Results of the experiments"),
         ("heading", "The answers"),
         ("link", "Workload 1: MAXS has a better hit ratio than LRU"),
         ("image", "Workload 1, shuffled: hit ratio"),
-        ("heading", "How it was measured"),
+        ("heading", "Method"),
     ] {
         assert!(is_there(role, name), "{role} {name} in {named:?}");
     }

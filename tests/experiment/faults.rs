@@ -29,7 +29,7 @@ fn failed(output: &Output, last: &str, directory: &TempDir) {
     let told = stderr(output);
     assert!(told.lines().last().is_some_and(|line| line.starts_with(last)), "{told}");
     assert_eq!(output.status.code(), Some(1));
-    assert!(report(directory.path()).contains("is not whole"));
+    assert!(report(directory.path()).contains("is incomplete"));
 }
 
 /// The children of a process, with their command lines.

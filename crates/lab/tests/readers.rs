@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use larder_lab::trace::{Field, Format, Options, Reading, Trace, read};
+use larder_lab::workload::Sent;
 use tempfile::TempDir;
 
 const DAY: u64 = 86_400_000_000;
@@ -237,7 +238,8 @@ fn browsers() {
         let (trace, reading) = file.read(&options).unwrap();
         assert_eq!(reading.format, Format::History);
         assert_eq!(show(&trace), ["0 https://a/ 1 1 0", "1 HTTP://b/ 2 1 0"]);
-        let notes = ["left out 2 with a URL of neither http nor https", "visit 1 is broken: no URL, or no time"];
+        let notes =
+            ["left out 2 with a URL of neither http nor https", "visit 1 is broken: no URL, or no time"];
         assert_eq!(reading.notes(), notes);
     }
     let file = File::new(b"");
@@ -303,4 +305,40 @@ fn workloads() {
             "line 6 is broken: too few words for a line of a workload",
         ],
     );
+}
+
+#[test]
+fn workloads_are_sent_with_all_that_they_say() {
+    let file = File::new(
+        b"# larder workload 1\n0 GET /a 1 1\n+Accept: text/html, */*\n+X-Key:7\n5 POST /users 1 1 {\"name\": \"a  b\"}\n\
+          6 DELETE /users/1 1 1\n7 GET /a 1 1\n+no colon\n+A b: c\n8 G<T /a 1 1\n9 GET\n",
+    );
+    let (requests, reading) = larder_lab::trace::requests(&file.path(), &lenient()).unwrap();
+    let fields = [("Accept", "text/html, */*"), ("X-Key", "7")];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let sent = |method, url, body| Sent { method, url, fields: &[], body };
+    let found: Vec<_> = (0..requests.len()).map(|at| requests.get(at)).collect();
+    let expected = [
+        Sent { fields: &fields, ..sent("GET", "/a", "") },
+        sent("POST", "/users", "{\"name\": \"a  b\"}"),
+        sent("DELETE", "/users/1", ""),
+        sent("GET", "/a", ""),
+    ];
+    assert_eq!(found, expected);
+    let notes = [
+        "line 8 is broken: a field without a colon",
+        "line 9 is broken: 'A b: c' is not a field",
+        "line 10 is broken: 'G<T' is not a method",
+        "line 11 is broken: too few words for a line of a workload",
+    ];
+    assert_eq!(reading.notes(), notes);
+    let (trace, _) = file.read(&lenient()).unwrap();
+    assert_eq!(show(&trace), ["0 /a 0 1 1", "0 /a 0 1 1"]);
+
+    let log = File::new(b"{\"key\":\"http://a/\"}\n{\"key\":\"/b\"}\n{\"key\":\"http://a/\"}\n");
+    let (requests, _) = larder_lab::trace::requests(&log.path(), &lenient()).unwrap();
+    let urls: Vec<_> = (0..requests.len()).map(|at| requests.get(at).url).collect();
+    assert_eq!(urls, ["http://a/", "/b", "http://a/"]);
+    let numbers = larder_lab::trace::requests(&File::new(b"17\n18\n").path(), &lenient()).unwrap_err();
+    assert!(numbers.to_string().ends_with("it has numbers for objects, and no urls"), "{numbers}");
 }

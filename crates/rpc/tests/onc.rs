@@ -158,11 +158,9 @@ fn a_page_is_whole_or_an_error() {
 #[test]
 fn failures_are_of_three_kinds() {
     let (garbage, denied, failed) = (accepted(4, b""), words(&[XID, 1, 1, 1, 5]), accepted(5, b""));
-    for (statuses, reply) in [
-        (&[400, 414][..], garbage),
-        (&[401, 403, 407], denied),
-        (&[0, 404, 410, 500, 502, 503, 504], failed),
-    ] {
+    for (statuses, reply) in
+        [(&[400, 414][..], garbage), (&[401, 403, 407], denied), (&[0, 404, 410, 500, 502, 503, 504], failed)]
+    {
         for &status in statuses {
             let asked = datagram(&call(1, URL)).unwrap();
             assert_eq!(asked.reply.failure(&Failure { status, ..gone() }), reply, "{status}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use http::{HeaderName, HeaderValue};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 
@@ -23,11 +24,18 @@ Examples:
       one page 1,000 times, with the server's counters and latencies
   larder fetch --workload zipf.txt --origin http://127.0.0.1:3000 --connections 8 --reset --via thrift
       every request of a workload, 8 at a time, and the server's statistics from then on
+  larder fetch --workload crud.txt --origin http://127.0.0.1:8080 --server 127.0.0.1:8080 --rate 500
+      500 requests a second with their methods and bodies, to a reverse proxy
   larder fetch --stats --via thrift
       the server's statistics
 
-A status other than 2xx is a failure. A workload is sent as fast as answers arrive; its times are ignored. Failed requests
-are counted. A workload is any trace with URLs that larder describe reads. The exit code is 1 if a request failed.";
+A status other than 2xx is a failure; in a workload, only 5xx and a missing answer are. Failures are counted, and the exit code
+is then 1. Requests that are measured (--workload, --repeat, --rate, --json) follow no redirects.
+
+A workload is a file of larder workload, or any trace with URLs that larder describe reads. By HTTP it is sent with all methods,
+fields and bodies, by other protocols its GETs. Its times are ignored: each connection sends when its last answer has arrived,
+or, with --rate, requests are due at random moments. Latency counts from when a request was due, so it includes the wait for a
+connection.";
 
 /// The options of `fetch`: what it requests, from where, and where the answers go.
 #[derive(Clone, Debug, Args)]
@@ -71,9 +79,15 @@ pub(crate) struct Fetch {
     /// Prefix for the paths of a workload
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,
-    /// Number of parallel connections
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<usize>(1..=1_024))]
-    pub(super) connections: usize,
+    /// Send so many requests a second on average, at random moments, even if answers are late
+    #[arg(long, value_name = "N", conflicts_with = "output", value_parser = rate)]
+    pub(super) rate: Option<f64>,
+    /// Field of each request, by http; repeatable
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub(super) headers: Vec<(String, String)>,
+    /// Number of parallel connections [default: 1; with --rate 64]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=1_024))]
+    pub(super) connections: Option<usize>,
     /// Show the server's statistics and nothing else
     #[arg(long, conflicts_with_all = ["urls", "workload"])]
     pub(super) stats: bool,
@@ -199,6 +213,20 @@ fn server(text: &str) -> Result<String, String> {
     }
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1e-3..=1e6).contains(rate));
+    rate.ok_or_else(|| "expected requests a second, from 0.001 to 1000000".to_owned())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
+    let (name, value) = (name.trim(), value.trim());
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| format!("'{}' is not a field name", name.escape_debug()))?;
+    HeaderValue::from_str(value).map_err(|_| format!("'{}' is not a field value", value.escape_debug()))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn timeout(text: &str) -> Result<Duration, String> {
     let time = units::parse_duration(text)?;
     if time.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(time) }
@@ -220,6 +248,16 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(url(text).as_ref().map(|_| ()).map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_have_a_name_and_a_value() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(header("Accept: a, b"), pair("Accept", "a, b"));
+        assert_eq!(header("X:"), pair("X", ""));
+        for text in ["Accept", "A b: c", ": c", "A: b\r\nC: d"] {
+            assert!(header(text).is_err(), "{text}");
         }
     }
 

@@ -111,6 +111,11 @@ impl Rpc {
         Ok(Connection { stream, codec: self.speech.codec(), buffer: BytesMut::new(), read: vec![0; READ] })
     }
 
+    /// Whether the server tells failures by a reset.
+    fn fails_by_reset(&self) -> bool {
+        matches!(self.speech, Speech::Line(Form::Bare))
+    }
+
     fn silence(&self) -> String {
         format!("no answer in {}", crate::cli::units::show_duration(self.patience))
     }
@@ -118,6 +123,12 @@ impl Rpc {
     fn explain(&self, stop: Stop) -> Problem {
         match stop {
             Stop::Io(error) if is_timeout(&error) => Problem::Failed(self.silence()),
+            Stop::Io(error) if self.fails_by_reset() && error.kind() == ErrorKind::ConnectionReset => {
+                Problem::Failed(
+                    "no page: the server reset the connection, which tells a failure by bare lines"
+                        .to_owned(),
+                )
+            }
             Stop::Io(error) => Problem::Broken(format!("the connection broke: {}", said(&error))),
             Stop::Closed(why) => Problem::Broken(why),
             Stop::Nonsense(why) => Problem::Failed(why),

@@ -5,9 +5,14 @@
 
 use std::error::Error;
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::Method;
+use http::header::CONTENT_TYPE;
+use larder_lab::live::load::{Foreign, Reply};
+use larder_lab::workload::Sent;
 use larder_rpc::{Answer, Call, Failure, Limits};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Response, Url};
@@ -37,37 +42,102 @@ impl Http {
     /// # Errors
     /// When the system has no room for it.
     pub(super) fn new(server: &str, tls: ClientConfig, patience: Duration) -> io::Result<Self> {
-        let client = Client::builder()
-            .proxy(Proxy::all(format!("http://{server}")).map_err(io::Error::other)?)
-            .tls_backend_preconfigured(tls)
-            .user_agent(concat!("larder/", env!("CARGO_PKG_VERSION")))
-            .redirect(Policy::limited(REDIRECTS))
-            .timeout(patience);
         Ok(Self {
             runtime: Builder::new_current_thread().enable_all().build()?,
-            client: client.build().map_err(io::Error::other)?,
+            client: client(server, tls, patience, Policy::limited(REDIRECTS))?,
             server: server.to_owned(),
             patience,
         })
     }
 
     async fn explain(&self, url: &str, error: &reqwest::Error) -> Problem {
-        let cause = deepest(error);
-        if error.is_timeout() {
-            Problem::Failed(format!("no answer in {}", show_duration(self.patience)))
-        } else if error.is_connect() {
-            let asked = error.url().map_or(url, Url::as_str);
-            // What the client says of a tunnel lacks the proxy's answer.
-            let refusal = timeout(self.patience, tunnel::refusal(&self.server, asked)).await;
-            if let Some(refusal) = refusal.ok().flatten() {
-                return Problem::Failed(refusal);
-            }
-            Problem::Failed(format!("cannot connect through {}: {cause}", self.server))
-        } else if error.is_redirect() || error.is_builder() {
-            Problem::Failed(cause)
-        } else {
-            Problem::Broken(format!("the connection broke: {cause}"))
+        explain(&self.server, self.patience, url, error).await
+    }
+}
+
+fn client(server: &str, tls: ClientConfig, patience: Duration, redirects: Policy) -> io::Result<Client> {
+    let client = Client::builder()
+        .proxy(Proxy::all(format!("http://{server}")).map_err(io::Error::other)?)
+        .tls_backend_preconfigured(tls)
+        .user_agent(concat!("larder/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirects)
+        .timeout(patience);
+    client.build().map_err(io::Error::other)
+}
+
+async fn explain(server: &str, patience: Duration, url: &str, error: &reqwest::Error) -> Problem {
+    let cause = deepest(error);
+    if error.is_timeout() {
+        Problem::Failed(format!("no answer in {}", show_duration(patience)))
+    } else if error.is_connect() {
+        let asked = error.url().map_or(url, Url::as_str);
+        // What the client says of a tunnel lacks the proxy's answer.
+        let refusal = timeout(patience, tunnel::refusal(server, asked)).await;
+        if let Some(refusal) = refusal.ok().flatten() {
+            return Problem::Failed(refusal);
         }
+        Problem::Failed(format!("cannot connect through {server}: {cause}"))
+    } else if error.is_redirect() || error.is_builder() {
+        Problem::Failed(cause)
+    } else {
+        Problem::Broken(format!("the connection broke: {cause}"))
+    }
+}
+
+/// Sends requests of the load driver for `https` URLs, through tunnels that stay open.
+pub(super) struct Tunnels {
+    client: Client,
+    server: String,
+    patience: Duration,
+}
+
+impl Tunnels {
+    /// Through the proxy at `server`, a host and a port.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(super) fn new(server: &str, tls: ClientConfig, patience: Duration) -> io::Result<Self> {
+        let client = client(server, tls, patience, Policy::none())?;
+        Ok(Self { client, server: server.to_owned(), patience })
+    }
+
+    async fn send(&self, sent: Sent<'_>, wants: bool) -> Result<Reply, reqwest::Error> {
+        // A method that is none becomes one that no server knows.
+        let method = Method::from_bytes(sent.method.as_bytes()).unwrap_or_default();
+        let mut request = self.client.request(method, sent.url);
+        for (name, value) in sent.fields {
+            request = request.header(name, value);
+        }
+        if !sent.body.is_empty() {
+            let has_type = sent.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            request = if has_type { request } else { request.header(CONTENT_TYPE, "application/json") };
+            request = request.body(sent.body.to_owned());
+        }
+        let mut response = request.send().await?;
+        let said = response.headers().get_all("cache-status").iter();
+        let cache = said.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        let (status, mut bytes, mut content) = (response.status().as_u16(), 0, BytesMut::new());
+        while let Some(chunk) = response.chunk().await? {
+            bytes += chunk.len() as u64;
+            let left = if wants { Limits::default().page } else { 0 };
+            content.extend_from_slice(&chunk[..chunk.len().min(left.saturating_sub(content.len()))]);
+        }
+        Ok(Reply { status, cache, bytes, content: content.freeze(), ..Reply::default() })
+    }
+}
+
+impl Foreign for Tunnels {
+    fn ask<'f>(
+        &'f mut self,
+        sent: Sent<'f>,
+        wants: bool,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + 'f>> {
+        Box::pin(async move {
+            match self.send(sent, wants).await {
+                Ok(reply) => Ok(reply),
+                Err(error) => Err(explain(&self.server, self.patience, sent.url, &error).await.to_string()),
+            }
+        })
     }
 }
 

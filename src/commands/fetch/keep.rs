@@ -51,6 +51,11 @@ impl Keep {
         matches!(self.place, Place::Output)
     }
 
+    /// Whether pages are put anywhere.
+    pub(super) fn keeps(&self) -> bool {
+        !matches!(self.place, Place::Nowhere)
+    }
+
     /// Puts the page at `url` where it belongs.
     ///
     /// # Errors

@@ -4,58 +4,83 @@ mod args;
 mod door;
 mod http;
 mod keep;
+mod measure;
 mod names;
-mod replay;
+mod pages;
 mod report;
 mod said;
 mod server;
 mod tunnel;
 
-use larder_lab::trace::{self, Trace};
+use std::path::Path;
+
+use larder_lab::trace;
+use larder_lab::workload::Requests;
 use larder_rpc::{Answer, Call};
 use serde_json::json;
 
 use crate::cli::admin::{ADMIN, AdminListener};
-use crate::cli::{Failure, counters, say, traces};
+use crate::cli::{Failure, counters, say};
+use args::Via;
 pub(super) use args::{EXAMPLES, Fetch};
 use keep::Keep;
-use replay::{List, Seen};
+use measure::{Plan, Seen};
 use report::Figures;
 use server::Server;
 
 /// How many failures of a workload are shown.
 const SHOWN: usize = 10;
+/// How many connections there are for requests at a rate, unless the user says it.
+const OPEN: usize = 64;
 
 /// Fetches what the user asked for.
 pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
-    let measured = args.workload.is_some() || args.repeat.is_some() || args.json;
+    let measured = args.workload.is_some() || args.repeat.is_some() || args.rate.is_some() || args.json;
     let server = Server::new(args)?;
     let source = Source::new(args);
     if args.reset && !args.via.has_statistics() {
         let why = format!("--reset works with thrift and line only, not with {}", args.via.name());
         return Err(Failure::Refused(why));
     }
+    if !args.headers.is_empty() && args.via != Via::Http {
+        let why = format!("--header works with http only, not with {}", args.via.name());
+        return Err(Failure::Refused(why));
+    }
     let keep = Keep::new(args, measured)?;
-    let list = if args.stats { None } else { Some(list(args)?) };
+    let plan = if measured && !args.stats { Some(plan(args)?) } else { None };
     if args.reset {
         server.call(&Call::Reset)?;
     }
-    let Some(list) = list else {
+    if args.stats {
         let figures = source.figures(&server).map_err(Failure::Failed)?;
         show(args, &server, figures.as_ref(), None);
         return Ok(());
-    };
-    let connections = if keep.in_order() { 1 } else { args.connections };
-    let seen = replay::run(&server, &list, connections, &keep)?;
-    let mut failures = failures(&seen, if measured { SHOWN } else { usize::MAX });
-    if measured {
-        let figures = source.figures(&server).unwrap_or_else(|why| {
-            failures.push(why);
-            None
-        });
-        show(args, &server, figures.as_ref(), Some(&seen));
     }
+    let failures = match plan {
+        Some(plan) => measured_by(args, &server, &source, (plan, keep))?,
+        None => {
+            let connections = if keep.in_order() { 1 } else { args.connections.unwrap_or(1) };
+            pages::run(&server, &args.urls, connections, &keep)?
+        }
+    };
     if failures.is_empty() { Ok(()) } else { Err(Failure::Failed(failures.join("\n"))) }
+}
+
+/// Sends what `plan` says and shows what client and server saw: the failures.
+fn measured_by(
+    args: &Fetch,
+    server: &Server,
+    source: &Source,
+    (plan, keep): (Plan, Keep),
+) -> Result<Vec<String>, Failure> {
+    let seen = measure::run(server, plan, keep)?;
+    let mut failures = failures(&seen);
+    let figures = source.figures(server).unwrap_or_else(|why| {
+        failures.push(why);
+        None
+    });
+    show(args, server, figures.as_ref(), Some(&seen));
+    Ok(failures)
 }
 
 /// The source of the server's statistics.
@@ -93,39 +118,58 @@ impl Source {
     }
 }
 
-/// What to fetch.
-fn list(args: &Fetch) -> Result<List, Failure> {
-    let times = args.repeat.unwrap_or(1);
-    let Some(path) = &args.workload else {
-        let order = (0..args.urls.len() as u32).collect();
-        return Ok(List { urls: args.urls.clone(), order, times });
+/// What to send, and how.
+fn plan(args: &Fetch) -> Result<Plan, Failure> {
+    let (mut requests, accepts): (_, fn(u16) -> bool) = match &args.workload {
+        Some(path) => (workload(path, args)?, |status| status < 500),
+        None => {
+            let order: Vec<_> = (0..args.urls.len() as u32).collect();
+            (Requests::gets(args.urls.clone(), &order), |status| (200..300).contains(&status))
+        }
     };
-    let trace = traces::read(path, &trace::Options::default())?;
-    let urls = urls(&trace, args.origin.as_deref())
-        .map_err(|why| Failure::Refused(format!("cannot send '{}': {why}", path.display())))?;
-    Ok(List { urls, order: trace.ids().to_vec(), times })
+    requests.add_fields(&args.headers);
+    let connections = args.connections.unwrap_or(if args.rate.is_some() { OPEN } else { 1 });
+    Ok(Plan { requests, times: args.repeat.unwrap_or(1), connections, rate: args.rate, accepts })
 }
 
-/// The URL of each object of `trace`; paths are those of `origin`.
-fn urls(trace: &Trace, origin: Option<&str>) -> Result<Vec<String>, String> {
-    let objects = trace.shape().objects;
-    let url = |id| match (trace.name(id), origin) {
-        (None, _) => Err("it has numbers for objects, and no urls".to_owned()),
-        (Some(name), _) if args::is_url(name) => Ok(name.to_owned()),
-        (Some(path), Some(origin)) if path.starts_with('/') => {
-            Ok(format!("{}{path}", origin.trim_end_matches('/')))
+/// The requests in the file at `path`, as far as the protocol has them; paths are those of the origin.
+fn workload(path: &Path, args: &Fetch) -> Result<Requests, Failure> {
+    let refused = |why: String| Failure::Refused(format!("cannot send '{}': {why}", path.display()));
+    let (mut requests, reading) = trace::requests(path, &trace::Options::default())
+        .map_err(|error| Failure::Refused(error.to_string()))?;
+    let mut notes = reading.notes();
+    requests.change_urls(|url| url_of(url, args.origin.as_deref())).map_err(refused)?;
+    if args.via != Via::Http {
+        let others = requests.leave_gets();
+        if others > 0 {
+            let via = args.via.name();
+            notes.push(format!("left out {others} with a method other than GET, which {via} does not have"));
         }
-        (Some(path), None) if path.starts_with('/') => {
-            Err(format!("'{}' is a path; say of what with --origin URL", path.escape_debug()))
+        if requests.is_empty() {
+            return Err(refused("it has no GETs".to_owned()));
         }
-        (Some(name), _) => Err(format!("'{}' is neither a url nor a path", name.escape_debug())),
-    };
-    (0..objects).map(url).collect()
+    }
+    for note in notes {
+        eprintln!("larder: {}: {note}", path.display());
+    }
+    Ok(requests)
 }
 
-/// The first `shown` failures, and how many more there are.
-fn failures(seen: &Seen, shown: usize) -> Vec<String> {
-    let mut lines: Vec<_> = seen.failures.iter().take(shown).cloned().collect();
+/// What to ask for where a workload says `text`; paths are those of `origin`.
+fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
+    match origin {
+        _ if args::is_url(text) => Ok(text.to_owned()),
+        Some(origin) if text.starts_with('/') => Ok(format!("{}{text}", origin.trim_end_matches('/'))),
+        None if text.starts_with('/') => {
+            Err(format!("'{}' is a path; say of what with --origin URL", text.escape_debug()))
+        }
+        _ => Err(format!("'{}' is neither a url nor a path", text.escape_debug())),
+    }
+}
+
+/// The first failures, and how many more there are.
+fn failures(seen: &Seen) -> Vec<String> {
+    let mut lines: Vec<_> = seen.failures.iter().take(SHOWN).cloned().collect();
     let more = seen.errors - lines.len() as u64;
     if more > 0 {
         lines.push(format!("{more} more failed"));
@@ -146,29 +190,27 @@ fn show(args: &Fetch, server: &Server, figures: Option<&Figures>, seen: Option<&
             say(&report::table(title, figures));
         }
     }
+    if let Some(seen) = seen.filter(|seen| !seen.times.is_empty()) {
+        say(&report::histogram(&seen.times));
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
     use super::*;
-
-    fn sent(text: &'static str, origin: Option<&str>) -> Result<Vec<String>, String> {
-        let (trace, _) = trace::read_from(Cursor::new(text), &trace::Options::default()).expect("a trace");
-        urls(&trace, origin)
-    }
 
     #[test]
     fn a_workload_has_urls_or_paths_of_an_origin() {
-        let workload = "# larder workload 1\n0 GET /a 1 1\n5 GET http://b/ 1 1\n";
-        let urls = |first: &str| Ok(vec![first.to_owned(), "http://b/".to_owned()]);
-        assert_eq!(sent(workload, Some("http://o:1/")), urls("http://o:1/a"));
-        assert_eq!(sent(workload, None), Err("'/a' is a path; say of what with --origin URL".to_owned()));
-        assert_eq!(
-            sent("a.test/x\na.test/y\n", Some("http://o")),
-            Err("'a.test/x' is neither a url nor a path".to_owned())
-        );
-        assert_eq!(sent("17\n18\n", None), Err("it has numbers for objects, and no urls".to_owned()));
+        let path = "'/a' is a path; say of what with --origin URL";
+        for (text, origin, expected) in [
+            ("/a", Some("http://o:1/"), Ok("http://o:1/a")),
+            ("http://b/", Some("http://o:1/"), Ok("http://b/")),
+            ("HTTPS://b/", None, Ok("HTTPS://b/")),
+            ("/a", None, Err(path)),
+            ("a.test/x", Some("http://o"), Err("'a.test/x' is neither a url nor a path")),
+        ] {
+            let url = url_of(text, origin);
+            assert_eq!(url.as_deref().map_err(String::as_str), expected, "{text}");
+        }
     }
 }

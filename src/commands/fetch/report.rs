@@ -1,11 +1,12 @@
 //! The server's counters and the client's measurements, for people and for programs. Names and units in JSON are
 //! stable.
 
+use hdrhistogram::Histogram;
 use larder_rpc::Statistics;
 use serde_json::{Map, Value, json};
 
-use super::replay::Seen;
-use crate::cli::units::{about_count, about_size};
+use super::measure::Seen;
+use crate::cli::units::{about_count, about_size, about_time, counted};
 
 /// A figure's name in JSON, what people call it, and how it is written for them.
 type Row = (&'static str, &'static str, fn(&Value, &Figures) -> String);
@@ -22,12 +23,17 @@ const ROWS: &[Row] = &[
     ("validated_hit_ratio", "with validated", percent),
     ("byte_hit_ratio", "byte hit ratio", percent),
     ("seconds", "time", |value, _| format!("{:.3} s", value.as_f64().unwrap_or_default())),
+    ("rate", "requests due/s", |value, _| format!("{:.1}", value.as_f64().unwrap_or_default())),
     ("requests_per_second", "requests/s", |value, _| format!("{:.1}", value.as_f64().unwrap_or_default())),
     ("average_micros", "average time", time),
     ("p50_micros", "50% within", time),
     ("p90_micros", "90% within", time),
     ("p99_micros", "99% within", time),
+    ("p999_micros", "99.9% within", time),
     ("max_micros", "longest", time),
+    ("service_p50_micros", "50% once sent", time),
+    ("service_p99_micros", "99% once sent", time),
+    ("statuses", "statuses", statuses),
     ("bytes", "bytes received", size),
     ("bytes_served", "bytes served", size),
     ("bytes_stored", "bytes stored", size),
@@ -35,6 +41,12 @@ const ROWS: &[Row] = &[
     ("policy", "policy", word),
     ("capacity", "capacity", capacity),
 ];
+
+/// Percentiles of the client's times.
+const SHARES: [(&str, f64); 4] =
+    [("p50_micros", 0.5), ("p90_micros", 0.9), ("p99_micros", 0.99), ("p999_micros", 0.999)];
+/// Letters of the longest bar.
+const BAR: u64 = 40;
 
 /// What an admin listener calls a figure that has another name here.
 const ADMIN_NAMES: &[(&str, &str)] = &[("objects", "entries"), ("by", "capacity_unit")];
@@ -84,14 +96,60 @@ pub(super) fn of_client(seen: &Seen) -> Figures {
     put("seconds", json!(seconds));
     put("requests_per_second", json!(if seconds > 0.0 { seen.requests as f64 / seconds } else { 0.0 }));
     put("bytes", json!(seen.bytes));
+    put("statuses", seen.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect());
+    if seen.hits + seen.misses > 0 {
+        put("hits", json!(seen.hits));
+        put("misses", json!(seen.misses));
+    }
+    if let Some(rate) = seen.rate {
+        put("rate", json!(rate));
+    }
     if !seen.times.is_empty() {
         put("average_micros", json!(seen.times.mean()));
-        for (name, share) in [("p50_micros", 0.5), ("p90_micros", 0.9), ("p99_micros", 0.99)] {
+        for (name, share) in SHARES {
             put(name, json!(seen.times.value_at_quantile(share)));
         }
         put("max_micros", json!(seen.times.max()));
+        if seen.rate.is_some() {
+            put("service_p50_micros", json!(seen.served.value_at_quantile(0.5)));
+            put("service_p99_micros", json!(seen.served.value_at_quantile(0.99)));
+        }
+        put("histogram", buckets(&seen.times).map(|(to, count)| json!([to, count])).collect());
     }
     figures
+}
+
+/// How many times are at most so many microseconds, and more than the ones before: the numbers 1, 2 and 5 with noughts, as far
+/// as there are times.
+fn buckets(times: &Histogram<u64>) -> impl Iterator<Item = (u64, u64)> {
+    let bounds = (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+    let (mut before, max) = (None, times.max());
+    let ends = bounds.scan(false, move |ended, to| {
+        let goes_on = !*ended;
+        *ended = to >= max;
+        goes_on.then_some(to)
+    });
+    let counts = ends.map(move |to| {
+        let upto = times.iter_recorded().take_while(|step| step.value_iterated_to() <= to);
+        let upto: u64 = upto.map(|step| step.count_since_last_iteration()).sum();
+        let count = upto - before.replace(upto).unwrap_or(0);
+        (to, count)
+    });
+    counts.skip_while(|(_, count)| *count == 0)
+}
+
+/// The times as bars, a line for each bucket.
+pub(super) fn histogram(times: &Histogram<u64>) -> String {
+    let rows: Vec<_> = buckets(times).collect();
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
+    let line = |&(to, count): &(u64, u64)| {
+        let share = count as f64 / times.len() as f64 * 100.0;
+        let bar = "#".repeat((count * BAR).div_ceil(most) as usize);
+        let (to, count) = (about_time(to as f64), about_count(count));
+        format!("\n  {:<14}  {count:>11}  {share:>6.2}%  {bar}", format!("to {to}")).trim_end().to_owned()
+    };
+    format!("latency of {}", counted(times.len(), "answer", "answers"))
+        + &rows.iter().map(line).collect::<String>()
 }
 
 /// One aligned line for each figure, below a title.
@@ -114,12 +172,13 @@ fn percent(value: &Value, _: &Figures) -> String {
 }
 
 fn time(value: &Value, _: &Figures) -> String {
-    let micros = value.as_f64().unwrap_or_default();
-    match micros {
-        ..1e3 => format!("{micros:.0} us"),
-        ..1e6 => format!("{:.2} ms", micros / 1e3),
-        _ => format!("{:.2} s", micros / 1e6),
-    }
+    about_time(value.as_f64().unwrap_or_default())
+}
+
+/// Such as `200: 1,234, 404: 7`.
+fn statuses(value: &Value, figures: &Figures) -> String {
+    let all = value.as_object().into_iter().flatten();
+    all.map(|(status, number)| format!("{status}: {}", count(number, figures))).collect::<Vec<_>>().join(", ")
 }
 
 fn word(value: &Value, _: &Figures) -> String {
@@ -165,5 +224,21 @@ mod tests {
         let admin = json!({"objects": 7, "by": "entries", "capacity": 10, "queued": 3, "errors": {"a": 1}});
         let figures = of_admin(admin.as_object().cloned().unwrap());
         assert_eq!(json!(figures), json!({"entries": 7, "capacity_unit": "entries", "capacity": 10}));
+    }
+
+    #[test]
+    fn times_are_shown_as_bars_of_the_numbers_1_2_and_5() {
+        let mut times = Histogram::new_with_bounds(1, 3_600_000_000, 3).unwrap();
+        for micros in [30, 40, 50, 51, 700, 1_000, 1_900] {
+            times.record(micros).unwrap();
+        }
+        let found: Vec<_> = buckets(&times).collect();
+        assert_eq!(found, [(50, 3), (100, 1), (200, 0), (500, 0), (1_000, 2), (2_000, 1)]);
+        let lines = histogram(&times);
+        let lines: Vec<_> = lines.lines().collect();
+        assert_eq!(lines[0], "latency of 7 answers");
+        assert_eq!(lines[1], format!("  to 50 us                  3   42.86%  {}", "#".repeat(40)));
+        assert_eq!(lines[3], "  to 200 us                 0    0.00%");
+        assert_eq!(lines.len(), 7);
     }
 }

@@ -1,7 +1,9 @@
 //! The server that pages come from, and the protocol.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use larder_lab::live::load::{self, Dialect, Foreign, MakeForeign};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call};
@@ -9,7 +11,7 @@ use rustls::ClientConfig;
 
 use super::args::{Fetch, Via};
 use super::door::{self, Door, Rpc, Speech};
-use super::http::{self, Http};
+use super::http::{self, Http, Tunnels};
 use crate::cli::Failure;
 
 /// The server, and the protocol.
@@ -17,7 +19,8 @@ pub(super) struct Server {
     pub(super) via: Via,
     pub(super) address: String,
     way: Way,
-    patience: Duration,
+    /// How long an answer may take.
+    pub(super) patience: Duration,
 }
 
 enum Way {
@@ -64,6 +67,31 @@ impl Server {
             }
             Way::Rpc(speech) => Box::new(Rpc::new(&self.address, *speech, self.patience)),
         })
+    }
+
+    /// What the load driver speaks to it, and in which form.
+    pub(super) fn dialect(&self) -> (load::Via, Dialect) {
+        let usual = Dialect::default();
+        match self.way {
+            Way::Http(_) => (load::Via::Http, usual),
+            Way::Rpc(Speech::Thrift(transport, protocol)) => {
+                (load::Via::Thrift, Dialect { transport, protocol, ..usual })
+            }
+            Way::Rpc(Speech::Onc) => (load::Via::Onc, usual),
+            Way::Rpc(Speech::Line(form)) => (load::Via::Line, Dialect { form, ..usual }),
+        }
+    }
+
+    /// Makes clients that the load driver asks for `https` URLs, through tunnels of a proxy; nothing where the server fetches
+    /// such pages itself.
+    pub(super) fn tunnels(&self) -> Option<MakeForeign> {
+        let Way::Http(tls) = &self.way else { return None };
+        let (tls, server, patience) = (tls.clone(), self.address.clone(), self.patience);
+        Some(Arc::new(move || {
+            let client = Tunnels::new(&server, ClientConfig::clone(&tls), patience);
+            let client = client.map_err(|error| format!("cannot ask {server}: {error}"))?;
+            Ok(Box::new(client) as Box<dyn Foreign>)
+        }))
     }
 
     /// The answer to `call`, on a connection of its own.

@@ -13,8 +13,8 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Counts, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
-    UnixSockets,
+    Counts, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token,
+    Tracing, UnixSockets,
 };
 
 use super::draft::rule::RuleDraft;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::trace::{Builder, Record, Trace};
-use crate::workload::Workload;
+use crate::workload::{Requests, Workload};
 
 /// A page of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ impl Course {
     /// Where the pages are on `origin`.
     pub fn urls(&self, origin: SocketAddr) -> Vec<String> {
         (0..self.pages.len()).map(|page| format!("http://{origin}/page/{page}")).collect()
+    }
+
+    /// The requests for the pages on `origin`.
+    pub fn requests(&self, origin: SocketAddr) -> Requests {
+        Requests::gets(self.urls(origin), &self.order)
     }
 
     /// The requests as a trace, in which a page weighs what `weigh` says of its number, and `first` more if it is stored

@@ -159,7 +159,7 @@ impl Finding {
             Basis::Tested(claim) => (claim.verdict(level), claim.rule()),
             Basis::Given(why, is_so) => {
                 let verdict = match is_so {
-                    None => Verdict::Open("it was not measured".to_owned()),
+                    None => Verdict::Open("not measured".to_owned()),
                     Some(true) => Verdict::Holds,
                     Some(false) => Verdict::Fails,
                 };

@@ -41,14 +41,17 @@ pub(super) fn describe(program: &Path) -> Host {
     let build = if cfg!(debug_assertions) { "debug, slower than what is released" } else { "release" };
     let facts = [
         ("measured", Zoned::now().strftime("%-d %B %Y").to_string()),
-        ("processor", format!("{processor}, {cores} to use")),
+        ("processor", format!("{processor}, {cores} cores available")),
         (
             "memory",
             memory.map_or_else(|| "unknown".to_owned(), |kib| format!("{:.1} GiB", kib / 1_048_576.0)),
         ),
         ("system", format!("{} {}", word(system.sysname()), word(system.release()))),
         ("larder", format!("{} ({build})", env!("CARGO_PKG_VERSION"))),
-        ("commit", commit(program).unwrap_or_else(|| "unknown: the program is in no repository".to_owned())),
+        (
+            "commit",
+            commit(program).unwrap_or_else(|| "unknown: the program is not in a repository".to_owned()),
+        ),
         ("load at the start", load(&read("/proc/loadavg"), cores)),
         ("network", "loopback; origin and clients on the same machine".to_owned()),
     ];
@@ -74,7 +77,7 @@ fn commit(program: &Path) -> Option<String> {
 fn load(averages: &str, cores: usize) -> String {
     match averages.split(' ').next() {
         Some(minute) if !minute.is_empty() => {
-            format!("{minute} programs wanted one of {cores} cores in the minute before")
+            format!("{minute} runnable programs on {cores} cores, on average over the minute before")
         }
         _ => "unknown".to_owned(),
     }
@@ -88,7 +91,7 @@ mod tests {
     fn a_load_is_told_in_words() {
         assert_eq!(
             load("0.52 0.30 0.10 1/200 77", 2),
-            "0.52 programs wanted one of 2 cores in the minute before"
+            "0.52 runnable programs on 2 cores, on average over the minute before"
         );
         assert_eq!(load("", 2), "unknown");
     }

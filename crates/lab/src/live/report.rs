@@ -72,8 +72,8 @@ fn page(parts: &[Part], origin: &Provenance) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Larder: experiments</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>What the experiments show</h1>\n{}</header>\n\
-         <nav aria-label=\"experiments\">\n{contents}<a href=\"#how\">How it was measured</a>\n</nav>\n<main>\n{}{sections}{}</main>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>Results of the experiments</h1>\n{}</header>\n\
+         <nav aria-label=\"experiments\">\n{contents}<a href=\"#how\">Method</a>\n</nav>\n<main>\n{}{sections}{}</main>\n\
          </body>\n</html>\n",
         opening(parts, origin, level),
         answers(parts, level),
@@ -88,11 +88,11 @@ fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
     let given = all.count() - verdicts.len();
     let given = match given {
         0 => String::new(),
-        1 => " One more follows from how the experiments are made; it is listed apart and not counted."
+        1 => " One more claim follows from the design of the experiments; it is listed separately and not counted."
             .to_owned(),
         more => {
             format!(
-                " {more} more follow from how the experiments are made; they are listed apart and not counted."
+                " {more} more claims follow from the design of the experiments; they are listed separately and not counted."
             )
         }
     };
@@ -122,16 +122,17 @@ fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
     let kind = match origin.scale.size {
         super::Size::Full => String::new(),
         size => format!(
-            " This was the {} run: every figure from few measurements, so that intervals are wide.",
+            " This was the {} run: each figure has few measurements, so intervals are wide.",
             size.name()
         ),
     };
     let halted: String =
         parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
     format!(
-        "<p>Measured live: a real proxy, asked over sockets, in front of an origin whose pages and delays are known. \
-         {} claims were put to the test.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the seed reports\" are the earlier ones whose \
-         experiments it repeats.</p>\n{halted}",
+        "<p>These measurements are of a live proxy, which clients use over sockets, in front of an origin with known pages and \
+         delays. \
+         {} claims were tested.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the \
+          seed reports\" are the earlier reports whose experiments it repeats.</p>\n{halted}",
         verdicts.len(),
         env!("CARGO_PKG_VERSION"),
         escape(&commits(parts)),
@@ -151,7 +152,7 @@ fn commits(parts: &[Part]) -> String {
 
 fn halted((part, why): (&Part, &String)) -> String {
     format!(
-        "<p class=\"warning\">The experiment <b>{}</b> is not whole ({}); what was measured before is below.</p>\n",
+        "<p class=\"warning\">The experiment <b>{}</b> is incomplete ({}). Its measurements so far are below.</p>\n",
         part.name,
         escape(why)
     )
@@ -163,8 +164,9 @@ fn answers(parts: &[Part], level: f64) -> String {
     let given = match given.is_empty() {
         true => String::new(),
         false => format!(
-            "<h3 id=\"given\">True by construction</h3>\n<p>These follow from how the experiments are made, from a theorem or from \
-             a table of prices. Measurements only show that the experiments were made so. They are not counted.</p>\n{}",
+            "<h3 id=\"given\">True by construction</h3>\n<p>These claims follow from the design of the experiments, from a \
+             theorem or from a table of prices. Measurements only confirm that the experiments have this design. They are not \
+             counted.</p>\n{}",
             answer_table(&given)
         ),
     };
@@ -174,7 +176,7 @@ fn answers(parts: &[Part], level: f64) -> String {
 
 fn answer_table(rows: &str) -> String {
     format!(
-        "<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>how large</th></tr></thead>\n\
+        "<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>effect</th></tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table></div>\n"
     )
 }
@@ -298,20 +300,20 @@ fn rows(grid: &Grid) -> String {
 fn how(parts: &[Part], origin: &Provenance, level: f64) -> String {
     let machine = Grid {
         title: String::new(),
-        columns: vec!["what".to_owned(), "which".to_owned()],
+        columns: vec!["fact".to_owned(), "value".to_owned()],
         rows: facts(parts, origin),
     };
     format!(
-        "<section id=\"how\">\n<h2>How it was measured</h2>\n<p>These commands made this page; with the same seed they send the \
-         same requests.</p>\n<pre>{}</pre>\n<div class=\"wide\">{}</div>\n\
+        "<section id=\"how\">\n<h2>Method</h2>\n<p>These commands produced this page. With the same seed, they send the same \
+         requests.</p>\n<pre>{}</pre>\n<div class=\"wide\">{}</div>\n\
          <h3>How claims are decided</h3>\n<p>The unit of repetition is the list of requests: both sides of a comparison get the same \
          lists, and several runs over one list count once. Intervals hold the true mean 95 times in 100 (Student's t over the lists). \
-         Effects are distances to the claim's threshold, in standard deviations of the lists.</p>\n<p>Claims have kinds (there is one, \
-         always, on average, depends on), and each kind has its rule, which stands below the claim. Where live and simulated hits are \
-         the same, the simulation decides with many more lists.</p>\n<p>All tested claims together have at most 5 false verdicts in 100: the \
+         Effects are distances to the claim's threshold, in standard deviations of the lists.</p>\n<p>Each claim has a kind \
+          (exists, always, on average, depends on), and each kind has a rule, which is printed below the claim. Where live and \
+          simulated hits are equal, the simulation decides, with many more lists.</p>\n<p>All tested claims together have at most 5 false verdicts in 100: the \
          procedure of Benjamini and Hochberg over the claims gives a level of {level:.4} for each of this page, and Holm's method \
-         divides it among the conditions within a claim. What stays undecided names the distance that would have been found 4 times \
-         in 5.</p>\n</section>\n",
+         divides it among the conditions within a claim. An undecided claim names the distance that would have been found 4 \
+          times in 5.</p>\n</section>\n",
         escape(&origin.commands.join("\n")),
         rows(&machine),
     )
@@ -424,20 +426,20 @@ mod tests {
         .unwrap();
         let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
         for text in [
-            "4 claims were put to the test.",
+            "4 claims were tested.",
             "\u{2713} 1 holds</span>",
             "\u{2717} 1 does not hold</span>",
-            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%, and the contrary at 20%",
+            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%, and the contrary holds at 20%",
             "10%: +1.00 (holds); 20%: +2.00 (holds)",
             "because a &lt; b this is why not",
-            "Rule: Each condition (cache size) is decided by itself",
-            "One more follows from how the experiments are made",
+            "Rule: Each condition (cache size) is decided separately",
+            "One more claim follows from the design of the experiments",
             "True by construction: it was made so.",
             "<a href=\"#some-5\">five</a>",
             "<a href=\"#some-1\">one</a>",
             "because a &lt; b",
             "Some &amp; any",
-            "is not whole (stopped)",
+            "is incomplete (stopped)",
             "larder experiment some -o out",
             "seed 7.",
             "commit 0123456789ab; today",

@@ -19,7 +19,7 @@ use names::Names;
 pub use builder::{Builder, TooMany};
 pub use format::Format;
 pub use formats::fields::Field;
-pub use read::{Error, LeftOut, Options, Reading, read, read_from};
+pub use read::{Error, LeftOut, Options, Reading, read, read_from, requests};
 
 /// What one line or record of a trace file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

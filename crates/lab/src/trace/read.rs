@@ -12,6 +12,10 @@ use super::formats::{self, Fault, csv};
 use super::input::Input;
 use super::sink::Sink;
 use super::{Format, Trace};
+use crate::workload::Requests;
+
+/// How many broken lines are remembered with their numbers.
+const REMEMBERED: usize = 5;
 
 /// How to read a trace.
 #[derive(Clone, Debug)]
@@ -91,6 +95,30 @@ pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trac
     trace.and_then(|input| take(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
 }
 
+/// Reads the requests in the file at `path` as a load tool sends them: all of a workload, with methods, fields and bodies; of
+/// any other trace with URLs the GETs. `-` stands for standard input.
+///
+/// # Errors
+/// As [`read`] has them; and if the trace has numbers for objects.
+pub fn requests(path: &Path, options: &Options) -> Result<(Requests, Reading), Error> {
+    let found = Input::open(path).map_err(Fault::from).and_then(|input| gather(input, path, options));
+    found.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
+}
+
+fn gather(input: Input, path: &Path, options: &Options) -> Result<(Requests, Reading), Fault> {
+    if options.format.or_else(|| Format::detect(input.head(), &options.columns)) == Some(Format::Workload) {
+        let mut reading = Reading::new(Format::Workload);
+        let requests = formats::workload::requests(input, &mut reading)?;
+        reading.judge(options).map_err(Fault::Bad)?;
+        return Ok((requests, reading));
+    }
+    let (trace, reading) = take(input, path, options)?;
+    let name = |id| trace.name(id).map(str::to_owned);
+    let names: Option<Vec<_>> = (0..trace.shape().objects).map(name).collect();
+    let names = names.ok_or_else(|| Fault::Bad("it has numbers for objects, and no urls".to_owned()))?;
+    Ok((Requests::gets(names, trace.ids()), reading))
+}
+
 fn take(input: Input, path: &Path, options: &Options) -> Result<(Trace, Reading), Fault> {
     if input.head().is_empty() {
         return Err(Fault::Bad("it is empty".to_owned()));
@@ -119,6 +147,14 @@ impl Reading {
             first_broken,
             guessed_sizes: 0,
             ignores_columns: false,
+        }
+    }
+
+    /// Counts line or record `number` as broken, since `why`.
+    pub(super) fn note_broken(&mut self, number: u64, why: impl FnOnce() -> String) {
+        self.broken += 1;
+        if self.first_broken.len() < REMEMBERED {
+            self.first_broken.push((number, why()));
         }
     }
 

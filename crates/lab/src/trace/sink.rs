@@ -5,9 +5,6 @@ use std::borrow::Cow;
 use super::read::Reading;
 use super::{Builder, Column, Options, Record, TooMany, Trace};
 
-/// How many broken lines are remembered with their numbers.
-const REMEMBERED: usize = 5;
-
 /// What a reader knows of a request, besides its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
@@ -74,10 +71,7 @@ impl<'o> Sink<'o> {
 
     /// Counts line or record `number` as broken, since `why`.
     pub(super) fn broken(&mut self, number: u64, why: impl FnOnce() -> String) {
-        self.reading.broken += 1;
-        if self.reading.first_broken.len() < REMEMBERED {
-            self.reading.first_broken.push((number, why()));
-        }
+        self.reading.note_broken(number, why);
     }
 
     /// Counts a request that no cache would keep an answer to.

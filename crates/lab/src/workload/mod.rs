@@ -9,6 +9,7 @@ mod crud;
 mod import;
 mod order;
 mod pages;
+mod requests;
 mod web;
 mod write;
 
@@ -21,6 +22,8 @@ pub use crud::{Crud, Endpoint};
 pub use import::import;
 pub use order::Order;
 pub use pages::{Latency, Pages, Sizes};
+pub(crate) use requests::Gather;
+pub use requests::{More, Requests, Sent};
 pub use web::Web;
 pub(crate) use write::MARK;
 pub use write::write;

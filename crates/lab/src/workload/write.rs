@@ -1,7 +1,7 @@
 //! Workloads as text: lines that begin with `#` describe the workload, and every other line is a request.
 //!
 //! `time method path size cost [body]`, separated by one space: microseconds from the start, bytes, and microseconds; the body
-//! is the rest of the line.
+//! is the rest of the line. Readers also take lines `+Name: value`, fields of the request before them.
 
 use std::io::{self, Write};
 

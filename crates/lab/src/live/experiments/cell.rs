@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::live::course::{Course, Page};
 use crate::live::findings::{Figure, Finding, Grid, Ruling, told};
-use crate::live::load::{Load, Outcome, Pace, Seen, Via};
+use crate::live::load::{Load, Outcome, Seen, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
 use crate::live::replayed::{outcomes, share};
@@ -117,13 +117,9 @@ impl Trial<'_> {
 
 fn one_by_one(bench: &Bench, course: &Course, origin: &Origin, to: std::net::SocketAddr, via: Via) -> Load {
     Load {
-        to,
-        via,
-        urls: course.urls(origin.address()),
-        order: course.order.clone(),
-        pace: Pace::Closed { clients: 1 },
         origin: Some(origin.requests().clone()),
         stop: bench.stop.clone(),
+        ..Load::new(to, via, course.requests(origin.address()))
     }
 }
 
@@ -206,8 +202,8 @@ fn stored_bytes(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
     let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
     let (mut added, mut before) = (Vec::new(), 0);
     for &page in &course.order {
-        let mut load = one_by_one(bench, course, &origin, proxy.door(Via::Http)?, Via::Http);
-        load.order = vec![page];
+        let course = Course { order: vec![page], ..course.clone() };
+        let load = one_by_one(bench, &course, &origin, proxy.door(Via::Http)?, Via::Http);
         load.run().map_err(|halt| proxy.explain(halt))?;
         proxy.settle()?;
         let stored = proxy.figure("bytes_stored")?;
@@ -369,8 +365,8 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (
             format!("{simulated:.4}"),
         ]);
     }
-    let caption = "Each mark is a run. On the line, the live proxy had exactly the hits that the simulation of the same \
-         requests has. RAND draws other lots each time, and scatters around it.";
+    let caption = "Each mark is a run. A mark on the line is a run with exactly the simulated hits. RAND uses other random \
+     numbers in each run, so its marks scatter around the line.";
     (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(&cached))
 }
 
@@ -390,7 +386,7 @@ fn agreement(cells: &[&Measured]) -> Finding {
     let drawn: Vec<_> = drawn.map(|measured| measured.hit_ratio - measured.simulated).collect();
     let rand = Interval::of(&drawn).map_or_else(String::new, |drawn| {
         format!(
-            " RAND, which draws other lots live, differs by {} on average.",
+            " RAND uses other random numbers live; it differs by {} on average.",
             told(&drawn, 100.0, "points")
         )
     });
@@ -409,13 +405,13 @@ fn agreement(cells: &[&Measured]) -> Finding {
     };
     found
         .saying(format!(
-            "Of {count} different combinations of requests, policy and size under policies that draw no lots, {equal} had exactly \
-             the simulated hits.{rand}"
+            "Policies without random numbers ran with {count} combinations of requests, policy and size; {equal} of them had \
+             exactly the simulated hits.{rand}"
         ))
         .because(
             &[Ruling::Holds],
-            "The policy code is the same in both. The simulation weighs pages as the proxy does, including the field lines that \
-             responses share with the first that has them.",
+            "The proxy and the simulation run the same policy code. The simulation uses the sizes that the proxy reports for \
+             stored pages, including the field lines that responses share.",
         )
 }
 

@@ -103,7 +103,7 @@ pub enum Side {
 
 /// So many cases without a counterexample show that fewer than 5 of 100 are one, 95 times in 100: 0.95^59 < 0.05.
 const CASES: u64 = 59;
-const NOTHING: &str = "it was not measured";
+const NOTHING: &str = "not measured";
 
 impl Claim {
     /// The smallest chance of what was seen if nothing of the claim or of its contrary were so in any condition; nothing if chance
@@ -175,9 +175,9 @@ impl Claim {
                 let worst: Vec<_> = samples.worst(bound).into_iter().map(|(_, one)| one).collect();
                 return Verdict::Open(self.unsure(&worst, level));
             }
-            (false, false) => format!("it holds at {above}, and the contrary at {below}"),
-            (false, true) => format!("it holds at {above}, and is not decided elsewhere"),
-            (true, false) => format!("the contrary holds at {below}, and it is not decided elsewhere"),
+            (false, false) => format!("it holds at {above}, and the contrary holds at {below}"),
+            (false, true) => format!("it holds at {above}, and is not decided for the others"),
+            (true, false) => format!("the contrary holds at {below}, and the others are not decided"),
         };
         match self.kind {
             Kind::Exists if !above.is_empty() => Verdict::Holds,
@@ -203,29 +203,29 @@ impl Claim {
         let seen = seen.and_then(|all| all.into_iter().reduce(f64::max));
         let power = seen.map_or_else(String::new, |distance| {
             let (scale, unit) = self.unit;
-            format!("; a distance of {:.2} {unit} would be found 4 times in 5", distance * scale)
+            format!("; a distance of {:.2} {unit} would have been found 4 times in 5", distance * scale)
         });
-        format!("{lists} {many} of requests cannot tell it from chance{power}")
+        format!("with {lists} {many} of requests, it may be chance{power}")
     }
 
     /// The rule by which it is decided, as a sentence.
     pub fn rule(&self) -> String {
         match (&self.evidence, self.kind) {
             (Evidence::Counted { .. }, Kind::Exists) => {
-                "One example decides that it holds; that none was found decides nothing.".to_owned()
+                "It holds if there is one example. Without an example, it is not decided.".to_owned()
             }
             (Evidence::Counted { .. }, _) => format!(
-                "One counterexample decides that it does not hold; {CASES} cases without any, that it holds (fewer than 5 of 100 \
-                 are one, with 95% confidence)."
+                "It does not hold if there is one counterexample. It holds if there are {CASES} cases without a counterexample \
+                 (so fewer than 5 of 100 cases are one, with 95% confidence)."
             ),
             (_, Kind::Exists) => {
-                "It holds if one condition shows it beyond chance (Holm's correction for the conditions), and does not hold if \
-                 all show the contrary."
+                "It holds if one condition shows it beyond chance (Holm's correction for the conditions). It does not hold if \
+                 all conditions show the contrary."
                     .to_owned()
             }
             (_, Kind::Always) => {
-                "It holds if every condition shows it beyond chance, and does not hold if one shows the contrary (Holm's \
-                 correction for the conditions)."
+                "It holds if every condition shows it beyond chance. It does not hold if one condition shows the contrary \
+                 (Holm's correction for the conditions)."
                     .to_owned()
             }
             (_, Kind::OnAverage) => {
@@ -233,7 +233,7 @@ impl Claim {
                     .to_owned()
             }
             (_, Kind::DependsOn(what)) => format!(
-                "Each condition ({what}) is decided by itself (Student's t over the lists of requests, Holm's correction for the \
+                "Each condition ({what}) is decided separately (Student's t over the lists of requests, Holm's correction for the \
                  conditions)."
             ),
         }

@@ -15,7 +15,7 @@ use crate::trace::sink::{Facts, Sink};
 const CHUNK: usize = 256 << 10;
 
 /// No line of a log is as long as this, in bytes.
-const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
 
 /// What a line says.
 pub(super) enum Said<'l> {

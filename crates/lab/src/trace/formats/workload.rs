@@ -1,14 +1,36 @@
-//! The output of `larder workload`: `time method path size cost [body]`, below lines that begin with `#`.
+//! The output of `larder workload`: `time method path size cost [body]`, below lines that begin with `#`. A line `+Name: value`
+//! adds a field to the request before it.
 
-use super::lines::{Parsed, Said};
-use super::words::{integer, no, size, text, word};
-use crate::trace::read::LeftOut;
+use std::io::Read;
+
+use super::Fault;
+use super::lines::{LONGEST, Lines, Parsed, Said};
+use super::words::{Wrong, integer, no, size, text, word};
+use crate::trace::read::{LeftOut, Reading};
 use crate::trace::sink::{Fact, Facts};
+use crate::workload::{Gather, More, Requests};
+
+/// A line that is a request.
+struct Line<'l> {
+    facts: Facts,
+    method: &'l [u8],
+    path: &'l str,
+    /// What is left of it: the body.
+    rest: &'l [u8],
+}
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    if line.starts_with(b"#") {
+    if matches!(line.first(), Some(b'#' | b'+')) {
         return Ok(Said::Nothing);
     }
+    let Line { facts, method, path, .. } = request(line)?;
+    if method != b"GET" {
+        return Ok(Said::LeftOut(LeftOut::Method));
+    }
+    Ok(Said::Name(path.into(), facts))
+}
+
+fn request(line: &[u8]) -> Result<Line<'_>, Wrong> {
     let mut rest = line;
     let mut next = || word(&mut rest).ok_or("too few words for a line of a workload");
     let time = next()?;
@@ -17,11 +39,51 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let bytes = size(next()?)?;
     let cost = next()?;
     let cost = integer(cost).and_then(|cost| u32::try_from(cost).ok()).ok_or_else(|| no("a cost", cost))?;
-    if method != b"GET" {
-        return Ok(Said::LeftOut(LeftOut::Method));
+    Ok(Line { facts: Facts { time, size: Fact::Known(bytes), cost: Fact::Known(cost) }, method, path, rest })
+}
+
+/// All requests with what is sent along; broken lines are noted in `reading`.
+pub(in crate::trace) fn requests(input: impl Read, reading: &mut Reading) -> Result<Requests, Fault> {
+    let (mut lines, mut gather) = (Lines::new(input), Gather::default());
+    while let Some((number, line)) = lines.next()? {
+        let added = match line {
+            [b'#', ..] => continue,
+            _ if line.len() >= LONGEST => Err(format!("longer than {LONGEST} bytes").into()),
+            [b'+', field @ ..] => add_field(&mut gather, field),
+            _ => add(&mut gather, line).map(|()| reading.requests += 1),
+        };
+        if let Err(why) = added {
+            reading.note_broken(number, || why.into_owned());
+        }
     }
-    let facts = Facts { time, size: Fact::Known(bytes), cost: Fact::Known(cost) };
-    Ok(Said::Name(path.into(), facts))
+    reading.kept = reading.requests;
+    Ok(gather.requests)
+}
+
+fn add(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
+    let Line { method, path, rest, .. } = request(line)?;
+    if !method.iter().copied().all(is_of_token) {
+        return Err(no("a method", method));
+    }
+    let body = text(rest.strip_prefix(b" ").unwrap_or(rest))?.to_owned();
+    gather.push(path, More { method: text(method)?.to_owned(), fields: Vec::new(), body });
+    Ok(())
+}
+
+fn add_field(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
+    let (name, value) = text(line)?.split_once(':').ok_or("a field without a colon")?;
+    let is_sound =
+        !name.is_empty() && name.bytes().all(is_of_token) && !value.contains(|c: char| c.is_control());
+    match is_sound && gather.add_field(name, value.trim()) {
+        true => Ok(()),
+        false if is_sound => Err("a field before any request".into()),
+        false => Err(no("a field", line)),
+    }
+}
+
+/// Whether a method or a field's name may have it (RFC 9110, section 5.6.2).
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Whether a file that begins with `head` is one.

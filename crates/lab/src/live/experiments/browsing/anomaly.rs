@@ -119,40 +119,39 @@ fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
         || format!("{found} of {searched} lists of the datasets"),
         |(curve, (small, more))| {
             format!(
-                "{found} of {searched} lists of the datasets; at worst {more} misses more with room for {} than for {small} \
-                 (dataset {})",
+                "{found} of {searched} lists of the datasets; the largest difference is {more} more misses with room for {} URLs \
+                 than for {small} (dataset {})",
                 small + 1,
                 curve.course
             )
         },
     );
-    let claim = "There are requests for which FIFO misses more with more room (Belady's anomaly)";
+    let claim = "For some requests, FIFO misses more in a larger cache (Belady's anomaly)";
     let finding = Finding::counted(claim, REPORT, Kind::Exists, (found + shown.0, searched + shown.1));
     let finding = if searched > 0 { finding.with_effect(effect) } else { finding };
     finding.saying(format!(
-        "Every capacity was simulated for {searched} lists of the two datasets. Live, the published sequence 1 2 3 4 1 2 5 1 2 3 4 5 \
-         had {}.",
+        "The simulation covers every capacity for {searched} lists of the two datasets. Live, the published sequence 1 2 3 4 1 2 \
+         5 1 2 3 4 5 had {}.",
         if told.is_empty() { "no run" } else { &told }
     ))
 }
 
 fn rand(curves: &[Curve]) -> Finding {
-    let claim = "There are requests for which RAND misses more with more room, with the same lots drawn";
+    let claim = "For some requests, RAND misses more in a larger cache with the same random numbers";
     Finding::counted(claim, REPORT, Kind::Exists, counts(curves, "rand"))
-        .saying("Every capacity was simulated for each list; a case is a list.")
+        .saying("The simulation covers every capacity for each list; a case is a list.")
         .because(
             &[Ruling::Holds],
-            "RAND may evict the page that is needed next. This is chance and no property of the requests: the same random numbers \
-             choose other pages in a larger cache.",
+            "RAND may evict the page of the next request. This is chance, not a property of the requests: the same random \
+             numbers choose other pages in a larger cache.",
         )
 }
 
 fn lru(curves: &[Curve]) -> Finding {
     let (found, searched) = counts(curves, "lru");
-    let why =
-        "LRU is a stack algorithm (Mattson and others, 1970): a larger cache holds what a smaller one holds.";
+    let why = "LRU is a stack algorithm (Mattson and others, 1970): a larger cache stores every page that a smaller one stores.";
     let finding = Finding::given(
-        "LRU never misses more with more room",
+        "LRU never misses more in a larger cache",
         REPORT,
         why,
         (searched > 0).then_some(found == 0),
@@ -166,7 +165,7 @@ fn lru(curves: &[Curve]) -> Finding {
 
 fn picture(worst: &Curve, curves: &[Curve]) -> Figure {
     let title =
-        format!("Misses against cache size where Belady's anomaly is worst (dataset {})", worst.course);
+        format!("Misses by cache size, for the list with the largest anomaly (dataset {})", worst.course);
     let mut data = Grid::new(&title, &["policy", "cache size in URLs", "misses"]);
     let mut plot = Plot::new(
         &title,
@@ -186,12 +185,9 @@ fn picture(worst: &Curve, curves: &[Curve]) -> Figure {
         Some((size, more)) => {
             let at = [size, size + 1].map(|size| (size as f64, f64::from(worst.misses[size - 1])));
             plot = plot.marks("anomaly", at.to_vec());
-            format!(
-                "By simulation. From {size} to {} URLs, FIFO misses {more} times more, not less.",
-                size + 1
-            )
+            format!("Simulated. From {size} to {} URLs, FIFO has {more} more misses.", size + 1)
         }
-        None => "By simulation.".to_owned(),
+        None => "Simulated.".to_owned(),
     };
     Figure { name: "browsing-anomaly".to_owned(), plot, caption, data }
 }

@@ -14,8 +14,8 @@ const LITTLE: f64 = 0.05;
 const SIZE: Kind = Kind::DependsOn("cache size");
 const ABOVE: Bound = Bound::Above(0.0);
 /// Why what was fitted is not tested.
-const FITTED: &str = "How closely visits follow each other is not published; the datasets are fitted to this figure of the seed \
-                      report. That it comes out shows that the report's figures can be true together, and not that they are.";
+const FITTED: &str = "The distance between visits is not published, so the datasets are fitted to this figure of the seed \
+ report. The result shows that the seed report's figures are consistent, not that they are true.";
 
 pub(super) fn claims(cells: &[Measured], all: &[List]) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -29,12 +29,12 @@ pub(super) fn claims(cells: &[Measured], all: &[List]) -> Vec<Finding> {
     let order = |course: &str, (one, other): (&str, &str)| {
         ahead(&lists::those(all, course, 0), (one, &[other]), hits)
     };
-    let popular = "One page has nearly half of all visits. Counting visits keeps it; FIFO evicts it whenever it is the oldest, and \
-                   fetches it again.";
-    let even = "All pages are visited alike, so counts predict nothing, and pages of the beginning keep their places by counts from a \
-                time that is over.";
-    let close = "FIFO loses the popular page for one request only; LFU keeps pages for visits long ago. Which costs more depends on \
-                 the size.";
+    let popular = "One page has nearly half of all visits. LFU keeps it, because it counts visits. FIFO evicts it each time it \
+     is the oldest page, and fetches it again.";
+    let even = "All pages have similar numbers of visits, so counts do not predict the next visit. LFU keeps early pages for \
+     their old counts.";
+    let close = "FIFO misses the popular page once after each eviction; LFU keeps pages for old visits. The cache size decides \
+     which costs more.";
     let orders = [
         ("Dataset 1: LFU has a better hit ratio than FIFO", ("one", ("lfu", "fifo")), popular),
         ("Dataset 2: FIFO has a better hit ratio than LFU", ("two", ("fifo", "lfu")), even),
@@ -58,13 +58,14 @@ fn best(of: &[&List], title: &str) -> Finding {
     let claim = format!("{title}: LRU has the best hit ratio of the five");
     Finding::sampled(claim, REPORT, SIZE, (ahead(of, ("lru", &POLICIES), hits), ABOVE), POINTS)
         .saying(
-            "Simulated. At a size it has to be ahead of each of the other four; the value is for the best of them.",
+            "Simulated. At a size, it has to be ahead of each of the other four; the value compares with the best of them.",
         )
-        .because(&[Ruling::Holds, Ruling::Depends], "Visits come in clusters, which recency sees in small caches.")
+        .because(&[Ruling::Holds, Ruling::Depends], "Visits to a page come in clusters, so recency predicts the next visit in \
+         small caches.")
         .because(
             &[Ruling::Depends],
-            "In large caches a page that LRU evicts is one that was not visited for long, and the next visits to old pages are \
-             spread: there any other choice is as good.",
+            "In large caches, LRU evicts pages without a recent visit, and the next visits are spread evenly over old pages. \
+             There any other choice is as good.",
         )
 }
 
@@ -73,11 +74,11 @@ fn worst(of: &[&List], title: &str) -> Finding {
     let behind = ahead(of, ("maxs", &POLICIES), |run| -run.hit_ratio);
     let claim = format!("{title}: MAXS has the worst hit ratio of the five, since capacity counts URLs");
     Finding::sampled(claim, REPORT, SIZE, (behind, ABOVE), POINTS)
-        .saying("Simulated. At a size it has to be below each of the other four; the value is for the worst of them.")
+        .saying("Simulated. At a size, it has to be below each of the other four; the value compares with the worst of them.")
         .because(
             &[Ruling::Holds, Ruling::Depends],
-            "Where a large page takes one place as a small one does, evicting it gains no room for more, and the smallest pages keep \
-             their places whether they are requested or not.",
+            "A large page takes one place, like a small one, so evicting it makes no room for several pages. And the smallest \
+             pages stay stored even without requests.",
         )
 }
 
@@ -110,7 +111,8 @@ fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
     let interval = Interval::of(&ratios);
     let finding = Finding::given(
         format!(
-            "{title}: without a cache it takes at least {times} times what the slowest policy takes in the smallest cache"
+            "{title}: without a cache, all requests take at least {times} times as long as with the slowest policy in the \
+             smallest cache"
         ),
         REPORT,
         FITTED,
@@ -131,14 +133,14 @@ fn little_beyond(of: &[&List], title: &str, enough: u32) -> Finding {
     let gains: Vec<f64> = if most > enough { of.iter().filter_map(gain).collect() } else { Vec::new() };
     let interval = Interval::of(&gains);
     let claim = format!(
-        "{title}: beyond {enough}% of the URLs, more room gains little (fewer than {} points)",
+        "{title}: beyond {enough}% of the URLs, a larger cache gains little (fewer than {} points)",
         LITTLE * 100.0
     );
     let finding = Finding::given(claim, REPORT, FITTED, interval.map(|gain| gain.mean < LITTLE));
     match interval {
         Some(gain) => finding
             .with_effect(plain(&gain, POINTS.0, POINTS.1))
-            .saying(format!("Simulated: what LRU gains from {enough}% to {most}%.")),
+            .saying(format!("Simulated: LRU's gain from {enough}% to {most}%.")),
         None => finding,
     }
 }

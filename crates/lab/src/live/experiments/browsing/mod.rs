@@ -23,7 +23,7 @@ use crate::workload::{self, Dataset, Latency, Order, Pages, Rate, Sizes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "browsing",
-    title: "What a cache saves two people who browse",
+    title: "Two people's browsing through an RPC proxy",
     shows: "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC",
     seconds: (60, 190),
     measure,
@@ -202,13 +202,14 @@ fn conclude(journal: &Journal) -> Findings {
 }
 
 fn setup() -> Vec<String> {
-    let data = "The histories that the authors were lent are not published. The datasets here are drawn to the figures that \
-         are: 997 visits to 68 URLs, 446 of them to one of 20 kB; and 985 visits to 74 URLs, evenly. How closely visits \
-         follow each other is not published; it is fitted to how much longer the report's requests took without a cache, and \
-         to how little more room gained. Each repetition draws its own. Hit ratios are decided by simulation of many such lists, since live hits equal simulated \
-         ones: the live runs confirm a sample.";
-    let way = "One client asks for one page after the other over ONC RPC (TCP); a request is a hit if the origin saw none \
-         meanwhile. Capacity is a number of URLs, whatever their pages' sizes. A miss takes a start, as in \
-         the report (0.7 s there, some milliseconds here), and its page's size over the report's line of 830 Mbit/s. Without a cache, the origin forbids to store anything.";
+    let data = "The authors did not publish the browsing histories. The datasets here have the published figures: 997 visits to \
+     68 URLs, 446 of them to one URL of 20 kB; and 985 visits to 74 URLs, distributed evenly. The distance between visits to the \
+     same URL is not published. It is fitted to the seed report's times without a cache, and to the small gain of larger caches. \
+     Each repetition has its own list. Live hits equal simulated hits, so the simulation of many lists decides claims about hit \
+     ratios, and the live runs confirm a sample.";
+    let way = "One client requests one page after the other over ONC RPC (TCP). A request is a hit if the origin received none \
+     meanwhile. Capacity is a number of URLs, independent of the sizes of their pages. A miss takes a constant time (0.7 s in \
+     the seed report, some milliseconds here) and the page's size over the seed report's line of 830 Mbit/s. For the runs \
+     without a cache, the origin forbids storing.";
     vec![data.to_owned(), way.to_owned()]
 }

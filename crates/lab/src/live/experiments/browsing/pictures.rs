@@ -22,15 +22,15 @@ pub(super) fn trace(asked: &Asked) -> [Figure; 3] {
     let pattern = Figure {
         name: named("pattern"),
         plot: Plot::new(&pattern, x, y).dots("request", dots),
-        caption: "Each dot is a request. Rows are URLs asked for again, gaps in them what a cache must bridge; the upper \
-             edge is the frontier of new URLs, and where it is steep a cache fills quickly."
+        caption: "Each dot is a request. A row is a URL with several requests; a cache must store it over the gaps. The upper \
+         edge shows new URLs: where it is steep, a cache fills quickly."
             .to_owned(),
         data,
     };
     [
         pattern,
         popularity(&title("requests for each URL"), named("popularity"), asked),
-        size(&title("size of what is asked for"), named("sizes"), asked),
+        size(&title("sizes of requested pages"), named("sizes"), asked),
     ]
 }
 
@@ -103,10 +103,8 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
                 none.margin_cell(3),
                 none.count.to_string(),
             ]);
-            time.caption = format!(
-                "All requests, one after the other. Without a cache they take {:.2} s; the lower a line, the more is saved.",
-                none.mean
-            );
+            time.caption =
+                format!("All requests, one after the other. Without a cache, they take {:.2} s.", none.mean);
         }
         figures.push(time);
         figures.push(curves(
@@ -115,8 +113,7 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
             &POLICIES,
             (Axis::linear("hit rate", Unit::Share), 4),
             |measured| measured.hit_ratio,
-            "Hits over requests: nearly the mirror image of the times, as far as misses cost alike."
-                .to_owned(),
+            "Hits over requests.".to_owned(),
         ));
     }
     figures
@@ -126,11 +123,12 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
 pub(super) fn leads(all: &[List]) -> Vec<Figure> {
     let lead = |(course, title): (&str, &str)| {
         let of = lists::those(all, course, 0);
-        let title = format!("{title}: how far LRU is ahead in hits, simulated");
+        let title = format!("{title}: lead of LRU in hits, simulated");
         let mut data =
             Grid::new(&title, &["policy", "cache size in %", "mean", "95% to either side", "lists"]);
         let x = Axis::linear("cache size, of all URLs", Unit::Share);
-        let mut plot = Plot::new(&title, x, Axis::linear("hit ratio of LRU less its", Unit::Share));
+        let mut plot =
+            Plot::new(&title, x, Axis::linear("hit ratio of LRU minus that of the policy", Unit::Share));
         for policy in POLICIES.into_iter().filter(|policy| *policy != "lru") {
             let (mut points, mut errors) = (Vec::new(), Vec::new());
             for percent in lists::percents(&of) {
@@ -148,7 +146,7 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
             }
             plot = plot.line(policy, points).with_errors(errors);
         }
-        let caption = "Above 0, LRU has more hits than the policy; a line below 0 belongs to a policy that is ahead of LRU.";
+        let caption = "Above 0, LRU has more hits than the policy.";
         let (name, caption) = (format!("browsing-{course}-leads"), caption.to_owned());
         (!of.is_empty()).then_some(Figure { name, plot, caption, data })
     };
@@ -178,7 +176,7 @@ pub(super) fn timelines(cells: &[Measured]) -> Vec<Figure> {
 fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
     let mut data = Grid::new(
         title,
-        &["cache size in %", "room for URLs", "first request that finds it full", "h: hit, m: miss"],
+        &["cache size in %", "room for URLs", "first request to a full cache", "h: hit, m: miss"],
     );
     let (mut misses, mut line) = (Vec::new(), Vec::new());
     for measured in cells {
@@ -198,8 +196,8 @@ fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
     }
     line.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (x, y) = (Axis::linear("request", Unit::Count), Axis::linear("cache size, of all URLs", Unit::Share));
-    let caption = "Each dot is a miss; empty stretches are hits. The line joins the requests that found the cache full for the \
-         first time (the initial cache miss line): left of it, all misses are for URLs that were never asked for before.";
+    let caption = "Each dot is a miss; the gaps are hits. The line connects the first requests to a full cache (the initial \
+     cache miss line). Left of it, all misses are first requests for a URL.";
     let plot = Plot::new(title, x, y).dots("miss", misses).line("cache is full", line);
     Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
 }

@@ -14,6 +14,7 @@ use crate::live::origin::{Model, Origin};
 use crate::live::{Bench, Halt};
 use crate::nodes;
 use crate::sweep::Subject;
+use crate::workload::Requests;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,14 +117,11 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, 
     let mut nodes = Nodes::start(bench, cell.nodes, capacity, cell.hot())?;
     let doors = nodes.doors()?;
     let send = |nodes: &mut Nodes, doors: &[SocketAddr], order: &[u32], clients| {
+        let requests = Requests::gets(course.urls(origin.address()), order);
         let load = Load {
-            to: doors[0],
-            via: Via::Http,
-            urls: course.urls(origin.address()),
-            order: order.to_vec(),
             pace: Pace::Closed { clients },
-            origin: None,
             stop: bench.stop.clone(),
+            ..Load::new(doors[0], Via::Http, requests)
         };
         let seen = load.run_over(doors).map_err(|halt| nodes.explain(halt))?;
         nodes.check_engine().map(|()| seen)

@@ -97,21 +97,22 @@ fn times(seen: &Seen) -> [Finding; 2] {
     let of = |cluster| (mean(seen, ONE, cluster, p50), mean(seen, ONE, cluster, p99));
     let all = [
         told("one node", of((1, false))),
-        told("three that are no cluster", (apart(seen, p50), apart(seen, p99))),
+        told("three separate nodes", (apart(seen, p50), apart(seen, p99))),
         told("three with copies", of((3, true))),
         told("three without", of((3, false))),
     ];
     let all: Vec<_> = all.into_iter().flatten().collect();
     let text = format!(
-        "One client, everything a hit; half of all answers, and 99 of 100, within: {}.",
+        "One client, all requests are hits. Half and 99% of the answers arrive within: {}.",
         if all.is_empty() { "not measured".to_owned() } else { all.join(", ") }
     );
-    let fair = "On one machine, a client that asks three processes in turn finds the processor's caches filled by the others. So three \
-                nodes are also compared with three that know nothing of each other, have everything, and are asked in the same turn.";
+    let fair = "On one machine, requests to three processes in turn find data of the other processes in the processor's caches. \
+     So three nodes are also compared with three separate nodes that store all pages and get requests in the same turn.";
     [
         at_most(
             format!(
-                "Where everything fits one node, three with copies answer half of all requests within {SLOWER} times its time"
+                "If all pages fit one node, three nodes with copies answer half of all requests within {SLOWER} times the time \
+                 of one node"
             ),
             SLOWER,
             beside_one,
@@ -120,10 +121,11 @@ fn times(seen: &Seen) -> [Finding; 2] {
         )
         .because(
             &[Ruling::Holds],
-            "What is popular has a copy on every node, so most requests are answered where they arrive.",
+            "Every node has copies of popular pages, so most requests need no other node.",
         ),
         at_most(
-            format!("The same within {SLOWER} times what three nodes take that are no cluster"),
+            format!("If all pages fit one node, three nodes with copies answer half of all requests within {SLOWER} times the \
+             time of three separate nodes"),
             SLOWER,
             beside_apart,
             "times their p50",
@@ -147,7 +149,8 @@ fn origin(seen: &Seen) -> Finding {
     let all: Vec<_> = SETS.into_iter().filter_map(told).collect();
     let found = ratios(THREE);
     let worst = found.iter().map(|(_, ratio)| *ratio).reduce(f64::max);
-    let claim = "Where one node's memory is too small and three nodes' is enough, three ask the origin at most half as often";
+    let claim = "If the memory of one node is too small and that of three is enough, three nodes send at most half as many \
+     requests to the origin";
     let why = "Each key has one owner, so three memories are as large as their sum; the working set is chosen to fit that, and every page \
                of it is requested once before anything counts.";
     let finding = Finding::given(claim, LARDER, why, worst.map(|worst| worst <= LEFT));
@@ -178,12 +181,12 @@ fn copies(seen: &Seen) -> Finding {
     Finding::sampled(claim, LARDER, Kind::DependsOn("working set"), decided, unit)
         .saying(format!(
             "Without copies, two of three requests go from one of three nodes to another. With copies in a tenth of each node's \
-             memory it is, for each request: {}.",
+             memory, the number for each request is: {}.",
             if told_of.is_empty() { "not measured".to_owned() } else { told_of.join(", ") }
         ))
         .because(
             &[Ruling::Depends],
-            "The larger a memory is against the set, the more of what is requested fits into its tenth.",
+            "A larger memory, relative to the set, has room for more of the requested pages in its tenth.",
         )
 }
 
@@ -213,8 +216,8 @@ fn agreement(seen: &Seen) -> Finding {
         runs => found.with_effect(format!("at most {:.2} points apart in {runs} runs", hits * 100.0)),
     };
     found.saying(format!(
-        "One to three nodes, with many clients at once. They cannot be equal: keys have other owners, clients overtake each \
-         other, and the simulation keeps copies by a policy that only approximates what a node does. Requests between nodes differ by \
-         {crossings:.3} for each request at most. Beyond three nodes there is only the simulation."
+        "One to three nodes, with many clients at once. Live and simulated ratios cannot be equal: keys have other owners, \
+         clients overtake each other, and the simulation's policy for copies only approximates that of a node. Requests between \
+         nodes differ by at most {crossings:.3} for each request. More than three nodes are only simulated."
     ))
 }

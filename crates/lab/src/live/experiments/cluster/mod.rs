@@ -60,21 +60,22 @@ fn setup(seen: &Seen) -> Vec<String> {
     let sets: Vec<_> =
         SETS.iter().map(|(_, about, percent)| format!("one that {about} ({percent}%)")).collect();
     let sets = format!(
-        "Pages of 4 KiB, 2 ms from the origin, are asked for by Zipf (exponent 0.9). There are three working sets: {}; in \
-         brackets is for how many of 100 pages each node has room. Nodes keep copies of what others own in up to a tenth of their \
-         memory, or none. Each page is asked for once, then some by popularity, before anything counts.",
+        "Clients request pages of 4 KiB from an origin at a distance of 2 ms, with Zipf popularity (exponent 0.9). There are \
+         three working sets: {}; the brackets give the share of the pages that fits into a node. Nodes keep copies of other \
+         nodes' pages in up to a tenth of their memory, or no copies. Before the measurement, each page is requested once, and \
+         then some by popularity.",
         sets.join(", ")
     );
-    let way = "Clients ask the nodes in turn, as behind a balancer that knows nothing of keys. One client after its own answers \
-         tells what a request takes; as many as keep the processor busy tell how many requests a second there are, and what \
-         they cost. One node is a larder by itself, without an engine; two and three find each other by a redis-server of \
-         their own. Beside them stand three that are no cluster, each with everything."
+    let way = "Clients send requests to the nodes in turn, like a load balancer without knowledge of keys. A single client \
+     measures the time of a request; a number of clients that keeps the processor busy measures throughput and CPU time. One \
+     node is a larder without an engine; two and three nodes find each other through their own redis-server. For comparison, \
+     three separate nodes, not a cluster, each store all pages."
         .to_owned();
     let machine = seen.host.as_ref().map(|Host { cores, .. }| {
         format!(
-            "All nodes, the engine, the origin and the clients share {cores} cores. So more nodes cannot answer more requests a \
-             second here: what they cost is the CPU time of a request, over all nodes. On machines of their own each would bring \
-             its own processor."
+            "All nodes, the engine, the origin and the clients share {cores} cores, so more nodes cannot answer more requests a \
+             second here. Their cost is the CPU time of a request, over all nodes. On separate machines, each node adds a \
+             processor."
         )
     });
     [sets, way].into_iter().chain(machine).collect()

@@ -58,17 +58,17 @@ fn over_nodes(
 fn times(seen: &Seen) -> Figure {
     let values: [(&str, Value); 2] =
         [("p50", |one| Some(one.alone?.p50 * 1e3)), ("p99", |one| Some(one.alone?.p99 * 1e3))];
-    let frame = ("cluster-times", "What an answer takes, where everything fits one node", "time in us");
-    let caption = "One client, everything a hit. With copies half of the answers take what one node's do; the slowest hundredth \
-         went to the owner and back, with copies and without.";
+    let frame = ("cluster-times", "Time of an answer, if all pages fit one node", "time in us");
+    let caption = "One client, all requests are hits. With copies, the median is that of one node. The slowest hundredth goes to \
+     the owner and back, with and without copies.";
     over_nodes(seen, frame, &values, 1, caption)
 }
 
 fn cost(seen: &Seen) -> Figure {
     let values: [(&str, Value); 1] = [("all nodes", |one| Some(one.processor_us()))];
-    let title = "What a request costs, where everything fits one node";
-    let caption = "CPU time of all nodes together for a request of a client, many clients, everything a hit. What goes to \
-         another node is a request of two nodes: it is read and answered twice.";
+    let title = "Cost of a request, if all pages fit one node";
+    let caption = "CPU time of all nodes together for a client's request; many clients, all requests are hits. A request that \
+     goes to another node is read and answered by two nodes.";
     over_nodes(seen, ("cluster-cost", title, "CPU time per request in us"), &values, 2, caption)
 }
 
@@ -113,37 +113,34 @@ fn beside_simulated(
 fn origin(seen: &Seen) -> Figure {
     beside_simulated(
         seen,
-        ("cluster-origin", "What the origin is asked, by the number of nodes", "requests of clients"),
+        ("cluster-origin", "Requests to the origin, by the number of nodes", "requests of clients"),
         (|live| 1.0 - live.hit_ratio(), |simulated| 1.0 - simulated.hit_ratio),
         |copies, nodes| copies || nodes == 1,
-        "With copies. Lines are simulated from the first repetition's requests, marks are live runs of all. Each line is a working \
-         set, by for how much of it each node has room: nodes help until together they have room for all.",
+        "With copies. Lines are simulated with the requests of the first repetition; marks are live runs of all repetitions. \
+         Each line is a working set, named by the share that fits into a node. More nodes help until the set fits into all of \
+         them together.",
     )
 }
 
 fn crossings(seen: &Seen) -> Figure {
     beside_simulated(
         seen,
-        (
-            "cluster-crossings",
-            "What goes from node to node, by the number of nodes",
-            "of the requests of clients",
-        ),
+        ("cluster-crossings", "Requests between nodes, by the number of nodes", "of the requests of clients"),
         (|live| live.crossings, |simulated| simulated.crossings),
         |copies, nodes| copies || nodes == 1,
-        "With copies; without, it would be two of three requests of three nodes, and nine of ten of ten. Lines are simulated, marks \
-         are live.",
+        "With copies. Without copies, it is two of three requests with three nodes, and nine of ten with ten. Lines are \
+         simulated, marks are live.",
     )
 }
 
 /// Clusters of the table: how many nodes, what they are, whether they keep copies, and whether they are none.
 const WAYS: [(u16, &str, bool, bool); 6] = [
-    (1, "by itself", false, false),
+    (1, "single", false, false),
     (2, "no copies", false, false),
     (2, "copies", true, false),
     (3, "no copies", false, false),
     (3, "copies", true, false),
-    (3, "no cluster", false, true),
+    (3, "separate", false, true),
 ];
 
 /// All means.

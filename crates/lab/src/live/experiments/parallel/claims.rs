@@ -46,11 +46,11 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
         };
         let value: Value = |one| Some(1e6 / one.processor_us);
         let times =
-            Times { claim, source: OURS, origin: "near", rival, times, value, unit: "times fewer CPU time" };
+            Times { claim, source: OURS, origin: "near", rival, times, value, unit: "times less CPU time" };
         found.push(times.decide(cells).saying(work(cells, rival)).because(
             &[Ruling::Fails],
-            "The proxy does more for a page than a client: it takes a request, sends one, receives the page, stores it, and sends it on, \
-             over two connections instead of one. Most of that is the kernel's work.",
+            "The proxy does more for a page than a client: it reads a request, sends one, receives the page, stores it, and \
+             forwards it, over two connections instead of one. Most of this is work of the kernel.",
         ));
     }
     found.extend(
@@ -79,8 +79,8 @@ fn seed(cells: &[Measured], cores: usize) -> Finding {
     times.decide(cells).saying(limits(cells, cores, ("far", rival))).because(
         &[Ruling::Holds],
         format!(
-            "The default executor has as many threads as the machine has cores and four more, {threads} here: no more requests are in \
-             flight, whatever the number of places. The advantage is over this choice and not over asyncio."
+            "The default executor has four threads more than the machine has cores, {threads} here. These limit its requests in \
+             flight, independent of the number of places. The advantage is over this default, not over asyncio."
         ),
     )
 }
@@ -109,10 +109,10 @@ fn rate(
         &[Ruling::Fails],
         match origin {
             "far" => format!(
-                "{MOST} places and {away} ms to the origin allow at most {ceiling:.0} pages a second to any program, and both come near \
-                 that: the places limit both."
+                "{MOST} places and {away} ms to the origin allow at most {ceiling:.0} pages a second for any program. Both \
+                 programs come near this rate, so the places limit both."
             ),
-            _ => "Origin and clients share the machine's cores with the proxy, which leaves it a part of them only.".to_owned(),
+            _ => "The origin and the clients share the machine's cores with the proxy.".to_owned(),
         },
     )
 }
@@ -124,22 +124,14 @@ fn throughput(one: &Measured) -> Option<f64> {
 fn memory(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("The proxy takes less memory than {name}, though it stores all pages");
     let value: Value = |one| Some(1.0 / one.resident?);
-    Times {
-        claim,
-        source: OURS,
-        origin: "near",
-        rival,
-        times: 1.0,
-        value,
-        unit: "times its memory, the other way round",
-    }
-    .decide(cells)
-    .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
+    Times { claim, source: OURS, origin: "near", rival, times: 1.0, value, unit: "times less memory" }
+        .decide(cells)
+        .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
 }
 
 fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!(
-        "With {MOST} in flight and a near origin, 99 of 100 pages take at most half the time that they take with {name}"
+        "With {MOST} in flight and a near origin, the 99th percentile of page times is at most half of that with {name}"
     );
     let value: Value = |one| Some(1.0 / one.p99_ms?);
     Times {
@@ -156,8 +148,7 @@ fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
 }
 
 fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
-    let claim =
-        format!("At overload no page waits longer than with {name} (the slowest page of a near origin)");
+    let claim = format!("At overload, the slowest page of a near origin takes no longer than with {name}");
     let value: Value = |one| Some(1.0 / one.slowest_ms?);
     Times {
         claim,
@@ -195,7 +186,7 @@ impl Times<'_> {
 /// The mean of `value` for both programs on near pages, as a sentence.
 fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
     match (mean(cells, ("near", LARDER), value), mean(cells, ("near", rival), value)) {
-        (Some(ours), Some(theirs)) => format!("The proxy has {ours:.1} {unit}, and the other {theirs:.1}."),
+        (Some(ours), Some(theirs)) => format!("Proxy: {ours:.1} {unit}; other program: {theirs:.1} {unit}."),
         _ => String::new(),
     }
 }
@@ -213,8 +204,7 @@ fn work(cells: &[Measured], rival: &str) -> String {
     let cost: Value = |one| Some(one.processor_us);
     match (mean(cells, ("near", LARDER), cost), mean(cells, ("near", rival), cost)) {
         (Some(ours), Some(theirs)) => format!(
-            "A page costs the proxy {ours:.0} us and the other program {theirs:.0} us, user and system time, between the first request and \
-             the last page."
+            "CPU time for a page (user and system): {ours:.0} us of the proxy, {theirs:.0} us of the other program."
         ),
         _ => String::new(),
     }
@@ -225,11 +215,11 @@ fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> St
     let of = |system: &str| {
         let rate = mean(cells, (origin, system), throughput)?;
         let limit = limit(cells, cores, (origin, system), rate)?;
-        let name = if system == LARDER { "the proxy" } else { "the other" };
-        Some(format!("{name} has {rate:.0} pages a second, limited by {limit}"))
+        let name = if system == LARDER { "the proxy" } else { "the other program" };
+        Some(format!("{name} fetches {rate:.0} pages a second, limited by {limit}"))
     };
     match (of(LARDER), of(rival)) {
-        (Some(ours), Some(theirs)) => format!("On the longest list {ours}; {theirs}."),
+        (Some(ours), Some(theirs)) => format!("On the longest list, {ours}; {theirs}."),
         _ => String::new(),
     }
 }
@@ -254,7 +244,7 @@ fn limit(
         () if round_trips >= PLACES as f64 * FULL => "its places",
         () if is_python && own >= FULL => "the one core that its interpreter can use",
         () if origins >= FULL => "the origin, which has one thread",
-        () if all >= cores as f64 * FULL => "the machine's cores, which it shares with origin and clients",
+        () if all >= cores as f64 * FULL => "the machine's cores, which origin and clients share",
         () => "nothing that is measured: no part is used to the full",
     })
 }
@@ -310,12 +300,12 @@ fn efficiency(cells: &[Measured]) -> Finding {
     let claim = "Efficiency is at least 0.9 from 2 to 32 workers on a far origin";
     Finding::sampled(claim, OURS, Kind::Always, (samples, Bound::Above(0.9)), (1.0, "of perfect"))
         .saying(format!(
-            "Efficiency is the throughput of each worker against that of one alone, judged by the longest list of each number \
-             of workers. The last round, in which not all places have something to do, bounds it: with {} URLs and 32 workers no \
+            "Efficiency is the throughput of each worker relative to that of a single worker, on the longest list for each \
+             number of workers. In the last round, some places are empty, which limits it: with {} URLs and 32 workers, no \
              program can exceed {short:.2}.",
             URLS[0]
         ))
-        .because(&[Ruling::Holds], "A worker is a place in a queue and not a thread, so more of them cost nothing.")
+        .because(&[Ruling::Holds], "A worker is a place in a queue, not a thread, so more workers have no cost.")
 }
 
 /// The best efficiency that there can be: places that have something to do, over all places of all rounds.
@@ -338,8 +328,8 @@ fn weak_scaling(cells: &[Measured]) -> Finding {
     }
     let claim = "Twice the pages with twice the workers take the same time, within 5% (weak scaling), on a far origin";
     Finding::sampled(claim, REPORT, Kind::Always, (samples, Bound::Below(0.05)), (100.0, "% apart")).saying(
-        "Both have the same number of rounds, and connections are open before the clock runs. What differs is the work of the \
-         processor for twice the pages, and how full the last round is.",
+        "Both have the same number of rounds, and connections are open before the measurement. They differ in the processor's \
+         work for twice the pages, and in the number of empty places in the last round.",
     )
 }
 

@@ -22,11 +22,12 @@ use crate::live::load::{Load, Outcome, Pace, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
 use crate::live::{Bench, Halt, Journal};
+use crate::workload::Requests;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parallel",
-    title: "How many pages at once, beside asyncio",
-    shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, beside Python's asyncio",
+    title: "Parallel fetches, compared with asyncio",
+    shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, compared with Python's asyncio",
     seconds: (95, 560),
     measure,
     conclude,
@@ -67,8 +68,8 @@ const TOO_LONG: u32 = 331;
 const LONG_BESIDE: u32 = 21;
 /// Where the Python that was measured is written down.
 const PYTHON: &str = "python";
-const MISSING: &str = "no Python here has all that the proxy is measured beside; 'apt-get install python3-aiohttp python3-httpx' brings it, \
-                       or --python names another";
+const MISSING: &str = "no Python here has all the modules for the comparison; 'apt-get install python3-aiohttp python3-httpx' \
+ installs them, or --python names another Python";
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,13 +237,9 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
     let mut proxy = Proxy::start(&bench.program, &setting)?;
     let to = proxy.door(Via::Http)?;
     let load = |order: &[u32], clients| Load {
-        to,
-        via: Via::Http,
-        urls: pages.urls(origin.address()),
-        order: order.to_vec(),
         pace: Pace::Closed { clients },
-        origin: None,
         stop: bench.stop.clone(),
+        ..Load::new(to, Via::Http, Requests::gets(pages.urls(origin.address()), order))
     };
     let (measured, warming) = pages.order.split_at(cell.urls as usize);
     load(warming, cell.workers).run().map_err(|halt| proxy.explain(halt))?;
@@ -258,9 +255,7 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
             p99_ms: seen.percentile(0.99),
             slowest_ms: seen.percentile(1.0),
         }),
-        hits => {
-            Err(Halt::Failed(format!("{hits} of {} pages that nobody had asked for were hits", cell.urls)))
-        }
+        hits => Err(Halt::Failed(format!("{hits} of {} new pages were hits", cell.urls))),
     }
 }
 
@@ -279,17 +274,17 @@ fn conclude(journal: &Journal) -> Findings {
 
 fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
     let way = format!(
-        "Pages of {} KiB, each asked for once by one of {CLIENTS} clients over HTTP, from an origin that is far (50 ms) or \
-         near (2 ms). The proxy, with a thread on each core, lets as many requests to the origin be under way as it has \
-         workers; clients beyond them wait. Before the clock runs, some other pages are fetched, so that connections are open; time is from the first \
-         request to the last page.",
+        "{CLIENTS} clients request pages of {} KiB over HTTP, each page once, from a far origin (50 ms) or a near one (2 ms). \
+         The proxy has a thread on each core and as many requests to the origin in progress as workers; other clients wait. \
+         Before the measurement, clients fetch other pages, so connections are open. Time is measured from the first request to \
+         the last page.",
         PAGE >> 10
     );
-    let versions = python.map(|python| format!(" It was {}.", python.versions)).unwrap_or_default();
+    let versions = python.map(|python| format!(" The versions are {}.", python.versions)).unwrap_or_default();
     let rivals: Vec<_> = RIVALS.iter().map(|(_, about)| *about).collect();
     let beside = format!(
-        "Beside it, programs of Python's asyncio with as many places fetch the same pages straight from the same origin: {}. The seed \
-         report's program was of the first kind. None of them stores anything.{versions}",
+        "For comparison, programs of Python's asyncio with as many places fetch the same pages directly from the same origin: \
+         {}. The seed report used the first kind. These programs store nothing.{versions}",
         rivals.join("; ")
     );
     let missing = python::PROGRAMS

@@ -24,8 +24,8 @@ const QUANTITIES: [Quantity; 4] = [
         name: "time",
         title: "time for all pages",
         axis: || Axis::log("time in s", Unit::Seconds),
-        caption: "Both axes are logarithmic: where a line falls as steeply as it can, twice the workers take half the time. A \
-                  colour is a system, a kind of line a number of URLs.",
+        caption: "Both axes are logarithmic: on the steepest possible line, twice the workers take half the time. Colours are \
+         systems; kinds of lines are numbers of URLs.",
         value: |measured, _| measured.seconds,
         is_of_each: false,
     },
@@ -33,7 +33,7 @@ const QUANTITIES: [Quantity; 4] = [
         name: "speedup",
         title: "speedup",
         axis: || Axis::doubling("speedup against one worker", Unit::Number),
-        caption: "Throughput against that of one worker. The line called perfect is the best there can be: as many times as there are workers.",
+        caption: "Throughput relative to that of one worker. The line 'perfect' is the upper bound: the number of workers.",
         value: |measured, alone| measured.throughput() / alone,
         is_of_each: true,
     },
@@ -41,8 +41,8 @@ const QUANTITIES: [Quantity; 4] = [
         name: "efficiency",
         title: "efficiency",
         axis: || Axis::linear("efficiency", Unit::Number),
-        caption: "Speedup for each worker: 1 is perfect. The line called possible is the best for 164 URLs, whose last round \
-                  leaves places empty.",
+        caption: "Speedup for each worker: 1 is perfect. The line 'possible' is the upper bound for 164 URLs, whose last round \
+         leaves places empty.",
         value: |measured, alone| measured.throughput() / alone / measured.cell.workers as f64,
         is_of_each: true,
     },
@@ -50,7 +50,8 @@ const QUANTITIES: [Quantity; 4] = [
         name: "throughput",
         title: "throughput",
         axis: || Axis::log("pages a second", Unit::Count),
-        caption: "Pages a second, all systems on the same origin. In the quick run, few workers had fewer pages than the line says.",
+        caption: "Pages a second, all systems on the same origin. In the quick run, small numbers of workers have shorter lists \
+         than the line's name says.",
         value: |measured, _| measured.throughput(),
         is_of_each: true,
     },

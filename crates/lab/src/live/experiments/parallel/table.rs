@@ -87,8 +87,8 @@ fn times(timed: &[Timed], (one, other): (Layout, Layout), numbers: &[usize]) -> 
     samples
 }
 
-const WHAT: &str = "Each thread counts in entries of its own, of 16 bytes, in a table that fits the processor's first cache; repeated \
-                    over processes. Only the table is timed, by processor time.";
+const WHAT: &str = "Each thread counts in its own entries of 16 bytes, in a table that fits the processor's first-level cache; \
+ each measurement is a process. Only the CPU time of the table is measured.";
 
 fn aligned(timed: &[Timed]) -> Finding {
     let samples = times(timed, (Layout::Misaligned, Layout::Aligned), &THREADS);
@@ -97,11 +97,11 @@ fn aligned(timed: &[Timed]) -> Finding {
     let unit = (1.0, "times as long when misaligned");
     Finding::sampled(claim, REPORT, Kind::DependsOn("number of threads"), decided, unit)
         .saying(WHAT)
-        .because(&[Ruling::Holds], "An entry that lies in two lines needs both.")
+        .because(&[Ruling::Holds], "An entry across two lines needs both.")
         .because(
             &[Ruling::Fails, Ruling::Depends],
-            "The processor joins the two halves of an entry that lies in two lines without a delay that could be measured, as long as both \
-             lines are in its first cache.",
+            "The processor reads both halves of an entry across two lines without a measurable delay if both lines are in its \
+             first-level cache.",
         )
 }
 
@@ -114,17 +114,17 @@ fn padded(timed: &[Timed]) -> Finding {
         .saying(WHAT)
         .because(
             &[Ruling::Holds],
-            "Two threads that write to one line pass it from core to core at each write, though neither needs what the other wrote (false \
-             sharing).",
+            "If two threads write to one line, it moves between the cores at each write, although neither thread needs the \
+             other's data (false sharing).",
         )
-        .because(&[Ruling::Fails, Ruling::Open], "Two threads on one core share its first cache, and pass no lines.")
+        .because(&[Ruling::Fails, Ruling::Open], "Two threads on one core share its first-level cache, so no line moves.")
 }
 
 fn sharded(timed: &[Timed]) -> Finding {
     let samples = times(timed, (Layout::Sharded, Layout::Padded), &THREADS[1..]);
     let claim = format!(
-        "With two threads, a shard for each takes at most {SAME} times what padding takes, in an eighth of the memory"
+        "With two threads, a shard for each thread takes at most {SAME} times the time of padding, in an eighth of the memory"
     );
     let decided = (samples, Bound::Below(SAME));
-    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times what padding takes")).saying(WHAT)
+    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times the time of padding")).saying(WHAT)
 }

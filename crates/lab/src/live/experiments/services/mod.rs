@@ -25,9 +25,9 @@ use crate::live::{Bench, Halt, Journal, Prices};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "services",
-    title: "What a cache does for three services whose data changes",
+    title: "A cache before three services with changing data",
     shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
-            and the smallest cache that is enough, with its price",
+            and the smallest sufficient cache, with its price",
     seconds: (65, 470),
     measure,
     conclude,
@@ -122,24 +122,24 @@ fn conclude(journal: &Journal) -> Findings {
 
 fn setup(seen: &Seen) -> Vec<String> {
     let data = format!(
-        "Users, learning paths and skills are a service each, with a database of its own and {ENTITIES} entries at the start. \
-         Four of five requests are GETs, over some 900 endpoints by Zipf (exponent 0.99); the others are POST, PUT, PATCH \
-         and DELETE alike. A write to a service blanks what is known of all its endpoints; one to users blanks paths and \
-         skills as well, which show users. Answers have some 100 to 1,000 bytes. Unless it says otherwise, an answer takes 2 ms \
-         of waiting, one client sends a request when it has the answer to the one before, and caches are empty at the start."
+        "Three services have users, learning paths and skills, each with its own database and {ENTITIES} entries at the start. \
+         Four of five requests are GETs, for some 900 endpoints with Zipf popularity (exponent 0.99); the others are POST, PUT, \
+         PATCH and DELETE in equal parts. A write to a service blanks the tags of all its endpoints. A write to users also \
+         blanks those of paths and skills, which show users. Answers have some 100 to 1,000 bytes. Unless stated otherwise, an \
+         answer takes 2 ms of waiting, one client sends each request after the previous answer, and caches are empty at the \
+         start."
     );
-    let ways = "Four ways are measured. Without a cache, clients ask the services. Through the gateway alone, a proxy stands \
-         beside the services that makes entity tags and blanks them. A cache that asks (validate = \"always\") sends the tag of \
-         what it has with each request, and the gateway says whether it is current. A cache that is told (push = true) learns \
-         from the gateway's answers what no longer holds, and asks nobody else."
+    let ways = "There are four configurations. Without a cache, clients send requests to the services. With the gateway alone, a \
+     proxy beside the services makes and blanks entity tags. A cache that asks (validate = \"always\") sends the tag of its \
+     stored answer with each request, and the gateway confirms current tags. A cache that is told (push = true) receives \
+     invalidations with the gateway's answers, and does not ask."
         .to_owned();
-    let hits = "A hit is a GET whose content the cache had, as the report counts it. Two kinds are told apart: those for \
-         which the services did nothing, and those for which they made the whole answer again, so that its tag could be \
-         compared."
+    let hits = "A hit is a GET with content from the cache, as in the seed report. There are two kinds: hits without any work of \
+     the services, and hits for which the services made the whole answer again, so that the gateway could compare its tag."
         .to_owned();
     let room = seen.rooms.first().map(|room| {
         format!(
-            "With room for all, a cache ended with {} answers in {:.2} MB; its process took {:.0} MB of memory.",
+            "A cache with room for all answers had {} answers in {:.2} MB at the end; its process took {:.0} MB of memory.",
             room.objects,
             room.bytes as f64 / 1e6,
             room.resident as f64 / 1e6

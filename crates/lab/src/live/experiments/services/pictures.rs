@@ -109,8 +109,8 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         title: "Mean time of all requests so far, by way",
         x: axis(),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption: "One client, answers of 2 ms, a cache with room for all. Times fall while popular answers come for the first time, \
-                  and then stay: hits that the services have to confirm save no time."
+        caption: "One client, answers of 2 ms, a cache with room for all answers. Times decrease until popular answers are \
+         stored, and are constant then: confirmed hits save no time."
             .to_owned(),
     };
     let latency = figure(
@@ -122,7 +122,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         title: "Mean time of all requests so far, by policy",
         x: axis(),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption: format!("One client, answers of 2 ms, a cache of {EVICTING}% that asks, and evicts."),
+        caption: format!("One client, answers of 2 ms, a cache of {EVICTING}% that asks and evicts."),
     };
     let policies = figure(
         policies,
@@ -143,13 +143,14 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         ratio(
             "services-requests-hits",
             "Hit ratio of all GETs so far, in a cache that evicts",
-            "Hits over GETs. In the report nothing was evicted, and all policies were one line; in a tenth of the room they part.",
+            "Hits over GETs. In the seed report, caches did not evict, so all policies had the same line. In a cache of a tenth, \
+             they differ.",
             |point| point.hit_ratio,
         ),
         ratio(
             "services-requests-bytes",
             "Byte hit ratio of all GETs so far, in a cache that evicts",
-            "Bytes from the cache over bytes served. Who prefers small answers has more hits and fewer bytes.",
+            "Bytes from the cache over bytes served. A policy that prefers small answers has more hits and fewer bytes.",
             |point| point.byte_hit_ratio,
         ),
     ]
@@ -159,11 +160,11 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
 fn costs(cells: &[Measured]) -> Figure {
     let frame = Frame {
         name: "services-costs",
-        title: "Mean time of all requests, by what an answer costs",
-        x: (Axis::log("what an answer takes the services, in ms", Unit::Number), COST),
+        title: "Mean time of all requests, by the cost of an answer",
+        x: (Axis::log("cost of an answer in ms", Unit::Number), COST),
         y: Axis::log("mean time in ms", Unit::Number),
-        caption: "One client. Below the line of the services alone a way is faster; what a cache saves grows with the cost, and what \
-                  it costs does not."
+        caption: "One client. A configuration below the line of the services alone is faster. The savings of a cache grow with \
+         the cost of an answer; its own cost is constant."
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
@@ -178,8 +179,8 @@ fn shares(cells: &[Measured]) -> Figure {
         title: "Mean time of all requests, by the share of writes",
         x: (Axis::linear("writes in 100 requests", Unit::Count), "writes in %"),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption: "One client, answers of 2 ms. What a cache saves is lost with the writes: each blanks a pool, and what was in it has \
-                  to be made again."
+        caption: "One client, answers of 2 ms. A cache saves less with more writes: each write blanks a pool, and the services \
+         make its answers again."
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
@@ -208,8 +209,8 @@ fn clients(cells: &[Measured]) -> Figure {
         title: "Mean time of all requests, by the number of clients",
         x: (Axis::doubling("clients", Unit::Count), "clients"),
         y: Axis::log("mean time in ms", Unit::Number),
-        caption: "Answers of 2 ms. Lines are flat while the services wait, and rise with the clients where the machine's processors, \
-                  which all have in common, are busy."
+        caption: "Answers of 2 ms. Lines are flat while the services only wait. They rise when the machine's processors, which \
+         all programs share, are busy."
             .to_owned(),
     };
     let ways = Way::ALL.map(Way::name);
@@ -227,9 +228,8 @@ fn instances(cells: &[Measured]) -> Figure {
         title: "Mean time of all requests, by the number of caches",
         x: (Axis::doubling("clients", Unit::Count), "clients"),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption:
-            "Answers of 2 ms, caches that ask under LRU. A key belongs to one cache, and clients know which."
-                .to_owned(),
+        caption: "Answers of 2 ms, caches that ask, LRU. Each key has one cache, and clients know it."
+            .to_owned(),
     };
     let names = ["one cache", "two caches", "three caches"];
     let name = |one: &Measured| names[(one.cell.instances - 1).min(2)];
@@ -263,7 +263,7 @@ fn sizes(seen: &Seen) -> Figure {
         plot = plot.member_marks(family, &format!("{policy}, live"), points);
     }
     let caption = format!(
-        "The first repetition's requests. Marks are live runs. A cache keeps {:.0}% of the hits that are to be had from: {}.",
+        "The requests of the first repetition. Marks are live runs. Sizes that keep {:.0}% of all possible hits: {}.",
         ENOUGH * 100.0,
         knees(seen).join(", ")
     );
@@ -298,7 +298,7 @@ fn situations(cells: &[Measured]) -> Grid {
         "services' processor time per request in ms",
         "kB on the line per request",
     ];
-    let mut grid = Grid::new("What a cache saves in the situations that the report hoped for", &columns);
+    let mut grid = Grid::new("Savings of a cache in the situations that the seed report named", &columns);
     for (name, about) in SITUATIONS {
         let own: Vec<_> = cells.iter().filter(|one| one.cell.part == name).collect();
         let kinds: BTreeSet<_> = own.iter().map(|one| (one.cell.written, one.cell.way)).collect();
@@ -329,7 +329,7 @@ fn enough_table(seen: &Seen) -> Grid {
         let (Some(size), Some(prices)) = (enough(seen, policy), &seen.prices) else { continue };
         let machine = prices.cheapest(size as u64);
         let [name, price] = machine.map_or_else(
-            || ["none has room".to_owned(), String::new()],
+            || ["none has enough memory".to_owned(), String::new()],
             |machine| [machine.name.clone(), format!("{:.2} {}", machine.price, prices.currency)],
         );
         grid.row([policy.to_owned(), format!("{:.0}", size / 1e3), name, price]);

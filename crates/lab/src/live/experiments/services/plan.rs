@@ -23,7 +23,7 @@ pub(super) const INSTANCES: &str = "instances";
 /// Situations that the report hoped for: name, and what is said of it.
 pub(super) const SITUATIONS: [(&str, &str); 3] = [
     ("far", "far away: 100 ms there and back"),
-    ("dear", "dear to compute: 20 ms of processor time"),
+    ("dear", "expensive to compute: 20 ms of CPU time"),
     ("large", "large: 1 MiB over a line of 50 MB/s and 10 ms"),
 ];
 

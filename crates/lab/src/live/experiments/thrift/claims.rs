@@ -45,8 +45,8 @@ fn shuffled(cells: &[Measured], all: &[List]) -> Vec<Finding> {
         .saying("Simulated, by cache size.")
         .because(
             &[Ruling::Holds, Ruling::Depends],
-            "Requests are shuffled, so recent requests do not predict the next. What counts is how many pages fit: MAXS evicts \
-             one large page where others evict many small ones, and a few large pages take most of the bytes.",
+            "Requests are shuffled, so recent requests do not predict the next. The number of stored pages decides: MAXS evicts \
+             one large page where other policies evict many small ones, and a few large pages take most of the bytes.",
         ),
         Finding::sampled(
             "Workload 1: RAND has the best hit ratio (the authors' expectation before they measured)",
@@ -55,10 +55,10 @@ fn shuffled(cells: &[Measured], all: &[List]) -> Vec<Finding> {
             (rand, ABOVE),
             POINTS,
         )
-        .saying("Simulated, by cache size, against each of the other policies; the value is for the best of them.")
+        .saying("Simulated, by cache size, against each other policy; the value compares with the best of them.")
         .because(
             &[Ruling::Fails],
-            "A policy that evicts any page seldom evicts a large one, and so holds fewer pages than MAXS.",
+            "RAND rarely evicts a large page, so it stores fewer pages than MAXS.",
         ),
         Finding::sampled(
             "Workload 1: MAXS has a lower mean access time than LRU",
@@ -67,7 +67,7 @@ fn shuffled(cells: &[Measured], all: &[List]) -> Vec<Finding> {
             (faster, ABOVE),
             MILLISECONDS,
         )
-        .saying("Live: LRU's mean time less that of MAXS. MAXS has more hits, but misses the pages that cost most."),
+        .saying("Live: LRU's mean time minus that of MAXS. MAXS has more hits, but it misses the pages with the highest cost."),
     ]
 }
 
@@ -81,11 +81,11 @@ fn staged(cells: &[Measured], all: &[List]) -> Vec<Finding> {
             (lru, ABOVE),
             POINTS,
         )
-        .saying("Simulated. Small pages are drawn evenly, so the order in which LRU keeps them says nothing of the next request.")
+        .saying("Simulated. Small pages are drawn with equal probability, so recency does not predict the next request.")
         .because(
             &[Ruling::Fails, Ruling::Depends],
-            "Each round ends with the largest page. MAXS evicts it whenever room is needed, and misses it once a round; in \
-             exchange it keeps more of the small pages.",
+            "Each round ends with the largest page. MAXS evicts it first, so it misses this page once a round and stores more \
+             small pages.",
         ),
     ];
     for (latency, cost) in LATENCIES {
@@ -95,7 +95,7 @@ fn staged(cells: &[Measured], all: &[List]) -> Vec<Finding> {
                 format!("Workload 2 without locality: MAXS has a lower mean access time than LRU ({cost})");
             found.push(
                 Finding::sampled(claim, REPORT, SIZE, (time, ABOVE), MILLISECONDS)
-                    .saying("Live: LRU's mean time less that of MAXS."),
+                    .saying("Live: LRU's mean time minus that of MAXS."),
             );
         }
     }
@@ -130,12 +130,13 @@ fn local(all: &[List]) -> Finding {
     let claim = "Workload 2: LRU has a better hit ratio than MAXS at all cache sizes";
     Finding::sampled(claim, REPORT, Kind::DependsOn("locality"), (samples, ABOVE), POINTS)
         .saying(
-            "Simulated. At each locality every cache size has to show it; the value is for the size at which LRU is least ahead. The \
-             picture has the crossing of each size.",
+            "Simulated. At each locality, every cache size has to show it; the value is that of the size with LRU's smallest \
+             lead. The picture shows the crossing of each size.",
         )
         .because(
             &[Ruling::Depends],
-            "The verdict depends on how often users return to what they just saw, which the seed report does not say of its workload.",
+            "The verdict depends on how often users return to recent pages. The seed report does not state this for its \
+             workload.",
         )
 }
 
@@ -148,20 +149,20 @@ fn puzzle(all: &[List]) -> Finding {
             samples.add(&format!("{locality}% locality, cache of {percent}%"), values);
         }
     }
-    let claim = "Workload 2: there are a locality and a cache size at which LRU has more hits and MAXS is faster all the same";
+    let claim = "Workload 2: at some locality and cache size, LRU has more hits but MAXS is faster";
     Finding::sampled(claim, REPORT, Kind::Exists, (samples, ABOVE), (100.0, "%"))
         .saying(
-            "Simulated, with what misses cost by size. LRU over MAXS, less 1, of hits and of time: both have to be above 0 at \
-             the same locality and size, and the value is the smaller.",
+            "Simulated; the cost of a miss depends on its size. For hits and for time, the value is LRU's over MAXS's, minus 1. \
+             Both have to be above 0 at the same locality and size; the smaller one is printed.",
         )
         .because(
             &[Ruling::Fails, Ruling::Open],
-            "Where LRU has more hits, it has them on the largest page, which costs most: fewer misses and cheaper ones cannot take more \
-             time. An exact clock does not show the puzzle here.",
+            "LRU's additional hits are on the largest page, which costs most. Fewer and cheaper misses cannot take more time. An \
+             exact clock does not show the puzzle here.",
         )
         .because(
             &[Ruling::Holds],
-            "Hits count pages and time counts bytes: more hits on small pages can be worth less than fewer on large ones.",
+            "Hits count pages, and time depends on bytes: many hits on small pages can save less than a few hits on large ones.",
         )
 }
 
@@ -173,18 +174,20 @@ fn clock(all: &[List]) -> Finding {
         is_case.then_some(turns)
     };
     let cases: Vec<_> = by_size(all, turns).into_iter().flat_map(|(_, turns)| turns).collect();
-    let claim = "The authors' clock of whole seconds explains their puzzle: it shows MAXS as the faster one where LRU is, in most lists";
+    let claim = "The authors' clock of whole seconds explains their puzzle: in most lists where LRU is faster, it shows MAXS as \
+     faster";
     let (mut samples, count) = (Samples::default(), cases.len());
     samples.add("all", cases);
     Finding::sampled(claim, LARDER, Kind::OnAverage, (samples, Bound::Above(0.5)), (100.0, "% of the cases of a list"))
         .saying(format!(
-            "Simulated, with misses that cost {SLOW} times as much as here, some hundred milliseconds, and a clock that is read before and after \
-             each request and shows whole seconds: in {count} combinations of list, locality and size LRU has more hits and less exact time."
+            "Simulated. Misses cost {SLOW} times as much as here, some hundred milliseconds. A clock of whole seconds is read \
+             before and after each request. In {count} combinations of list, locality and size, LRU has more hits and less exact \
+             time."
         ))
         .because(
             &[Ruling::Fails],
-            "A reading loses as much as another gains: the mean of many differences of readings is nearly exact, so this clock \
-             explains no more than a close result.",
+            "Errors of single readings cancel: the mean of many differences of readings is nearly exact. So this clock explains \
+             only close results.",
         )
 }
 
@@ -197,7 +200,7 @@ fn grows(all: &[List]) -> Finding {
         Some((list, policy, percent, fall)) => {
             let title = COURSES.iter().find(|(name, _)| *name == list.course).map_or("", |(_, title)| title);
             found.with_effect(format!(
-                "it does in {} of {} lists and policies; the deepest fall is {:.1} points, of {} to a cache of {percent}% \
+                "it grows in {} of {} lists and policies; the largest decrease is {:.1} points, of {} at a cache of {percent}% \
                  ({title}, locality {}%)",
                 counts.0,
                 counts.1,
@@ -208,11 +211,11 @@ fn grows(all: &[List]) -> Finding {
         }
     };
     found
-        .saying("Simulated: a case is a list of requests under LRU or MAXS, over all cache sizes in ascending order.")
+        .saying("Simulated. A case is a list of requests under LRU or MAXS, over all cache sizes in ascending order.")
         .because(
             &[Ruling::Fails],
-            "When the cache becomes large enough to take the largest page, that page begins to be stored, once a round, and takes the \
-             room of many small pages. Under LRU these are evicted for it; under MAXS it is the first to leave again, but its \
-             coming clears room as well: with more room there are fewer hits.",
+            "A cache that is large enough for the largest page stores it once a round, in the room of many small pages. LRU \
+             evicts these small pages for it. MAXS evicts the largest page first, but storing it also evicts other pages. So a \
+             larger cache has fewer hits.",
         )
 }

@@ -22,7 +22,7 @@ use crate::workload::{self, Latency, Order, Pages, Rate, Sizes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "thrift",
-    title: "Which policy for an RPC proxy with Apache Thrift",
+    title: "Policies of an RPC proxy with Apache Thrift",
     shows: "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift, and against locality",
     seconds: (40, 205),
     measure,
@@ -213,14 +213,13 @@ fn conclude(journal: &Journal) -> Findings {
 }
 
 fn setup() -> Vec<String> {
-    let sizes = "Pages have sizes from 500 bytes to 700 kB, of which nine in ten are below 60 kB. A page that misses takes \
-         a start and then its size over a fixed rate; in the full run the same is measured with a cost that does not depend on \
-         the size.";
-    let way = "One client asks for one page after the other over Thrift (framed, binary); a request is a hit if the origin \
-         saw none meanwhile. Capacity counts bytes, heads and bookkeeping included, and is a share of what all pages take \
-         together. Each repetition has a list of requests of its own, which all policies and sizes share.";
-    let lists = "Hit ratios are decided by simulation of many lists of requests, since live hits equal simulated ones: the live \
-                 runs confirm a sample. Workload 2 has a locality: the chance that a small or larger page repeats one of the round \
-                 before; the seed report does not say what its own was.";
+    let sizes = "Pages have sizes from 500 bytes to 700 kB; nine in ten are smaller than 60 kB. A miss takes a constant time and \
+     the page's size over a fixed rate. The full run also measures misses of equal cost.";
+    let way = "One client requests one page after the other over Thrift (framed, binary). A request is a hit if the origin \
+     received none meanwhile. Capacity counts bytes, including heads and bookkeeping, as a share of the size of all pages. Each \
+     repetition has its own list of requests, which all policies and sizes share.";
+    let lists = "Live hits equal simulated hits, so the simulation of many lists decides claims about hit ratios, and the live \
+     runs confirm a sample. Workload 2 has a locality: the probability that a small or larger page repeats a page of the \
+     previous round. The seed report does not state the locality of its workload.";
     vec![sizes.to_owned(), way.to_owned(), lists.to_owned()]
 }

@@ -33,7 +33,7 @@ pub(super) fn of(
             (ratio, 4),
             |measured| measured.hit_ratio,
             format!(
-                "Hits over requests against cache size; {cost}. Ahead: {}.",
+                "Hits over requests, by cache size; {cost}. Best policy: {}.",
                 best(|cell| cell.hit_ratio, 1.0)
             ),
         ),
@@ -44,7 +44,7 @@ pub(super) fn of(
             (time, 3),
             |measured| measured.mean_ms,
             format!(
-                "What the client waits on average; {cost}. Fastest: {}.",
+                "Mean waiting time of the client; {cost}. Fastest policy: {}.",
                 best(|cell| cell.mean_ms, -1.0)
             ),
         ),
@@ -55,15 +55,15 @@ pub(super) fn of(
 pub(super) fn locality(all: &[List]) -> Vec<Figure> {
     let hits = (
         "thrift-locality-hits",
-        "Workload 2: how far LRU is ahead of MAXS in hits, by locality",
-        "hit ratio of LRU less that of MAXS",
-        "Simulated; a line for each cache size. Above 0, LRU has more hits; a line crosses 0 at the locality from which on it does.",
+        "Workload 2: lead of LRU over MAXS in hits, by locality",
+        "hit ratio of LRU minus that of MAXS",
+        "Simulated; a line for each cache size. Above 0, LRU has more hits. From the crossing of 0 on, LRU is ahead.",
     );
     let time = (
         "thrift-locality-time",
-        "Workload 2: how much faster LRU is than MAXS, by locality",
-        "time of MAXS over that of LRU, less 1",
-        "Simulated: what misses cost, by size. Above 0, LRU takes less time.",
+        "Workload 2: lead of LRU over MAXS in time, by locality",
+        "time of MAXS over that of LRU, minus 1",
+        "Simulated; the cost of a miss depends on its size. Above 0, LRU takes less time.",
     );
     let figures = [
         over_locality(all, hits, |lru, maxs| lru.hit_ratio - maxs.hit_ratio),
@@ -105,12 +105,9 @@ fn over_locality(
         .iter()
         .map(|(percent, at)| format!("{:.0}% locality for a cache of {percent}%", at * 100.0));
     let told = told.collect::<Vec<_>>().join(", ");
-    let told = if told.is_empty() {
-        "no line crosses 0 here".to_owned()
-    } else {
-        format!("lines cross 0 at {told}")
-    };
-    let (name, caption) = (name.to_owned(), format!("{caption} By these lists, {told}."));
+    let told =
+        if told.is_empty() { "no line crosses 0".to_owned() } else { format!("lines cross 0 at {told}") };
+    let (name, caption) = (name.to_owned(), format!("{caption} In these lists, {told}."));
     (!data.rows.is_empty()).then_some(Figure { name, plot, caption, data })
 }
 

@@ -40,8 +40,8 @@ fn tinylfu(cells: &[Measured]) -> Finding {
     let mut conditions = Conditions::default();
     conditions.add(format!("{EVICTING}%"), paired(&one, &other, slower));
     let text = format!(
-        "In a cache of {EVICTING}% that asks, and evicts: TinyLFU had {:.1}% hits and took {:.0} us of the processor for a request, LRU \
-         {:.1}% and {:.0} us. The seed report found TinyLFU much slower now and then.",
+        "In a cache of {EVICTING}% that asks and evicts, TinyLFU had {:.1}% hits and took {:.0} us of CPU time for a request; \
+         LRU had {:.1}% and took {:.0} us. In the seed report, TinyLFU was sometimes much slower.",
         average(&one, |measured| measured.hit_ratio) * 100.0,
         average(&one, |measured| measured.proxies_us),
         average(&other, |measured| measured.hit_ratio) * 100.0,
@@ -50,8 +50,8 @@ fn tinylfu(cells: &[Measured]) -> Finding {
     let claim = format!("Under TinyLFU requests take at most {:.0}% longer than under LRU", SAME * 100.0);
     conditions.decide(claim, LARDER, Bound::Below(SAME), PERCENT, text).because(
         &[Ruling::Holds],
-        "The seed report suspected the lock around its counters. Here counting is a few additions to memory under a lock that the \
-         shard takes anyway.",
+        "The seed report suspected the lock of TinyLFU's counters. Here counting is a few additions under the shard's lock, \
+         which each request takes anyway.",
     )
 }
 
@@ -68,13 +68,13 @@ fn simple_is_faster(cells: &[Measured]) -> Finding {
         format!("{} {:.0} us", policy.to_uppercase(), average(&of, |measured| measured.proxies_us))
     };
     let text = format!(
-        "How much longer requests take; processor time for a request, cache and gateway together: {}.",
+        "The value is the additional time of requests. CPU time for a request, of cache and gateway together: {}.",
         POLICIES.iter().map(spent).collect::<Vec<_>>().join(", ")
     );
-    let claim = "LRU and LFU are faster than GDS, GDSF and TinyLFU, since they keep fewer books";
+    let claim = "LRU and LFU are faster than GDS, GDSF and TinyLFU, because they do less bookkeeping";
     conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text).because(
         &[Ruling::Fails, Ruling::Depends],
-        "The work of a policy is a small part of a request's time; what differs is how many answers it keeps.",
+        "A policy's work is a small part of a request's time. Policies differ more in the number of answers that they keep.",
     )
 }
 
@@ -96,15 +96,15 @@ fn all_alike(cells: &[Measured]) -> Finding {
         let of: Vec<_> = evicting.iter().filter(|measured| measured.cell.policy == policy).copied().collect();
         format!("{} {:.1}%", policy.to_uppercase(), average(&of, |measured| measured.hit_ratio) * 100.0)
     });
-    let why = "A policy only chooses what to evict; where nothing is evicted, it chooses nothing.";
-    let claim = "With room for all, all policies hit alike, by requests and by bytes";
+    let why = "A policy only selects objects for eviction. Without evictions, all policies are the same.";
+    let claim = "With room for all answers, all policies have equal hit ratios and byte hit ratios";
     let finding = Finding::given(claim, REPORT, why, (!all.is_empty()).then_some(worst <= ALIKE));
     if all.is_empty() {
         return finding;
     }
     finding
         .with_effect(format!("at most {:.2} points of hit ratio apart", worst * 100.0))
-        .saying(format!("In a cache of {EVICTING}%, policies have a choice: {}.", ratios.join(", ")))
+        .saying(format!("In a cache of {EVICTING}%, which evicts: {}.", ratios.join(", ")))
 }
 
 /// For each policy, the smallest sizes that are enough, by repetition, over what a cache with room for all keeps.
@@ -133,13 +133,13 @@ fn little_is_enough(seen: &Seen) -> Finding {
         Some(format!("{} {:.0} kB", policy.to_uppercase(), enough(seen, policy)? / 1e3))
     });
     let text = format!(
-        "The smallest sizes from which on a cache keeps {:.0}% of the hits of one with room for all: {}. By simulation of the live \
-         runs' requests; the picture has live runs beside it.",
+        "The smallest caches that keep {:.0}% of the hits of a cache with room for all answers: {}. Simulated with the requests \
+         of the live runs; the picture also shows live runs.",
         ENOUGH * 100.0,
         sizes.collect::<Vec<_>>().join(", ")
     );
-    let claim = "Half of what there is to store keeps 90% of the hits";
-    conditions.decide(claim, REPORT, Bound::Below(0.5), (100.0, "% of what there is to store"), text)
+    let claim = "A cache for half of all answers keeps 90% of the hits";
+    conditions.decide(claim, REPORT, Bound::Below(0.5), (100.0, "% of the size of all answers"), text)
 }
 
 /// How a policy does in caches that are too small, against the mean of the others.
@@ -159,22 +159,23 @@ fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
         };
         conditions.add(format!("{percent}%"), of.iter().filter_map(lead).collect());
     }
-    let text = "Live, against the mean of the other four.".to_owned();
+    let text = "Live, compared with the mean of the other four.".to_owned();
     match bound {
         Bound::Below(_) => {
-            let claim = "In caches that are too small, LFU hits less than the others";
+            let claim = "In caches that are too small, LFU has fewer hits than the others";
             conditions.decide(claim, REPORT, bound, POINTS, text).because(
                 &[Ruling::Fails],
-                "The endpoints' popularity does not change in a run, and counting finds the popular ones; an answer that was confirmed \
-                 keeps its count. A cache that stores a confirmed answer as new makes LFU forget at each use, which could explain what \
-                 the seed report saw.",
+                "The popularity of endpoints is constant in a run, so counts identify the popular ones, and a confirmed answer \
+                 keeps its count. In a cache that stores a confirmed answer as a new object, LFU loses the count at each use. \
+                 This could explain the seed report's result.",
             )
         }
         Bound::Above(_) => {
-            let claim = "In caches that are too small, TinyLFU hits more than the others";
+            let claim = "In caches that are too small, TinyLFU has more hits than the others";
             conditions.decide(claim, REPORT, bound, POINTS, text).because(
                 &[Ruling::Holds],
-                "It admits only what was requested more often than what would be evicted, and also counts what was never stored.",
+                "TinyLFU admits an answer only if it had more requests than the answer that it would evict. It also counts \
+                 requests for answers that were never stored.",
             )
         }
     }
@@ -182,15 +183,16 @@ fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
 
 /// Whether the smallest machine is enough.
 fn price(seen: &Seen) -> Finding {
-    let claim = "A machine of half a gigabyte is enough for the cache, and costs a twentieth";
-    let why = "The prices are those of a table, and the data were made small enough for any machine of it; --prices takes another table.";
+    let claim = "A machine with half a gigabyte is enough for the cache, and costs a twentieth of the most expensive one";
+    let why =
+        "The prices come from a table, and the data fit each machine of it. --prices takes another table.";
     let sizes = POLICIES.iter().filter_map(|policy| enough(seen, policy));
     let (Some(prices), Some(largest)) = (&seen.prices, sizes.max_by(f64::total_cmp)) else {
         return Finding::given(claim, REPORT, why, None);
     };
     let (is_so, effect) = rent(prices, largest as u64);
     Finding::given(claim, REPORT, why, Some(is_so)).with_effect(effect).saying(format!(
-        "The cheapest machine of the table whose memory holds {:.0} MB beside the cache, against the dearest one.",
+        "The cheapest machine of the table with memory for the cache and {:.0} MB, compared with the most expensive machine.",
         prices.beside as f64 / 1e6
     ))
 }
@@ -221,9 +223,8 @@ fn agreement(cells: &[Measured]) -> Finding {
     let worst =
         conditions.0.iter().flat_map(|(_, values)| values).map(|(_, apart)| *apart).fold(0.0, f64::max);
     let text = format!(
-        "How far live caches of all sizes are from the simulation of the same requests: {}; a single run at most {:.2} points. The \
-         simulation weighs each answer as its content and what a stored answer takes beside on \
-         average, where a live cache weighs each head.",
+        "Differences between live caches of all sizes and the simulation of the same requests: {}; in a single run at most {:.2} \
+         points. The simulation adds the mean size of a head to each answer's content; a live cache counts each head.",
         conditions.means(|value| format!("{:.2} points", value * 100.0)),
         worst * 100.0
     );

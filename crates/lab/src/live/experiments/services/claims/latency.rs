@@ -75,20 +75,21 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
     conditions.0.extend(written.0.iter().cloned());
     conditions.0.extend(all.0.iter().filter(|(name, _)| dear.contains(name)).cloned());
     let text = format!(
-        "Mean time of all requests, writes included, against the services alone, with the report's 20% writes: {}; with 2 ms \
-         endpoints and fewer writes: {}. That is one client at a time; with more of them it is {}.{}",
+        "Mean time of all requests, including writes, compared with the services alone. With the seed report's 20% writes: {}. \
+         With 2 ms endpoints and fewer writes: {}. These are runs of one client; with more clients: {}.{}",
         all.means(percent),
         written.means(percent),
         many.means(percent),
         crowd(cells, way)
     );
     let claim = format!(
-        "With a cache ({}), one client never waits longer than without for answers of 2 ms and more",
+        "With a cache ({}), one client never waits longer for answers of 2 ms and more than without one",
         way.name()
     );
     conditions.decide_as(Kind::Always, claim, LARDER, Bound::Below(0.0), PERCENT, text).because(
         &[Ruling::Fails],
-        "After each write a pool of answers has to be made again. What is left of the hits has to pay for one or two more hops.",
+        "After each write, the services make a pool of answers again. The remaining hits have to save the time of one or two \
+         more hops.",
     )
 }
 
@@ -105,8 +106,9 @@ fn crowd(cells: &[Measured], way: Way) -> String {
     };
     let ((none, none_rate), (with, with_rate)) = (busy(Way::Straight), busy(way));
     format!(
-        " With {most} clients the services and all that stands before them take {with:.0} us of the processor for a request, and \
-         the services alone {none:.0} us, at {with_rate:.0} and {none_rate:.0} requests a second, all of it on one machine together with the clients."
+        " With {most} clients, the services, the gateway and the cache take {with:.0} us of CPU time for a request at \
+         {with_rate:.0} requests a second; the services alone take {none:.0} us at {none_rate:.0} requests a second. The clients \
+         run on the same machine."
     )
 }
 
@@ -117,26 +119,25 @@ fn no_gain(cells: &[Measured]) -> Finding {
     let (hits, unasked) =
         (average(&of, |measured| measured.hit_ratio), average(&of, |measured| measured.unasked));
     let text = format!(
-        "How much longer requests take than without a cache, by what an answer costs. {:.0}% of the GETs are hits, but the services do \
-         nothing for {:.0}% of the GETs only.",
+        "The value is the additional time of requests with a cache, by the cost of an answer. {:.0}% of the GETs are hits, but \
+         for only {:.0}% of the GETs the services do no work.",
         hits * 100.0,
         unasked * 100.0,
     );
-    conditions.decide("A proxy cache makes nothing faster", REPORT, Bound::Above(0.0), PERCENT, text).because(
+    conditions.decide("A proxy cache does not make requests faster", REPORT, Bound::Above(0.0), PERCENT, text).because(
         &[Ruling::Holds, Ruling::Depends],
-        "For many hits a write has emptied the pool, and the services make the same answer again: such a hit saves bytes and no \
-         waiting. The hits that save waiting have to pay for two more hops, so what an answer costs decides.",
+        "A write empties the pool of many stored answers, and the services make the same answers again. Such a hit saves bytes, \
+         but no time. The other hits have to save the time of two more hops, so the cost of an answer decides.",
     )
 }
 
 fn crowded(cells: &[Measured]) -> Finding {
     let conditions = by_clients(cells, Way::Always);
     let text = format!(
-        "How much longer requests take with a cache that asks than without one: {}. The seed report saw latency grow \
-         alike for all.",
+        "The additional time of requests with a cache that asks: {}. In the seed report, latency grew equally for all.",
         conditions.means(percent)
     );
-    let claim = "With more clients, the services alone stay ahead of the cache";
+    let claim = "With more clients, the services alone remain faster than with the cache";
     conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text)
 }
 
@@ -152,11 +153,11 @@ fn hits_grow(cells: &[Measured]) -> Finding {
         };
         conditions.add(name, of.iter().filter_map(gain).collect());
     }
-    let text = "All requests of a run against its first ones.".to_owned();
-    let claim = "The more requests, the larger the hit ratio";
+    let text = "All requests of a run, compared with its first requests.".to_owned();
+    let claim = "The hit ratio grows with the number of requests";
     conditions
         .decide(claim, REPORT, Bound::Above(0.0), POINTS, text)
-        .because(&[Ruling::Holds], "Each endpoint has to be requested once before it can be a hit.")
+        .because(&[Ruling::Holds], "The first request for each endpoint is a miss.")
 }
 
 /// Whether the mean time stays as it is while hits become more.
@@ -172,13 +173,13 @@ fn latency_stays(cells: &[Measured]) -> Finding {
     let unasked =
         |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
     let text = format!(
-        "By how much the mean time of all requests is longer than that of the first ones; 'no less' allows for {:.0}%. Answers for \
-         which the services did nothing grow from {:.0}% of the GETs to {:.0}%.",
+        "The value is the mean time of all requests over that of the first requests, minus 1; the claim allows {:.0}% less. GETs \
+         for which the services do no work grow from {:.0}% to {:.0}%.",
         SAME * 100.0,
         unasked(|one| Some(one.course.first()?.unasked)) * 100.0,
         unasked(|one| Some(one.course.last()?.unasked)) * 100.0,
     );
-    let claim = "Requests take no less time, however many went before";
+    let claim = "The mean time of requests does not decrease with the number of requests";
     conditions.decide(claim, REPORT, Bound::Above(-SAME), PERCENT, text)
 }
 
@@ -190,19 +191,19 @@ fn beside(cells: &[Measured]) -> Finding {
         those(cells, LATENCY, |cell| cell.way == Way::Straight && cell.endpoint.cost_us == COST_US);
     let beyond = paired(&of, &straight, |one, other| (one.all.mean - other.all.mean) * 1e3);
     let text = format!(
-        "Clients without a cache show no tags, so that each request goes through the gateway and to the services: {}. With 2 ms \
-         endpoints it is {:.0} us a request.",
+        "Clients without a cache send no tags, so each request goes through the gateway to the services: {}. With 2 ms \
+         endpoints, the gateway adds {:.0} us to a request.",
         conditions.means(percent),
         mean(&beyond.iter().map(|(_, beyond)| *beyond).collect::<Vec<_>>())
     );
-    let claim = "A gateway without a cache before it costs at most a tenth of an answer's time";
+    let claim = "A gateway without a cache adds at most a tenth to an answer's time";
     conditions.decide(claim, LARDER, Bound::Below(0.1), PERCENT, text)
 }
 
 fn stale(cells: &[Measured]) -> Finding {
     let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
     let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
-    let claim = "No answer is older than a write that was acknowledged before it was requested";
+    let claim = "No answer is older than a write that was acknowledged before the request";
     let found = Finding::counted(claim, REPORT, Kind::Always, (reads.saturating_sub(stale), reads));
     let found = if reads > 0 {
         found.with_effect(format!("{stale} of {reads} answers to GETs are older"))
@@ -210,7 +211,7 @@ fn stale(cells: &[Measured]) -> Finding {
         found
     };
     found.saying(
-        "Answers name the versions of all that they were built from, and clients compare them with what they have been told. All \
-         answers of all runs are cases.",
+        "Answers contain the versions of all their data, and clients compare these with the acknowledged writes. All answers of \
+         all runs are cases.",
     )
 }

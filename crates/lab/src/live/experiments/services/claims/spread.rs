@@ -30,8 +30,8 @@ fn three_and_one(cells: &[Measured]) -> Finding {
         average(&of, |measured| measured.hit_ratio) * 100.0
     };
     let text = format!(
-        "Clients pick the cache by the hash of the path over 50 places, so that no cache passes a request to another, and a key is in \
-         one cache only: the hit ratio is {:.1}% with three and {:.1}% with one. 'No slower' allows for {:.0}%.",
+        "Clients select the cache by the hash of the path over 50 places. So no cache forwards a request to another, and each \
+         key is in one cache only. The hit ratio is {:.1}% with three caches and {:.1}% with one. The claim allows {:.0}%.",
         hits(3),
         hits(1),
         SAME * 100.0
@@ -53,18 +53,18 @@ fn distribution(cells: &[Measured]) -> Finding {
             .0
             .extend(of.0.into_iter().map(|(name, values)| (format!("{count} caches and {name}"), values)));
     }
-    let text = "How much longer requests take than with one cache.".to_owned();
+    let text = "The value is the additional time of requests, compared with one cache.".to_owned();
     let claim = "Distributing the cache makes requests slower";
     conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text).because(
         &[Ruling::Fails, Ruling::Depends, Ruling::Open],
-        "In the seed report any cache takes a request and passes it to the one that it belongs to, so that most requests take one hop \
-         more. Here clients know the places, and there is no such hop.",
+        "In the seed report, any cache accepts a request and forwards it to the cache of its key, so most requests take one more \
+         hop. Here clients know the places, so there is no such hop.",
     )
 }
 
 fn three_and_two(cells: &[Measured]) -> Finding {
-    let text = "How much longer requests take with three than with two. The seed report saw three ahead of two, and had no cause for \
-         it: with three, more requests have to be passed on, not fewer."
+    let text = "The value is the additional time of requests with three caches, compared with two. In the seed report, three \
+     caches were faster than two, without an explanation: with three, caches forward more requests."
         .to_owned();
     let claim = "Three caches are faster than two";
     against(cells, 3, 2).decide(claim, REPORT, Bound::Below(0.0), PERCENT, text)
@@ -87,23 +87,24 @@ fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
     let (value, measure, why): (fn(&Measured) -> f64, _, _) = match name {
         "far" => (
             |one| one.reads.p50,
-            "Half of the GETs take no more ms than",
-            "Asking goes the same way as the answer, and saves none of it; only a cache that is told answers from near.",
+            "Median time of GETs, in ms,",
+            "A cache that asks sends its question over the whole distance, and saves no time. Only a cache that is told answers \
+             without it.",
         ),
         "dear" => (
             |one| one.services_us / 1e3,
-            "The services compute for a request, in ms,",
-            "An answer that is made again to find it the same has been paid for; what is current costs nothing.",
+            "CPU time of the services for a request, in ms,",
+            "To confirm an answer, the services make it again at full cost. A current answer costs them nothing.",
         ),
         _ => (
             |one| one.line_bytes.unwrap_or(0.0) / 1e3,
-            "Over the line go, in kB for a request,",
-            "An answer that the services make again to find it the same is not sent again.",
+            "Bytes on the line for a request, in kB,",
+            "A confirmed answer is not sent again.",
         ),
     };
     let text = format!(
-        "How much longer all requests take than without a cache: {}. {measure} without a cache, with one that \
-         asks, and with one that is told: {} with {READ_MOSTLY}% writes, and {} with {WRITES}%.",
+        "The additional time of all requests, compared with no cache: {}. {measure} without a cache, with one that asks, and \
+         with one that is told: {} with {READ_MOSTLY}% writes, and {} with {WRITES}%.",
         conditions.means(|share| format!("{:+.0}%", share * 100.0)),
         three(value, READ_MOSTLY),
         three(value, WRITES),

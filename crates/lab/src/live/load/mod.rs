@@ -1,0 +1,509 @@
+//! The measuring load driver: sends a list of requests over one of the proxy's protocols, and times every answer. The
+//! experiments and `larder fetch` use it.
+//!
+//! In a closed loop each client sends when its last answer has arrived. In an open loop requests are due at moments that do
+//! not depend on answers, and the time of each counts from when it was due: so a proxy that stalls is charged for all
+//! requests that were due meanwhile (no coordinated omission).
+
+mod connection;
+mod http;
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Distribution, Exp};
+use tokio::task::LocalSet;
+
+use self::connection::Connection;
+pub use self::connection::{Dialect, Foreign, Reply, Via};
+use super::Halt;
+use super::machine::spent_by_thread;
+use super::timer::Timer;
+use crate::workload::{Random, Requests, Sent};
+
+/// How long an answer may take, unless the load says it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// By so many clients, each after its last answer.
+    Closed {
+        /// How many.
+        clients: usize,
+    },
+    /// At random moments (a Poisson process).
+    Open {
+        /// Requests a second.
+        rate: f64,
+        /// How many may be under way; what is due beyond them waits, and its time counts.
+        clients: usize,
+        /// For the moments.
+        seed: u64,
+    },
+}
+
+/// What to send.
+#[derive(Clone)]
+pub struct Load {
+    /// To whom.
+    pub to: SocketAddr,
+    /// By which protocol.
+    pub via: Via,
+    /// In which of its forms.
+    pub dialect: Dialect,
+    /// The requests. They are sent this many times, one list after the other.
+    pub requests: Requests,
+    /// How often.
+    pub times: usize,
+    /// When.
+    pub pace: Pace,
+    /// How long an answer may take.
+    pub patience: Duration,
+    /// Whether an answer with this status is none that failed.
+    pub accepts: fn(u16) -> bool,
+    /// How many requests the origin has seen. With one client at a time it tells hits from misses where the protocol
+    /// does not say it.
+    pub origin: Option<Arc<AtomicU64>>,
+    /// Makes a client for `https` URLs, which are left to it.
+    pub foreign: Option<MakeForeign>,
+    /// Set when the user wants an end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Makes a client of another kind; or says why it cannot, in one line.
+pub type MakeForeign = Arc<dyn Fn() -> Result<Box<dyn Foreign>, String>>;
+
+/// Sees each answer as it comes.
+pub trait Onlooker {
+    /// Whether contents are wanted.
+    fn wants_content(&self) -> bool {
+        false
+    }
+
+    /// That this is the answer to a request.
+    fn see(&mut self, answered: &Answered<'_>);
+}
+
+/// A request and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// What was asked for.
+    pub sent: Sent<'a>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The answer, even if its status is one of a failure; or why there is none.
+    pub reply: Result<&'a Reply, &'a str>,
+    /// From when it was due, or else was sent, to the end of the answer.
+    pub took: Duration,
+    /// From when it was sent.
+    pub served: Duration,
+}
+
+/// Nobody looks on.
+struct Blind;
+
+impl Onlooker for Blind {
+    fn see(&mut self, _: &Answered<'_>) {}
+}
+
+/// The outcome of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered from the cache.
+    Hit,
+    /// The origin was asked.
+    Miss,
+    /// Answered; the source is unknown.
+    Answered,
+    /// Not answered, or with an error.
+    Failed,
+}
+
+/// What the clients saw.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// By request: its outcome, and after how many microseconds.
+    pub answers: Vec<(Outcome, u32)>,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// What all clients together took of the processor.
+    pub processor: Duration,
+    /// Why requests failed; the first of them.
+    pub failure: Option<String>,
+}
+
+impl Seen {
+    /// How many requests became `outcome`.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.answers.iter().filter(|(became, _)| *became == outcome).count() as u64
+    }
+
+    /// Hits over requests.
+    pub fn hit_ratio(&self) -> f64 {
+        crate::replay::ratio(self.count(Outcome::Hit) as f64, self.answers.len() as f64)
+    }
+
+    /// What requests took on average that became `outcome`, or all of them, in milliseconds.
+    pub fn mean(&self, outcome: Option<Outcome>) -> f64 {
+        let counted =
+            self.answers.iter().filter(|(became, _)| outcome.is_none_or(|outcome| outcome == *became));
+        let (count, sum) =
+            counted.fold((0, 0), |(count, sum), (_, time)| (count + 1, sum + u64::from(*time)));
+        crate::replay::ratio(sum as f64 / 1e3, f64::from(count))
+    }
+
+    /// What `share` of the requests took at most, in milliseconds.
+    pub fn percentile(&self, share: f64) -> f64 {
+        let Ok(mut times) = Histogram::<u64>::new_with_bounds(1, u32::MAX.into(), 3) else { return f64::NAN };
+        self.answers.iter().for_each(|(_, time)| times.saturating_record(u64::from(*time)));
+        times.value_at_quantile(share) as f64 / 1e3
+    }
+}
+
+impl Load {
+    /// So many requests, one after the other, whose answers have status 200.
+    pub fn new(to: SocketAddr, via: Via, requests: Requests) -> Self {
+        Self {
+            to,
+            via,
+            dialect: Dialect::default(),
+            requests,
+            times: 1,
+            pace: Pace::Closed { clients: 1 },
+            patience: PATIENCE,
+            accepts: |status| status == 200,
+            origin: None,
+            foreign: None,
+            stop: Arc::default(),
+        }
+    }
+
+    /// Sends it all.
+    ///
+    /// # Errors
+    /// When the user wants an end, or an answer is missing.
+    pub fn run(self) -> Result<Seen, Halt> {
+        let to = [self.to];
+        self.run_over(&to)
+    }
+
+    /// Sends it all as a balancer does, each request to the next of `nodes`, wherever the load itself says.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_over(self, nodes: &[SocketAddr]) -> Result<Seen, Halt> {
+        let seen = self.send_over(nodes, Rc::new(RefCell::new(Blind)))?;
+        match &seen.failure {
+            None => Ok(seen),
+            Some(why) => Err(Halt::Failed(format!(
+                "{} of {} requests failed: {why}",
+                seen.count(Outcome::Failed),
+                seen.answers.len()
+            ))),
+        }
+    }
+
+    /// Sends it all, where answers may be missing; `onlooker` sees each.
+    ///
+    /// # Errors
+    /// When the user wants an end, or the system has no room.
+    pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<Seen, Halt> {
+        let to = [self.to];
+        self.send_over(&to, onlooker)
+    }
+
+    fn send_over(self, nodes: &[SocketAddr], onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<Seen, Halt> {
+        let failed = |error| Halt::because("cannot send requests", error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let length = self.requests.len() * self.times;
+        let dues = self.pace.dues(length);
+        let count = self.pace.clients().min(length);
+        let clients = runtime.block_on(self.connect(nodes, count))?;
+        let timer = {
+            let _inside = runtime.enter();
+            Timer::new().map_err(failed)?
+        };
+        let before = spent_by_thread();
+        let wants = onlooker.borrow().wants_content();
+        let work = Rc::new(Work {
+            answers: RefCell::new(vec![(Outcome::Failed, 0); length]),
+            dues,
+            next: Cell::new(0),
+            bytes: Cell::new(0),
+            failure: RefCell::new(None),
+            begun: Instant::now(),
+            timer,
+            onlooker,
+            wants,
+            load: self,
+        });
+        let tasks = LocalSet::new();
+        for client in clients {
+            tasks.spawn_local(client.work(Rc::clone(&work)));
+        }
+        runtime.block_on(async {
+            tokio::select! {
+                () = tasks => Ok(()),
+                ended = work.timer.run() => ended.map_err(failed),
+            }
+        })?;
+        let elapsed = work.begun.elapsed();
+        if work.load.stop.load(Ordering::Relaxed) {
+            return Err(Halt::Stopped);
+        }
+        Ok(Seen {
+            elapsed,
+            processor: spent_by_thread().saturating_sub(before),
+            answers: work.answers.take(),
+            bytes: work.bytes.get(),
+            failure: work.failure.take(),
+        })
+    }
+
+    /// Clients with connections to each node, before the clock runs. One that gets no connection tries again with its first
+    /// request, and reports the error.
+    async fn connect(&self, nodes: &[SocketAddr], count: usize) -> Result<Vec<Client>, Halt> {
+        let mut all = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut ways = Vec::with_capacity(nodes.len());
+            for &node in nodes {
+                ways.push((node, Connection::open(self.via, self.dialect, node).await.ok()));
+            }
+            let foreign = self.foreign.as_ref().map(|make| make()).transpose().map_err(Halt::Failed)?;
+            all.push(Client { ways, foreign });
+        }
+        Ok(all)
+    }
+}
+
+impl Pace {
+    fn clients(self) -> usize {
+        let (Self::Closed { clients } | Self::Open { clients, .. }) = self;
+        clients.max(1)
+    }
+
+    /// When each of `count` requests is due, from the start; nothing where answers say so.
+    fn dues(self, count: usize) -> Option<Vec<Duration>> {
+        let Self::Open { rate, seed, .. } = self else { return None };
+        let gaps = Exp::new(rate).or_else(|_| Exp::new(1.0)).expect("positive");
+        let mut random = Random::seed_from_u64(seed);
+        let mut due = 0.0;
+        let next = |_| {
+            due += gaps.sample(&mut random);
+            Duration::from_secs_f64(due)
+        };
+        Some((0..count).map(next).collect())
+    }
+}
+
+/// What all clients share.
+struct Work {
+    load: Load,
+    dues: Option<Vec<Duration>>,
+    timer: Timer,
+    next: Cell<usize>,
+    answers: RefCell<Vec<(Outcome, u32)>>,
+    bytes: Cell<u64>,
+    failure: RefCell<Option<String>>,
+    onlooker: Rc<RefCell<dyn Onlooker>>,
+    wants: bool,
+    begun: Instant,
+}
+
+/// One client.
+struct Client {
+    /// Each node, and a connection to it if there is one.
+    ways: Vec<(SocketAddr, Option<Connection>)>,
+    foreign: Option<Box<dyn Foreign>>,
+}
+
+impl Client {
+    /// Takes the next request that no other client has, again and again.
+    async fn work(mut self, work: Rc<Work>) {
+        let (load, count) = (&work.load, self.ways.len());
+        while !load.stop.load(Ordering::Relaxed) {
+            let at = work.next.replace(work.next.get() + 1);
+            if at >= load.requests.len() * load.times {
+                return;
+            }
+            let sent = load.requests.get(at % load.requests.len());
+            let due = work.wait(at).await;
+            let begun = Instant::now();
+            let asked = || load.origin.as_ref().map(|count| count.load(Ordering::Relaxed));
+            let before = asked();
+            let reply = tokio::time::timeout(load.patience, self.ask(&work, at % count, sent)).await;
+            let late = |_| Err(format!("no answer in {} seconds", load.patience.as_secs_f64()));
+            let reply = reply.unwrap_or_else(late);
+            let served = begun.elapsed();
+            let took = due.map_or(served, |due| due.elapsed());
+            work.note(at, sent, &reply, (before, asked()), (took, served));
+        }
+    }
+
+    /// The answer to `sent`. A connection that the server had closed before anything came is opened again once, unless the
+    /// request may have been carried out (RFC 9110, section 9.2.2).
+    async fn ask(&mut self, work: &Work, node: usize, sent: Sent<'_>) -> Result<Reply, String> {
+        if let Some(foreign) = self.foreign.as_mut().filter(|_| sent.url.starts_with("https:")) {
+            return foreign.ask(sent, work.wants).await;
+        }
+        let Some((to, connection)) = self.ways.get_mut(node) else { return Err("no server".to_owned()) };
+        let mut old = connection.take();
+        loop {
+            let (mut there, is_old) = match old.take() {
+                Some(there) => (there, true),
+                None => (Connection::open(work.load.via, work.load.dialect, *to).await?, false),
+            };
+            match there.ask(sent, work.wants).await {
+                Ok((reply, is_kept)) => {
+                    *connection = is_kept.then_some(there);
+                    return Ok(reply);
+                }
+                Err(fault) if is_old && fault.is_closed && !matches!(sent.method, "POST" | "PATCH") => {}
+                Err(fault) => return Err(fault.why),
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Waits until request `at` is due: from then its time counts. Nothing where answers say when requests are sent.
+    async fn wait(&self, at: usize) -> Option<Instant> {
+        let due = self.begun + *self.dues.as_ref()?.get(at)?;
+        // Without a timer of the system the request is early.
+        let _ = self.timer.wait(due.saturating_duration_since(Instant::now())).await;
+        Some(due)
+    }
+
+    /// Notes what came of request `at`, before and after which the origin had been asked so many times.
+    fn note(
+        &self,
+        at: usize,
+        sent: Sent<'_>,
+        reply: &Result<Reply, String>,
+        (before, after): (Option<u64>, Option<u64>),
+        (took, served): (Duration, Duration),
+    ) {
+        let mut failed = None;
+        let outcome = match reply {
+            Ok(reply) if (self.load.accepts)(reply.status) => {
+                self.bytes.set(self.bytes.get() + reply.bytes);
+                match (reply.is_hit(), before) {
+                    (Some(true), _) => Outcome::Hit,
+                    (Some(false), _) => Outcome::Miss,
+                    (None, Some(_)) if before == after => Outcome::Hit,
+                    (None, Some(_)) => Outcome::Miss,
+                    (None, None) => Outcome::Answered,
+                }
+            }
+            Ok(Reply { status, reason, .. }) => {
+                failed = Some(format!("{status} {reason}"));
+                Outcome::Failed
+            }
+            Err(why) => {
+                failed = Some(why.clone());
+                Outcome::Failed
+            }
+        };
+        if let Some(why) = failed {
+            self.failure.borrow_mut().get_or_insert(why);
+        }
+        self.answers.borrow_mut()[at] = (outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
+        let reply = reply.as_ref().map_err(String::as_str);
+        self.onlooker.borrow_mut().see(&Answered { sent, outcome, reply, took, served });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::course::{Course, Page};
+    use crate::live::origin::{Effort, Model, Origin};
+
+    fn load(origin: &Origin, course: &Course, pace: Pace) -> Load {
+        Load { pace, ..Load::new(origin.address(), Via::Http, course.requests(origin.address())) }
+    }
+
+    #[test]
+    fn every_page_comes_whole_and_in_time() {
+        let course = Course::once(20, Page { size: 70_000, cost: 10_000 });
+        let origin = Origin::start(Model::of(&course.pages)).unwrap();
+        let seen = load(&origin, &course, Pace::Closed { clients: 20 }).run().unwrap();
+        assert_eq!((seen.bytes, seen.count(Outcome::Answered)), (20 * 70_000, 20));
+        assert_eq!(origin.requests().load(Ordering::Relaxed), 20);
+        assert!(seen.percentile(0.0) >= 9.9, "{}", seen.percentile(0.0));
+        assert!(origin.processor() > Duration::ZERO);
+    }
+
+    #[test]
+    fn several_are_asked_in_turn() {
+        let course = Course::once(9, Page { size: 1, cost: 0 });
+        let origins = [(); 3].map(|()| Origin::start(Model::of(&course.pages)).unwrap());
+        let nodes = origins.each_ref().map(Origin::address);
+        let load = load(&origins[0], &course, Pace::Closed { clients: 2 });
+        assert_eq!(load.run_over(&nodes).unwrap().count(Outcome::Answered), 9);
+        assert!(origins.iter().all(|origin| origin.requests().load(Ordering::Relaxed) == 3));
+    }
+
+    #[test]
+    fn an_open_loop_charges_for_what_was_due() {
+        // One at a time and 5 ms each, but due all at once.
+        let course = Course::once(10, Page { size: 1, cost: 5_000 });
+        let origin = Origin::start(Model { effort: Effort::Compute, ..Model::of(&course.pages) }).unwrap();
+        let pace = Pace::Open { rate: 1e6, clients: 10, seed: 1 };
+        let seen = load(&origin, &course, pace).run().unwrap();
+        assert!(seen.percentile(1.0) >= 49.0, "{}", seen.percentile(1.0));
+        assert!(seen.mean(None) >= 25.0, "{}", seen.mean(None));
+    }
+
+    /// The longest times from when a request was due, and from when it was sent.
+    #[derive(Default)]
+    struct Longest(Duration, Duration);
+
+    impl Onlooker for Longest {
+        fn see(&mut self, answered: &Answered<'_>) {
+            let reply = answered.reply.expect("an answer");
+            assert_eq!((reply.status, reply.bytes), (200, 1));
+            (self.0, self.1) = (self.0.max(answered.took), self.1.max(answered.served));
+        }
+    }
+
+    #[test]
+    fn an_onlooker_sees_what_a_stall_cost_and_what_the_server_took() {
+        // Ten are due at once, and one at a time is sent, which waits for 5 ms.
+        let course = Course::once(10, Page { size: 1, cost: 5_000 });
+        let origin = Origin::start(Model::of(&course.pages)).unwrap();
+        let load = load(&origin, &course, Pace::Open { rate: 1e6, clients: 1, seed: 1 });
+        let longest = Rc::new(RefCell::new(Longest::default()));
+        load.send(Rc::clone(&longest) as Rc<RefCell<dyn Onlooker>>).unwrap();
+        let Longest(took, served) = longest.take();
+        assert!(took >= Duration::from_millis(49), "{took:?}");
+        assert!(served >= Duration::from_millis(5) && served < took, "{served:?}");
+    }
+
+    #[test]
+    fn failures_are_told_with_their_cause() {
+        let course = Course::once(3, Page { size: 1, cost: 0 });
+        let origin = Origin::start(Model { failures: 1.0, ..Model::of(&course.pages) }).unwrap();
+        let failed = load(&origin, &course, Pace::Closed { clients: 1 }).run().unwrap_err();
+        assert_eq!(failed.to_string(), "3 of 3 requests failed: 503 Service Unavailable");
+    }
+
+    #[test]
+    fn who_is_told_to_stop_stops() {
+        let course = Course::once(3, Page { size: 1, cost: 0 });
+        let origin = Origin::start(Model::of(&course.pages)).unwrap();
+        let load = load(&origin, &course, Pace::Closed { clients: 1 });
+        load.stop.store(true, Ordering::Relaxed);
+        assert_eq!(load.run().unwrap_err(), Halt::Stopped);
+        assert_eq!(origin.requests().load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,175 @@
+//! Requests as a load tool sends them: methods, URLs, fields and bodies, in order.
+
+use std::collections::HashMap;
+
+use super::Workload;
+
+/// Requests in order. Each URL is kept once.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    urls: Vec<String>,
+    items: Vec<Item>,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    url: u32,
+    /// Nothing for a GET without fields and body, as most requests are.
+    more: Option<Box<More>>,
+}
+
+/// What a request has beyond a GET of its URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct More {
+    /// A token, such as `POST`.
+    pub method: String,
+    /// Names and values, as they are sent.
+    pub fields: Vec<(String, String)>,
+    /// Sent as it is; empty for none.
+    pub body: String,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent<'r> {
+    /// Its method.
+    pub method: &'r str,
+    /// Its URL; or its path, for the server that is connected to.
+    pub url: &'r str,
+    /// Names and values.
+    pub fields: &'r [(String, String)],
+    /// Its content; empty for none.
+    pub body: &'r str,
+}
+
+impl Requests {
+    /// GETs of `urls`, which `order` names by their places.
+    pub fn gets(urls: Vec<String>, order: &[u32]) -> Self {
+        Self { urls, items: order.iter().map(|&url| Item { url, more: None }).collect() }
+    }
+
+    /// All requests of `workload`.
+    pub fn of(workload: Workload) -> Self {
+        let mut gather = Gather::default();
+        for step in workload.steps {
+            let more = More { method: step.method.name().to_owned(), fields: Vec::new(), body: step.body };
+            gather.push(&step.path, more);
+        }
+        gather.requests
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Request number `at`, counted from 0; there has to be one.
+    pub fn get(&self, at: usize) -> Sent<'_> {
+        let Item { url, more } = &self.items[at];
+        let url = &*self.urls[*url as usize];
+        match more.as_deref() {
+            None => Sent { method: "GET", url, fields: &[], body: "" },
+            Some(More { method, fields, body }) => Sent { method, url, fields, body },
+        }
+    }
+
+    /// Every URL once.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Puts what `make` makes of each URL in its place.
+    ///
+    /// # Errors
+    /// The first error of `make`.
+    pub fn change_urls<E>(&mut self, make: impl Fn(&str) -> Result<String, E>) -> Result<(), E> {
+        self.urls.iter_mut().try_for_each(|url| {
+            *url = make(url)?;
+            Ok(())
+        })
+    }
+
+    /// Adds `fields` to those of each request.
+    pub fn add_fields(&mut self, fields: &[(String, String)]) {
+        for item in self.items.iter_mut().filter(|_| !fields.is_empty()) {
+            let get = || Box::new(More { method: "GET".to_owned(), ..More::default() });
+            item.more.get_or_insert_with(get).fields.extend_from_slice(fields);
+        }
+    }
+
+    /// Leaves GETs without body alone, for protocols that have nothing else: how many others there were.
+    pub fn leave_gets(&mut self) -> usize {
+        let before = self.items.len();
+        self.items.retain(|item| {
+            item.more.as_ref().is_none_or(|more| more.method == "GET" && more.body.is_empty())
+        });
+        before - self.items.len()
+    }
+}
+
+/// Puts requests together.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    pub(crate) requests: Requests,
+    known: HashMap<String, u32>,
+}
+
+impl Gather {
+    /// Adds a request for `url`.
+    pub(crate) fn push(&mut self, url: &str, more: More) {
+        let Requests { urls, items } = &mut self.requests;
+        let url = match self.known.get(url) {
+            Some(&known) => known,
+            None => {
+                let number = urls.len() as u32;
+                urls.push(url.to_owned());
+                self.known.insert(url.to_owned(), number);
+                number
+            }
+        };
+        let is_plain = more.method == "GET" && more.fields.is_empty() && more.body.is_empty();
+        items.push(Item { url, more: (!is_plain).then(|| Box::new(more)) });
+    }
+
+    /// Adds a field to the latest request; false if there is none.
+    pub(crate) fn add_field(&mut self, name: &str, value: &str) -> bool {
+        let Some(item) = self.requests.items.last_mut() else { return false };
+        let get = || Box::new(More { method: "GET".to_owned(), ..More::default() });
+        item.more.get_or_insert_with(get).fields.push((name.to_owned(), value.to_owned()));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn more(method: &str, body: &str) -> More {
+        More { method: method.to_owned(), fields: Vec::new(), body: body.to_owned() }
+    }
+
+    #[test]
+    fn requests_keep_their_order_and_what_they_have() {
+        let mut gather = Gather::default();
+        assert!(!gather.add_field("A", "b"));
+        gather.push("/a", more("GET", ""));
+        gather.push("/b", more("POST", "{}"));
+        gather.push("/a", more("GET", ""));
+        assert!(gather.add_field("A", "b"));
+        let mut requests = gather.requests;
+        requests.add_fields(&[("C".to_owned(), "d".to_owned())]);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let (one, two) = ([pair("C", "d")], [pair("A", "b"), pair("C", "d")]);
+        let get = |url, fields| Sent { method: "GET", url, fields, body: "" };
+        assert_eq!(requests.get(0), get("/a", &one));
+        assert_eq!(requests.get(1), Sent { method: "POST", url: "/b", fields: &one, body: "{}" });
+        assert_eq!(requests.get(2), get("/a", &two));
+        assert_eq!(requests.urls(), ["/a", "/b"]);
+        assert_eq!((requests.leave_gets(), requests.len()), (1, 2));
+    }
+}

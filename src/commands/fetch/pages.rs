@@ -1,0 +1,60 @@
+//! Fetches pages to be shown or saved, one after the other on each of several connections.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::door;
+use super::keep::Keep;
+use super::server::Server;
+use crate::cli::Failure;
+use crate::cli::progress::Bar;
+
+/// Asks `server` for everything in `urls`, on so many `connections` at once: what did not come, and why, a line each.
+///
+/// # Errors
+/// When a connection cannot even be prepared.
+pub(super) fn run(
+    server: &Server,
+    urls: &[String],
+    connections: usize,
+    keep: &Keep,
+) -> Result<Vec<String>, Failure> {
+    let bar = Bar::new(server.via.name(), urls.len());
+    let work = Work { server, urls, next: AtomicUsize::new(0), keep: Mutex::new(keep), bar: &bar };
+    let parts: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..connections).map(|_| scope.spawn(|| work.run())).collect();
+        workers.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    bar.finish();
+    let mut failures = Vec::new();
+    for part in parts {
+        failures.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    Ok(failures)
+}
+
+/// What workers share.
+struct Work<'w> {
+    server: &'w Server,
+    urls: &'w [String],
+    next: AtomicUsize,
+    /// One at a time: a URL that is asked for twice at once has one file.
+    keep: Mutex<&'w Keep>,
+    bar: &'w Bar,
+}
+
+impl Work<'_> {
+    fn run(&self) -> Result<Vec<String>, Failure> {
+        let (mut failures, mut door) = (Vec::new(), self.server.open()?);
+        while let Some(url) = self.urls.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let page = door::page(&mut *door, url);
+            let kept = page
+                .and_then(|page| self.keep.lock().unwrap_or_else(PoisonError::into_inner).page(url, &page));
+            failures.extend(kept.err().map(|why| format!("{url}: {why}")));
+            self.bar.advance(1);
+        }
+        Ok(failures)
+    }
+}
