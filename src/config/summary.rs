@@ -130,6 +130,9 @@ fn show_capacity(settings: &Settings) -> String {
     match by {
         By::Bytes if settings.memory.counts == Counts::Content => format!("{} of content", show_size(amount)),
         By::Bytes => show_size(amount),
+        By::Entries if settings.memory.counts == Counts::Content => {
+            format!("{} by content", counted(amount, "entry", "entries"))
+        }
         By::Entries => counted(amount, "entry", "entries"),
     }
 }

@@ -3,7 +3,7 @@
 use clap::Parser;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
-use larder_proxy::settings::HostHeader;
+use larder_proxy::settings::{Counts, HostHeader};
 use proptest::prelude::*;
 
 use super::flags::Flags;
@@ -140,10 +140,6 @@ fn values_that_disagree() {
         (
             "[memory]\nsize = '1GiB'\nentries = 10",
             "3: memory has either a size or entries, not both 1GiB and 10 entries",
-        ),
-        (
-            "[memory]\nentries = 10\ncount = 'content'",
-            "3: memory.count says what a size counts, and the capacity is 10 entries",
         ),
         (
             "[memory]\nsize = '1MiB'\nmax_object = '2MiB'",
@@ -287,6 +283,21 @@ fn an_origin_that_a_flag_names_gets_its_own_name_if_it_speaks_tls() {
     for (origin, host) in [("http://a", HostHeader::Preserve), ("https://a", HostHeader::Origin)] {
         assert_eq!(settings("", &["--origin", origin]).sites[0].host, host, "{origin}");
     }
+}
+
+#[test]
+fn a_size_counts_all_or_content() {
+    let of = |text: &str| {
+        let settings = settings(text, &[]);
+        let memory = summary(&settings).into_iter().find(|(name, _)| *name == "memory").expect("a row").1;
+        (settings.memory.counts, memory)
+    };
+    let row = |counts, text: &str| (counts, text.to_owned());
+    assert_eq!(of("[memory]\nsize = '1MiB'"), row(Counts::All, "1MiB, adaptive"));
+    let content = "[memory]\nsize = '10KiB'\ncount = 'content'\npolicy = 'maxs'";
+    assert_eq!(of(content), row(Counts::Content, "10KiB of content, maxs"));
+    let entries = "[memory]\nentries = 10\ncount = 'content'\npolicy = 'maxs'";
+    assert_eq!(of(entries), row(Counts::Content, "10 entries by content, maxs"));
 }
 
 #[test]

@@ -79,8 +79,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "count",
                 COUNTS,
                 memory.counts,
-                "what size counts: all: content, heads, keys and bookkeeping; content: content alone, as in a simulation of page sizes, \
-                 so the memory used is larger than size"
+                "size of a response, for the capacity and the policy: all: with head, key and bookkeeping; content: of its content, as in \
+                 a simulation, so the process takes more memory than the capacity says"
             ),
             key!("policy", POLICY, memory.policy, "eviction policy"),
             key!(

@@ -13,8 +13,8 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Counts, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token,
-    Tracing, UnixSockets,
+    Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
+    UnixSockets,
 };
 
 use super::draft::rule::RuleDraft;
@@ -354,12 +354,7 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
 }
 
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
-    let Memory { size, entries, counts, max_object, .. } = draft.memory;
-    if let (Some(entries), Counts::Content) = (entries, counts) {
-        let entries = counted(entries, "entry", "entries");
-        let text = format!("memory.count says what a size counts, and the capacity is {entries}");
-        problems.add(&["memory.count", "memory.entries"], &text);
-    }
+    let Memory { size, entries, max_object, .. } = draft.memory;
     if let (Some(size), Some(entries)) = (size, entries) {
         let (size, entries) = (show_size(size), counted(entries, "entry", "entries"));
         let text = format!("memory has either a size or entries, not both {size} and {entries}");

@@ -54,13 +54,11 @@ impl Course {
         Requests::gets(self.urls(origin), &self.order)
     }
 
-    /// The requests as a trace, in which a page weighs what `weigh` says of its number, and `first` more if it is stored
-    /// by the first request.
-    pub fn trace(&self, first: u64, weigh: impl Fn(u32) -> u64) -> Trace {
+    /// The requests as a trace, with the sizes of the pages' contents.
+    pub fn trace(&self) -> Trace {
         let mut builder = Builder::default();
         for (at, &page) in self.order.iter().enumerate() {
-            let cost = self.pages[page as usize].cost;
-            let size = weigh(page) + if at == 0 { first } else { 0 };
+            let Page { size, cost } = self.pages[page as usize];
             let record = Record { key: u64::from(page), time: at as u64, size, cost };
             // More requests than a trace can hold do not fit an experiment.
             let _ = builder.push_number(record);
@@ -68,9 +66,9 @@ impl Course {
         builder.finish()
     }
 
-    /// What all pages together weigh in bytes, by `weigh`.
-    pub fn distinct(&self, weigh: impl Fn(u32) -> u64) -> u64 {
-        (0..self.pages.len() as u32).map(weigh).sum()
+    /// Bytes of content of all pages together.
+    pub fn content(&self) -> u64 {
+        self.pages.iter().map(|page| page.size).sum()
     }
 }
 
@@ -90,11 +88,8 @@ mod tests {
             assert!(page <= frontier);
             frontier = frontier.max(page + 1);
         }
-        let trace = course.trace(7, |page| course.pages[page as usize].size + 100);
+        let trace = course.trace();
         assert_eq!((trace.len(), trace.ids()), (997, &course.order[..]));
-        let sizes = |page: u32| course.pages[page as usize].size + 100;
-        assert_eq!(trace.distinct_bytes(), course.distinct(sizes) + 7);
-        let again = (1..trace.len()).find(|&at| course.order[at] == course.order[0]).unwrap();
-        assert_eq!((trace.size(0), trace.size(again)), (sizes(0) + 7, sizes(0)));
+        assert_eq!((trace.distinct_bytes(), course.content()), (68, 68));
     }
 }

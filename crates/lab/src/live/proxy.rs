@@ -26,8 +26,10 @@ const FILLING: u64 = 8;
 /// What the child is to be like.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    /// What may be stored: for bytes, heads and bookkeeping included.
+    /// What may be stored.
     pub(crate) capacity: Capacity,
+    /// Whether bytes are those of content; else heads and bookkeeping are included.
+    pub(crate) counts_content: bool,
     /// The policy's name.
     pub(crate) policy: String,
     /// How many requests to origins may be under way; nothing for as many as it likes.
@@ -39,7 +41,8 @@ pub(crate) struct Setting {
 impl Setting {
     /// One worker, as most of the reports' servers had.
     pub(crate) fn of(capacity: Capacity, policy: &str) -> Self {
-        Self { capacity, policy: policy.to_owned(), in_flight: None, threads: Some(1) }
+        let (policy, counts_content) = (policy.to_owned(), false);
+        Self { capacity, counts_content, policy, in_flight: None, threads: Some(1) }
     }
 
     /// Room for everything, and workers as they are when nobody says anything.
@@ -50,7 +53,10 @@ impl Setting {
 
     /// As its config file says it.
     pub(crate) fn toml(&self) -> String {
-        let memory = memory(self.capacity, &self.policy);
+        let memory = match self.counts_content {
+            true => memory_of_content(self.capacity, &self.policy),
+            false => memory(self.capacity, &self.policy),
+        };
         let threads = self.threads.map_or_else(String::new, |threads| format!("threads = {threads}\n"));
         let mut text = format!(
             "{threads}admin = '127.0.0.1:0'\n{memory}[stats]\nurl = 'none'\n\
@@ -72,6 +78,15 @@ pub(super) fn memory(capacity: Capacity, policy: &str) -> String {
         By::Bytes => format!("size = '{}B'", with_filling(capacity.amount)),
     };
     format!("[memory]\n{room}\npolicy = '{policy}'\n")
+}
+
+/// The same where capacity and policy count content alone.
+fn memory_of_content(Capacity { by, amount }: Capacity, policy: &str) -> String {
+    let room = match by {
+        By::Entries => format!("entries = {amount}"),
+        By::Bytes => format!("size = '{amount}B'"),
+    };
+    format!("[memory]\n{room}\ncount = 'content'\npolicy = '{policy}'\n")
 }
 
 /// The size of a memory of which `kept` bytes are left for what is stored.

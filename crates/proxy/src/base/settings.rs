@@ -129,7 +129,7 @@ pub struct Settings {
 pub struct MemoryTier {
     /// Bytes or entries.
     pub capacity: Capacity,
-    /// What bytes count.
+    /// What counts as the size of a response.
     pub counts: Counts,
     /// The eviction policy.
     pub policy: Spec,

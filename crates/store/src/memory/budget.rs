@@ -1,4 +1,4 @@
-//! What the tier may hold, and what its capacity counts.
+//! The capacity of the tier, and the sizes of responses in it.
 
 use larder_evict::{By, Capacity};
 
@@ -16,22 +16,22 @@ const FILLING_SHARE: u64 = 8;
 /// That part when the budget counts entries or content, in bytes.
 const FILLING_BYTES: u64 = 256 << 20;
 
-/// What a capacity in bytes counts.
+/// What counts as the size of a response: for a capacity in bytes, and for the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
-    /// All that is held: content, heads, keys and bookkeeping; an eighth is for responses in progress.
+    /// All that is held: content, head, key and bookkeeping. An eighth of a capacity is for responses in progress.
     #[default]
     All,
-    /// Content alone, at least a byte of each URL. All else comes on top.
+    /// Content alone, at least a byte of each URL. All else comes on top of the capacity.
     Content,
 }
 
-/// A capacity, and what it counts if it is one in bytes.
+/// A capacity, and the sizes of responses in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// How much.
     pub capacity: Capacity,
-    /// Of what.
+    /// By which sizes.
     pub counts: Counts,
 }
 
@@ -116,7 +116,7 @@ impl Memory {
         self.budget.capacity
     }
 
-    /// What that counts, if it is one in bytes.
+    /// What counts as the size of a response.
     pub fn counts(&self) -> Counts {
         self.budget.counts
     }

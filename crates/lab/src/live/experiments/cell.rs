@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::live::course::{Course, Page};
+use crate::live::course::Course;
 use crate::live::findings::{Figure, Finding, Grid, Ruling, told};
 use crate::live::load::{Load, Outcome, Seen, Via};
 use crate::live::origin::{Model, Origin};
@@ -76,9 +76,8 @@ pub(super) struct Trial<'a> {
     pub(super) course: &'a Course,
     pub(super) model: Model,
     pub(super) via: Via,
+    /// Of pages, or of bytes of content.
     pub(super) capacity: Capacity,
-    /// The requests, as the simulation weighs them.
-    pub(super) trace: &'a Trace,
 }
 
 impl Trial<'_> {
@@ -87,7 +86,7 @@ impl Trial<'_> {
         let is_cached = self.model.is_storable;
         let origin = Origin::start(self.model)?;
         let policy = if is_cached { cell.policy.as_str() } else { "lru" };
-        let setting = Setting::of(self.capacity, policy);
+        let setting = Setting { counts_content: true, ..Setting::of(self.capacity, policy) };
         let mut proxy = Proxy::start(&bench.program, &setting)?;
         let load = one_by_one(bench, self.course, &origin, proxy.door(self.via)?, self.via);
         let before = proxy.processor();
@@ -95,7 +94,7 @@ impl Trial<'_> {
         let proxy_spent = proxy.processor().saturating_sub(before);
         let requests = seen.answers.len() as f64;
         let misses = seen.count(Outcome::Miss).max(1) as f64;
-        let simulated = if is_cached { simulate(self.trace, policy, self.capacity)? } else { 0.0 };
+        let simulated = if is_cached { simulate(&self.course.trace(), policy, self.capacity)? } else { 0.0 };
         Ok(Measured {
             cell: cell.clone(),
             capacity: self.capacity.amount,
@@ -133,84 +132,6 @@ fn simulate(trace: &Trace, policy: &str, capacity: Capacity) -> Result<f64, Halt
 
 fn letters(seen: &Seen) -> String {
     seen.answers.iter().map(|(outcome, _)| if *outcome == Outcome::Hit { 'h' } else { 'm' }).collect()
-}
-
-/// Asks a proxy with room for all what each page of some courses takes of a cache, for each repetition of a name.
-///
-/// # Errors
-/// As any measurement.
-pub(super) fn weigh(
-    bench: &mut Bench,
-    courses: &[(&str, u64)],
-    course: impl Fn(&str, u64) -> Course,
-) -> Result<(), Halt> {
-    bench
-        .measure(courses, weights_key, |bench, &(name, repetition)| weights(bench, &course(name, repetition)))
-}
-
-/// What [`weigh`] found for `cell`'s requests.
-pub(super) fn weighed(bench: &Bench, cell: &Cell) -> Weights {
-    bench.journal.get(&weights_key(&(&cell.course, cell.repetition))).unwrap_or_default()
-}
-
-/// What pages take of a cache.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Weights {
-    /// By page.
-    pages: Vec<u64>,
-    /// What the first page takes beyond that if it is stored first: its field lines are its own then.
-    first: u64,
-}
-
-impl Weights {
-    /// Of the page with this number.
-    pub(super) fn of(&self, page: u32) -> u64 {
-        self.pages.get(page as usize).copied().unwrap_or(1)
-    }
-
-    /// What pages take beside their content, on average.
-    pub(super) fn beside(&self, course: &Course) -> u64 {
-        let content: u64 = course.pages.iter().map(|page| page.size).sum();
-        self.pages.iter().sum::<u64>().saturating_sub(content) / self.pages.len().max(1) as u64
-    }
-
-    /// The requests of `course`, weighed.
-    pub(super) fn trace(&self, course: &Course) -> Trace {
-        course.trace(self.first, |page| self.of(page))
-    }
-}
-
-fn weights_key((course, repetition): &(&str, u64)) -> String {
-    format!("weights/{course}/{repetition}")
-}
-
-/// Two responses come first that are no page of the course: from the third on, responses share the field lines that they
-/// have in common.
-fn weights(bench: &Bench, course: &Course) -> Result<Weights, Halt> {
-    let count = course.pages.len() as u32;
-    let pages = [&course.pages[..], &[Page { size: 1, cost: 0 }; 2]].concat();
-    let course = Course { pages, order: [count, count + 1].into_iter().chain(0..count).collect() };
-    let pages = stored_bytes(bench, &course)?.split_off(2);
-    let alone = stored_bytes(bench, &Course { order: vec![0], ..course })?;
-    let first = alone.iter().zip(&pages).map(|(alone, shared)| alone.saturating_sub(*shared)).sum();
-    Ok(Weights { pages, first })
-}
-
-/// How many more bytes a new proxy with room for all pages has stored after each request of `course`.
-fn stored_bytes(bench: &Bench, course: &Course) -> Result<Vec<u64>, Halt> {
-    let origin = Origin::start(Model::of(&course.pages))?;
-    let mut proxy = Proxy::start(&bench.program, &Setting::roomy())?;
-    let (mut added, mut before) = (Vec::new(), 0);
-    for &page in &course.order {
-        let course = Course { order: vec![page], ..course.clone() };
-        let load = one_by_one(bench, &course, &origin, proxy.door(Via::Http)?, Via::Http);
-        load.run().map_err(|halt| proxy.explain(halt))?;
-        proxy.settle()?;
-        let stored = proxy.figure("bytes_stored")?;
-        added.push(stored.saturating_sub(before));
-        before = stored;
-    }
-    Ok(added)
 }
 
 /// What straight requests to the origin take, so that nobody takes its limits for the proxy's.
@@ -410,8 +331,7 @@ fn agreement(cells: &[&Measured]) -> Finding {
         ))
         .because(
             &[Ruling::Holds],
-            "The proxy and the simulation run the same policy code. The simulation uses the sizes that the proxy reports for \
-             stored pages, including the field lines that responses share.",
+            "The proxy and the simulation run the same policy code, and both weigh pages by their content.",
         )
 }
 

@@ -60,7 +60,7 @@ pub(super) fn measure(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
 
 fn curve(course: &Course, (name, number, policy): (&str, u64, &str)) -> Result<Curve, Halt> {
     let spec = Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))?;
-    let trace = course.trace(0, |_| 1);
+    let trace = course.trace();
     let misses = |amount| {
         let found = outcomes(&trace, &spec, Capacity { by: By::Entries, amount }, number);
         found.iter().filter(|is_hit| !**is_hit).count() as u32
@@ -76,7 +76,6 @@ fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
         model: Model::of(&course.pages),
         via: Via::Onc,
         capacity: Capacity { by: By::Entries, amount: capacity },
-        trace: &course.trace(0, |_| 1),
         course: &course,
     };
     let cell = Cell {

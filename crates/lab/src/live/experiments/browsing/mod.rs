@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Experiment;
 use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
-use super::cell::{weigh, weighed};
 use super::lists::List;
 use crate::live::bench::Size;
 use crate::live::course::Course;
@@ -113,9 +112,6 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     )?;
     anomaly::measure(bench, &plan)?;
     simulate(bench, &plan)?;
-    let repetitions = |name| (0..plan.repetitions).map(move |at| (name, at));
-    let courses: Vec<_> = names.into_iter().flat_map(repetitions).collect();
-    weigh(bench, &courses, |name, at| plan.course(name, scale.of(at)))?;
     bench.measure(&cells(&plan), key, |bench, cell| {
         let course = plan.course(&cell.course, scale.of(cell.repetition));
         let pages = course.pages.len() as u64;
@@ -124,7 +120,6 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
             model: Model { is_storable, ..Model::of(&course.pages) },
             via: Via::Onc,
             capacity: part(By::Entries, pages, cell.percent),
-            trace: &weighed(bench, cell).trace(&course),
             course: &course,
         };
         trial.take(bench, cell)
@@ -140,7 +135,7 @@ fn simulate(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
         |(name, number)| List::key(name, 0, *number),
         |_, &(name, number)| {
             let course = plan.course(name, scale.of(number));
-            let trace = course.trace(0, |page| course.pages[page as usize].size);
+            let trace = course.trace();
             let capacity = |percent| part(By::Entries, course.pages.len() as u64, percent);
             List::new((name, 0, number), (&course, &trace), &POLICIES, (plan.percents, 1.0), capacity)
         },
@@ -208,7 +203,7 @@ fn setup() -> Vec<String> {
      Each repetition has its own list. Live hits equal simulated hits, so the simulation of many lists decides claims about hit \
      ratios, and the live runs confirm a sample.";
     let way = "One client requests one page after the other over ONC RPC (TCP). A request is a hit if the origin received none \
-     meanwhile. Capacity is a number of URLs, independent of the sizes of their pages. A miss takes a constant time (0.7 s in \
+     meanwhile. Capacity is a number of URLs, independent of the sizes of their pages; MAXS compares sizes of content. A miss takes a constant time (0.7 s in \
      the seed report, some milliseconds here) and the page's size over the seed report's line of 830 Mbit/s. For the runs \
      without a cache, the origin forbids storing.";
     vec![data.to_owned(), way.to_owned()]

@@ -202,8 +202,8 @@ pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -
         seed,
         threads: NonZeroUsize::MIN,
     };
-    let trace = course.trace(0, |_| 1);
-    let subject = Subject { name: set.to_owned(), trace, sample: 1.0, requests: requests as u64 };
+    let subject =
+        Subject { name: set.to_owned(), trace: course.trace(), sample: 1.0, requests: requests as u64 };
     let cells = replay.run(&subject, &[capacity(plan, set)], &|_| true);
     let steps = cells.iter().map(|cell| Step {
         nodes: cell.nodes.get(),

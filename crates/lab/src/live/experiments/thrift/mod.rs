@@ -9,8 +9,8 @@ mod pictures;
 use larder_evict::By;
 
 use super::Experiment;
+use super::cell::those;
 use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
-use super::cell::{those, weigh, weighed};
 use super::lists::List;
 use crate::live::bench::Size;
 use crate::live::course::Course;
@@ -116,7 +116,6 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let courses = COURSES.iter().flat_map(|(course, _)| (0..plan.repetitions).map(move |at| (*course, at)));
     let courses: Vec<_> = courses.collect();
     let of = |course: &str, latency: &str, at: u64| plan.course(course, latency, scale.of(at));
-    weigh(bench, &courses, |name, at| of(name, PER_SIZE, at))?;
     simulate(bench, &plan)?;
     let firsts: Vec<_> = courses.iter().filter(|(_, at)| *at == 0).copied().collect();
     bench.measure(
@@ -137,12 +136,10 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     }
     bench.measure(&cells, key, |bench, cell| {
         let course = of(&cell.course, &cell.latency, cell.repetition);
-        let weights = weighed(bench, cell);
         let trial = Trial {
             model: Model::of(&course.pages),
             via: Via::Thrift,
-            capacity: part(By::Bytes, course.distinct(|page| weights.of(page)), cell.percent),
-            trace: &weights.trace(&course),
+            capacity: part(By::Bytes, course.content(), cell.percent),
             course: &course,
         };
         trial.take(bench, cell)
@@ -155,18 +152,13 @@ fn simulate(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
     let local = LOCALITIES.map(|locality| (STAGED, locality));
     let kinds = [(SHUFFLED, 0)].into_iter().chain(local);
     let lists: Vec<_> = kinds.flat_map(|kind| (0..plan.lists).map(move |number| (kind, number))).collect();
-    // Pages take some bytes beside their content, as those of the first list do in the live cache.
-    let first = plan.course(SHUFFLED, PER_SIZE, scale.of(0));
-    let beside = weighed(bench, &cell((SHUFFLED, PER_SIZE), "lru", (0, 0))).beside(&first);
     bench.measure(
         &lists,
         |((name, locality), number)| List::key(name, *locality, *number),
         |_, &((name, locality), number)| {
             let course = plan.local((name, locality), PER_SIZE, scale.of(number));
-            let weigh = |page: u32| course.pages[page as usize].size + beside;
-            let all = course.distinct(weigh);
-            let (id, trace) = ((name, locality, number), course.trace(0, weigh));
-            let capacity = |percent| part(By::Bytes, all, percent);
+            let (id, trace) = ((name, locality, number), course.trace());
+            let capacity = |percent| part(By::Bytes, course.content(), percent);
             List::new(id, (&course, &trace), &POLICIES, (plan.percents, SLOW), capacity)
         },
     )
@@ -216,7 +208,7 @@ fn setup() -> Vec<String> {
     let sizes = "Pages have sizes from 500 bytes to 700 kB; nine in ten are smaller than 60 kB. A miss takes a constant time and \
      the page's size over a fixed rate. The full run also measures misses of equal cost.";
     let way = "One client requests one page after the other over Thrift (framed, binary). A request is a hit if the origin \
-     received none meanwhile. Capacity counts bytes, including heads and bookkeeping, as a share of the size of all pages. Each \
+     received none meanwhile. Capacity counts bytes of content (memory.count = \"content\"), as a share of all pages' content. Each \
      repetition has its own list of requests, which all policies and sizes share.";
     let lists = "Live hits equal simulated hits, so the simulation of many lists decides claims about hit ratios, and the live \
      runs confirm a sample. Workload 2 has a locality: the probability that a small or larger page repeats a page of the \
