@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn seen() -> Seen {
-        Seen::new(None).expect("room")
+        Seen::new(None).unwrap_or_else(|_| panic!("there is room"))
     }
 
     fn see(seen: &mut Seen, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {

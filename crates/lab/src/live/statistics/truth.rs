@@ -145,7 +145,7 @@ fn each_kind_has_its_own_rule() {
     assert_eq!(decide(Kind::Exists, &mixed), Verdict::Holds);
     assert_eq!(decide(Kind::Always, &mixed), Verdict::Fails);
     assert_eq!(decide(Kind::OnAverage, &mixed), Verdict::Holds);
-    let depends = Verdict::Depends("it holds at 10%, and the contrary at 20%".to_owned());
+    let depends = Verdict::Depends("it holds at 10%, and the contrary holds at 20%".to_owned());
     assert_eq!(decide(Kind::DependsOn("size"), &mixed), depends);
     for kind in KINDS {
         assert_eq!(
