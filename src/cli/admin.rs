@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,22 +12,26 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use larder_proxy::settings::Token;
 use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde_json::from_slice;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::admin_tls::AdminTls;
 use super::admin_token::{Secret, Shown, TOKEN};
 use super::output::Failure;
 use super::words::printable;
 
 /// The address of the admin listener by default.
 pub(crate) const ADMIN: &str = "127.0.0.1:9145";
+/// In front of an address over TLS.
+const HTTPS: &str = "https://";
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may be silent: it may have to look through a slow disk before it finds something to say.
@@ -46,18 +51,21 @@ pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> +
 /// Which admin listener, and the token for it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdminListener {
-    /// Address of the admin listener
+    /// Address of the admin listener, with https:// in front for TLS
     #[arg(long, value_name = "ADDRESS", default_value = ADMIN, value_parser = address)]
     pub(crate) admin: String,
     /// Admin token to send [default: $LARDER_TOKEN, which other users of this machine cannot read]
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
+    /// Over TLS, trust the certificates in this file and those that they sign [default: the system's, and a local larder's own]
+    #[arg(long, value_name = "FILE")]
+    admin_ca: Option<PathBuf>,
 }
 
 impl AdminListener {
     /// The one at `admin`.
     pub(crate) fn at(admin: &str) -> Self {
-        Self { admin: admin.to_owned(), token: None }
+        Self { admin: admin.to_owned(), token: None, admin_ca: None }
     }
 
     /// The token to show there, if one is known.
@@ -69,13 +77,17 @@ impl AdminListener {
     }
 }
 
-/// The address of an admin listener: a host and a port, also as the URL that `larder serve` prints.
+/// The address of an admin listener: a host and a port, also as the URL that `larder serve` prints. Over TLS, `https://` stays in
+/// front.
 pub(crate) fn address(text: &str) -> Result<String, String> {
-    let address = text.strip_prefix("http://").unwrap_or(text);
-    let address = address.strip_suffix('/').unwrap_or(address);
+    let (scheme, rest) = match text.strip_prefix(HTTPS) {
+        Some(rest) => (HTTPS, rest),
+        None => ("", text.strip_prefix("http://").unwrap_or(text)),
+    };
+    let address = rest.strip_suffix('/').unwrap_or(rest);
     let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
     match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(_) => Ok(address.to_owned()),
+        Some(_) => Ok(format!("{scheme}{address}")),
         None => Err(format!("expected a host and a port, such as {ADMIN}, or http://{ADMIN}/")),
     }
 }
@@ -113,7 +125,11 @@ type Query<'q> = &'q [(&'q str, String)];
 /// A client of an admin listener.
 pub(crate) struct AdminClient {
     runtime: Runtime,
+    /// As errors call it.
     admin: String,
+    /// Where it is.
+    address: String,
+    tls: Option<AdminTls>,
     secret: Option<Secret>,
 }
 
@@ -126,7 +142,14 @@ impl AdminClient {
         let admin = listener.admin.clone();
         let failed = |error: &dyn Error| format!("cannot ask {admin}: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
-        Ok(Self { runtime, admin, secret: listener.secret()? })
+        let (tls, address) = match admin.strip_prefix(HTTPS) {
+            None if listener.admin_ca.is_some() => {
+                return Err(format!("--admin-ca is for TLS: write --admin {HTTPS}{admin}"));
+            }
+            None => (None, admin.clone()),
+            Some(address) => (Some(AdminTls::new(listener.admin_ca.as_deref())?), address.to_owned()),
+        };
+        Ok(Self { runtime, admin, address, tls, secret: listener.secret()? })
     }
 
     /// What it answers to a GET.
@@ -262,26 +285,32 @@ impl AdminClient {
     async fn ask(&self, method: Method, path: &str, query: Query<'_>) -> Result<Response<Incoming>, Problem> {
         let unanswered = |why| Problem::Broken(unanswered(&self.admin, why));
         let failed = |error: io::Error| unanswered(explain(&error));
-        let url = Url::parse_with_params(&format!("http://{}/{path}", self.admin), query)
+        let url = Url::parse_with_params(&format!("http://{}/{path}", self.address), query)
             .map_err(|error| unanswered(error.to_string()))?;
         let target = [url.path(), url.query().unwrap_or_default()].join("?");
-        let stream = timeout(PATIENCE, TcpStream::connect(&self.admin)).await;
+        let stream = timeout(PATIENCE, TcpStream::connect(&self.address)).await;
         let stream = stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
         let (here, there) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
         let shown = Secret::at(self.secret.as_ref(), here, there);
         let mut request = Request::builder()
             .method(method)
             .uri(target)
-            .header("host", &self.admin)
+            .header("host", &self.address)
             .header("larder-admin", "1");
         if let Shown::Authorization(authorization) = &shown {
             request = request.header("authorization", authorization);
         }
         let request = request.body(Empty::<Bytes>::new()).map_err(|error| unanswered(error.to_string()))?;
         let broke = |error: hyper::Error| unanswered(cause(&error));
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
-        // What goes wrong with it is told where its answer is awaited.
-        tokio::spawn(connection);
+        let mut sender = match &self.tls {
+            None => over(stream).await.map_err(broke)?,
+            Some(tls) => {
+                let host = self.address.rsplit_once(':').map_or("", |(host, _)| host);
+                let secured = timeout(PATIENCE, tls.secure(host, stream)).await;
+                let secured = secured.unwrap_or_else(|_| Err(explain(&ErrorKind::TimedOut.into())));
+                over(secured.map_err(unanswered)?).await.map_err(broke)?
+            }
+        };
         let response = match timeout(SILENCE, sender.send_request(request)).await {
             Ok(answered) => answered.map_err(broke)?,
             Err(_) => return Err(unanswered(silent())),
@@ -312,6 +341,16 @@ impl AdminClient {
     fn broke(&self, error: &str) -> Problem {
         Problem::Broken(format!("{} broke off: {error}", self.admin))
     }
+}
+
+/// Speaks HTTP over `stream`.
+async fn over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> hyper::Result<SendRequest<Empty<Bytes>>> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // What goes wrong with it is told where its answer is awaited.
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 /// The next piece of an answer's content; `None` at its end.
@@ -381,7 +420,8 @@ mod tests {
             assert_eq!(address(text).as_deref(), Ok("127.0.0.1:9145"), "{text}");
         }
         assert_eq!(address("http://[::1]:1/").as_deref(), Ok("[::1]:1"));
-        for text in ["", "localhost", ":1", "https://a:1", "a:70000", "http://a:1/stats"] {
+        assert_eq!(address("https://a:1/").as_deref(), Ok("https://a:1"));
+        for text in ["", "localhost", ":1", "ftp://a:1", "https://:1", "a:70000", "http://a:1/stats"] {
             assert!(address(text).is_err(), "{text}");
         }
     }

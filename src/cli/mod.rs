@@ -1,12 +1,14 @@
 //! What commands share: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
 
 pub(crate) mod admin;
+pub(crate) mod admin_tls;
 pub(crate) mod admin_token;
 pub(crate) mod counters;
 pub(crate) mod exit_with_parent;
 pub(crate) mod numbers;
 mod output;
 pub(crate) mod progress;
+pub(crate) mod state;
 pub(crate) mod tables;
 pub(crate) mod terminal;
 pub(crate) mod traces;

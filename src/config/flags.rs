@@ -13,7 +13,7 @@ use larder_proxy::settings::{AccessLog, CertificateFiles, DiskTier, HostHeader, 
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::statistics::DatabasePlace;
-use super::draft::{DiskDraft, Draft, Listen, SiteDraft};
+use super::draft::{AdminAddress, DiskDraft, Draft, Listen, SiteDraft};
 use super::names::{self, ACCESS_LOGS};
 use super::places;
 use super::self_signed;
@@ -82,7 +82,7 @@ pub(crate) struct Flags {
     /// Eviction policy of the disk, such as secondhit+lru [default: sieve]
     #[arg(long, value_name = "POLICY", value_parser = names::policy, requires = "disk")]
     pub(crate) disk_policy: Option<Spec>,
-    /// Address of the admin listener, or off [default: 127.0.0.1:9145]
+    /// Address of the admin listener, with https:// in front for TLS, or off [default: 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = admin)]
     pub(crate) admin: Option<Admin>,
     /// URL of the statistics database, or none [default: auto, a file in the state directory]
@@ -202,7 +202,7 @@ fn only_site(origins: &[Origin]) -> SiteDraft {
 
 /// The admin listener's address; `None`: off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Admin(pub(crate) Option<SocketAddr>);
+pub(crate) struct Admin(pub(crate) Option<AdminAddress>);
 
 fn admin(text: &str) -> Result<Admin, String> {
     names::admin(text).map(Admin)

@@ -17,7 +17,6 @@ mod raw;
 mod rules;
 pub(crate) mod self_signed;
 mod settle;
-mod state;
 mod summary;
 mod unreadable;
 mod warnings;

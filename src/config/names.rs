@@ -10,6 +10,7 @@ use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 use larder_semantics::coding::{Coding, MediaRange};
 
+use super::draft::AdminAddress;
 use super::draft::statistics::DatabasePlace;
 use crate::cli::words::{hint, nearest};
 
@@ -92,11 +93,31 @@ pub(super) fn show_network(network: &IpNet) -> String {
     }
 }
 
+/// An address, as it is or as a URL of it: `https` is for TLS.
+pub(super) fn admin_address(text: &str) -> Result<AdminAddress, String> {
+    let (tls, bare) = match text.split_once("://") {
+        None => (false, text),
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            return Err(format!("{}: scheme {} is neither http nor https", quoted(text), quoted(scheme)));
+        }
+    };
+    let address = address(bare.strip_suffix('/').unwrap_or(bare))?;
+    Ok(AdminAddress { address, tls })
+}
+
+/// How [`admin_address`] is written.
+pub(super) fn show_admin_address(admin: &AdminAddress) -> String {
+    let AdminAddress { address, tls } = admin;
+    if *tls { format!("https://{address}") } else { address.to_string() }
+}
+
 /// An address, or `off`.
-pub(crate) fn admin(text: &str) -> Result<Option<SocketAddr>, String> {
+pub(crate) fn admin(text: &str) -> Result<Option<AdminAddress>, String> {
     match text {
         "off" => Ok(None),
-        _ => address(text).map(Some).map_err(|error| format!("{error}, nor 'off'")),
+        _ => admin_address(text).map(Some).map_err(|error| format!("{error}, nor 'off'")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A certificate that this program makes and signs itself, to try TLS without an authority.
+//! Certificates that this program makes and signs itself: to try TLS without an authority, and for the admin listener.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,8 +9,10 @@ use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
 use larder_store::private;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use rustls::pki_types::DnsName;
 
-use super::state::state_directory;
+use crate::cli::admin_tls;
+use crate::cli::state::state_directory;
 
 /// The flag that asks for it.
 pub(crate) const FLAG: &str = "--tls-self-signed";
@@ -24,6 +26,15 @@ pub(crate) fn files() -> CertificateFiles {
     let folder = state_directory().unwrap_or_default();
     let file = |name| folder.join(name);
     CertificateFiles::at(file("self-signed.pem"), file("self-signed.key"), FLAG)
+}
+
+/// The place that errors about the certificate of the admin listener name.
+const ADMIN: &str = "admin";
+
+/// Where the certificate of the admin listener is kept; `None`: there is no directory for it.
+pub(crate) fn of_admin() -> Option<CertificateFiles> {
+    let folder = state_directory()?;
+    Some(CertificateFiles::at(folder.join(admin_tls::OWN), folder.join("admin.key"), ADMIN))
 }
 
 /// The certificate, for those who are to trust it.
@@ -49,14 +60,38 @@ pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String>
         ));
     }
     let hosts = settings.sites.iter().flat_map(|site| &site.hosts);
-    let mut names: Vec<String> = LOCAL.iter().map(|name| (*name).to_owned()).chain(hosts.cloned()).collect();
+    keep(files, hosts.cloned()).map(Some)
+}
+
+/// Makes the certificate of the admin listener if `settings` ask for it and there is none.
+///
+/// # Errors
+/// Why there is none, in one line.
+pub(crate) fn provide_for_admin(settings: &Settings) -> Result<Option<SelfSigned>, String> {
+    let files = settings.admin_tls.as_ref().and_then(|tls| tls.own.as_ref());
+    let machine = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+    // A name that cannot be in a certificate is left out.
+    let machine = Some(machine).filter(|name| DnsName::try_from(name.as_str()).is_ok());
+    match files.map(|files| keep(files, machine)) {
+        // Clients get another certificate.
+        Some(Err(why)) if !settings.certificates.is_empty() => {
+            tracing::warn!("{why}");
+            Ok(None)
+        }
+        kept => kept.transpose(),
+    }
+}
+
+/// The certificate in `files`, made if there is none for this machine and `hosts`.
+fn keep(files: &CertificateFiles, hosts: impl IntoIterator<Item = String>) -> Result<SelfSigned, String> {
+    let mut names: Vec<String> = LOCAL.iter().map(|name| (*name).to_owned()).chain(hosts).collect();
     names.dedup();
     if !is_there(files, &names) {
         make(files, names)
             .map_err(|error| format!("cannot make a certificate in {}: {error}", files.cert.display()))?;
     }
     let made = Certificate::read(files).map_err(|fault| files.blame(&fault))?;
-    Ok(Some(SelfSigned { file: files.cert.clone(), fingerprint: made.fingerprint() }))
+    Ok(SelfSigned { file: files.cert.clone(), fingerprint: made.fingerprint() })
 }
 
 fn is_there(files: &CertificateFiles, names: &[String]) -> bool {

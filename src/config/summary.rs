@@ -106,7 +106,8 @@ fn show_doors(settings: &Settings) -> String {
 }
 
 fn show_admin(settings: &Settings) -> String {
-    settings.admin.map_or_else(|| "off".to_owned(), |address| address.to_string())
+    let scheme = if settings.admin_tls.is_some() { "https://" } else { "" };
+    settings.admin.map_or_else(|| "off".to_owned(), |address| format!("{scheme}{address}"))
 }
 
 fn show_trace(settings: &Settings) -> String {
@@ -141,8 +142,9 @@ fn show_cluster(settings: &Settings) -> String {
     settings.cluster.as_ref().map_or_else(
         || "off".to_owned(),
         |cluster| {
-            let Cluster { engine, node, listen, weight, prefix, .. } = cluster;
-            format!("{node} (weight {weight}) at {listen}, by {engine} (prefix {prefix})")
+            let Cluster { engine, node, listen, weight, prefix, tls, .. } = cluster;
+            let over_tls = if tls.is_some() { " over TLS" } else { "" };
+            format!("{node} (weight {weight}) at {listen}{over_tls}, by {engine} (prefix {prefix})")
         },
     )
 }

@@ -45,7 +45,10 @@ fn values_of_the_wrong_kind() {
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
         ("threads = '4'", "1: threads: expected number from 1 to 1024, got type string"),
-        ("admin = 9145", "1: admin: expected address with a port, got type integer"),
+        (
+            "admin = 9145",
+            "1: admin: expected address with a port, https:// in front for TLS, got type integer",
+        ),
         ("[line]\nform = 1", "2: line.form: expected \"framed\" or \"bare\", got type integer"),
         ("admin = 'no'", "1: admin: 'no' is not an address with a port, such as '127.0.0.1:8080'"),
         (

@@ -12,6 +12,10 @@ mod engine;
 #[allow(dead_code, reason = "the tests of clusters use the rest")]
 mod nodes;
 
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
+
 mod access;
 mod explained;
 mod live;
@@ -19,6 +23,7 @@ mod promised;
 mod purge_method;
 mod purged;
 mod reasons;
+mod tls;
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpStream;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::engine::Engine;
 use crate::invalidations::command;
-use crate::nodes::{cluster, peer_address, wait_for};
+use crate::nodes::{OVER_TLS, cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
 use crate::support::{Larder, Origin, eventually, site};
 use crate::world::{KEYS, LAG, World};
@@ -38,14 +38,16 @@ struct Place {
     to_engine: Relay,
     /// By which the others ask it.
     to_node: Relay,
+    /// Others ask it over TLS.
+    over_tls: bool,
     /// Some nodes have a disk, so that what they kept is there after a restart.
     disk: Option<TempDir>,
 }
 
 impl Place {
-    fn new(name: &'static str, engine: &Engine) -> Self {
+    fn new(name: &'static str, engine: &Engine, over_tls: bool) -> Self {
         let disk = (name == "c").then(|| tempfile::tempdir().expect("a directory"));
-        Self { name, to_engine: Relay::to(engine.address()), to_node: Relay::new(), disk }
+        Self { name, to_engine: Relay::to(engine.address()), to_node: Relay::new(), over_tls, disk }
     }
 
     fn start(&self, origin: &Origin) -> Larder {
@@ -53,9 +55,10 @@ impl Place {
             format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", directory.path().display())
         });
         let (name, engine, node) = (self.name, self.to_engine.address, self.to_node.address);
+        let (scheme, keys) = if self.over_tls { ("https", OVER_TLS) } else { ("http", "") };
         let node = Larder::start(&format!(
             "{disk}[cluster]\nengine = 'redis://{engine}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n\
-             advertise = 'http://{node}'\nheartbeat = '50ms'\ndrop_out = '2s'\n{KEYS}\n{}",
+             advertise = '{scheme}://{node}'\nheartbeat = '50ms'\ndrop_out = '2s'\n{KEYS}\n{keys}\n{}",
             site(&[origin], "")
         ));
         self.to_node.leads_to(peer_address(&node));
@@ -64,9 +67,9 @@ impl Place {
 }
 
 impl<'w> Cluster<'w> {
-    fn new(world: &'w World, origin: &Origin, rng: Rng) -> Self {
-        let engine = Engine::start();
-        let places: Vec<_> = ["a", "b", "c"].map(|name| Place::new(name, &engine)).into();
+    fn new(world: &'w World, origin: &Origin, mut rng: Rng) -> Self {
+        let (engine, over_tls) = (Engine::start(), rng.bool());
+        let places: Vec<_> = ["a", "b", "c"].map(|name| Place::new(name, &engine, over_tls)).into();
         let nodes: Vec<_> = places.iter().map(|place| place.start(origin)).collect();
         nodes.iter().enumerate().for_each(|(number, node)| world.place(number, Some(node)));
         Self { engine, world, places, nodes, rng }

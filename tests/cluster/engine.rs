@@ -119,6 +119,16 @@ impl Engine {
         (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), certificate)
     }
 
+    /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
+    pub(crate) fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
+        let (port, text) = (free().port(), |path: &Path| path.display().to_string());
+        let (key, file) = (text(key), text(certificate));
+        let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
+        let who = ["--tls-auth-clients", "yes", "--tls-ca-cert-file", ca, "--save", ""];
+        let directory = tempfile::tempdir().expect("a directory");
+        (Self::start_in(directory, &[&tls[..], &who].concat()), format!("rediss://localhost:{port}"))
+    }
+
     /// What watches `master` under the name `larder`, and lets a replica take over.
     pub(crate) fn sentinel(master: &Self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");

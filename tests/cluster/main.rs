@@ -5,8 +5,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
 mod checker;
 mod clocks;
+mod encrypted;
 mod engine;
 mod experiment;
 mod failover;

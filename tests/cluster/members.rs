@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use crate::authority::Authority;
 use crate::engine::Engine;
 use crate::nodes::{cluster, config, names_of, node, node_by, three, wait_for};
 use crate::support::{Larder, Origin, eventually};
@@ -101,6 +102,24 @@ fn nodes_find_each_other_over_tls_with_a_password() {
 
     let stranger = node_by(&url, &origin, "c", "");
     wait_to_be(&stranger, "alone");
+    assert_eq!(names_of(&nodes[0]), ["a", "b"]);
+}
+
+#[test]
+fn an_engine_that_asks_for_certificates_is_shown_one() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let (server, client) = (authority.pair("engine", &["localhost"]), authority.pair("client", &[]));
+    let (_engine, url) = Engine::mutual(&authority.file(), &server.cert, &server.key);
+    let ca = format!("engine_ca = '{}'", authority.file());
+    let keys =
+        format!("{ca}\nengine_cert = '{}'\nengine_key = '{}'", client.cert.display(), client.key.display());
+    let nodes = ["a", "b"].map(|name| node_by(&url, &origin, name, &keys));
+    wait_for(&nodes, &["a", "b"]);
+    for keys in ["", &ca] {
+        let stranger = node_by(&url, &origin, "c", keys);
+        wait_to_be(&stranger, "alone");
+        assert_eq!(stranger.get("/page").status, 200);
+    }
     assert_eq!(names_of(&nodes[0]), ["a", "b"]);
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::engine::Engine;
 use crate::invalidations::{LAG, Pages, SHORT, purge, version};
-use crate::nodes::{asked, cluster, config, names_of, peer_address, wait_for};
+use crate::nodes::{OVER_TLS, asked, cluster, config, names_of, peer_address, wait_for};
 use crate::peers::{PAGE, path_of, paths};
 use crate::relay::{Mode, Relay};
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
@@ -20,11 +20,17 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// So that no node is out before a test is.
 const STAYS: &str = "drop_out = '10m'";
 
+/// What nodes speak with each other, and the keys that make them do that.
+type Way = (&'static str, &'static str);
+
+const IN_CLEAR: Way = ("http", "");
+const ENCRYPTED: Way = ("https", OVER_TLS);
+
 /// Three nodes that reach each other by relays.
-fn relayed(engine: &Engine, origin: &Origin) -> (Vec<Larder>, Vec<Relay>) {
+pub(crate) fn relayed(engine: &Engine, origin: &Origin, (scheme, keys): Way) -> (Vec<Larder>, Vec<Relay>) {
     let start = |name: &str| {
         let relay = Relay::new();
-        let keys = format!("advertise = 'http://{}'", relay.address);
+        let keys = format!("advertise = '{scheme}://{}'\n{keys}", relay.address);
         let text = config(&engine.url(), origin, name, &keys).replace("drop_out = '2s'", STAYS);
         let node = Larder::start(&text);
         relay.leads_to(peer_address(&node));
@@ -54,8 +60,17 @@ fn assert_all_answered(node: &Larder) {
 
 #[test]
 fn an_owner_that_nobody_gets_through_to_is_done_without() {
+    assert_an_unreachable_owner_is_done_without(IN_CLEAR);
+}
+
+#[test]
+fn an_owner_that_nobody_gets_through_to_over_tls_is_done_without() {
+    assert_an_unreachable_owner_is_done_without(ENCRYPTED);
+}
+
+fn assert_an_unreachable_owner_is_done_without(way: Way) {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
-    let (nodes, relays) = relayed(&engine, &origin);
+    let (nodes, relays) = relayed(&engine, &origin, way);
     for mode in [Mode::Refuses, Mode::Silent] {
         relays[2].set(mode);
         for node in &nodes {
@@ -78,7 +93,7 @@ fn an_owner_that_nobody_gets_through_to_is_done_without() {
 #[test]
 fn nodes_that_get_through_to_the_engine_only_serve_by_themselves() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
-    let (nodes, relays) = relayed(&engine, &origin);
+    let (nodes, relays) = relayed(&engine, &origin, IN_CLEAR);
     for mode in [Mode::Refuses, Mode::Silent] {
         relays.iter().for_each(|relay| relay.set(mode));
         nodes.iter().for_each(assert_all_answered);
@@ -126,8 +141,17 @@ fn a_node_that_is_cut_off_from_the_engine_validates_and_comes_back() {
 
 #[test]
 fn an_owner_that_hangs_is_left_alone_until_it_answers() {
+    assert_a_hanging_owner_is_left_alone(IN_CLEAR);
+}
+
+#[test]
+fn an_owner_that_hangs_over_tls_is_left_alone_until_it_answers() {
+    assert_a_hanging_owner_is_left_alone(ENCRYPTED);
+}
+
+fn assert_a_hanging_owner_is_left_alone(way: Way) {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
-    let (nodes, _relays) = relayed(&engine, &origin);
+    let (nodes, _relays) = relayed(&engine, &origin, way);
     let path = path_of(&nodes[2], &nodes[0]);
     nodes[2].signal(Signal::STOP);
     // What was connected, and what connects, is accepted by the kernel, and never answered.
@@ -151,7 +175,7 @@ fn an_owner_that_waits_for_its_origin_does_not_hang() {
         }
         Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
     });
-    let (nodes, _relays) = relayed(&engine, &origin);
+    let (nodes, _relays) = relayed(&engine, &origin, IN_CLEAR);
     let path = path_of(&nodes[2], &nodes[0]);
     holds.store(true, Ordering::Release);
     // A machine that is too busy to answer may look like one that hangs. So it may have another try.

@@ -32,6 +32,8 @@ struct Way {
     changes: Condvar,
     /// For how many milliseconds what comes back is held.
     delay: AtomicU64,
+    /// All bytes that have come this way, in either direction.
+    heard: Mutex<Vec<u8>>,
 }
 
 struct State {
@@ -47,8 +49,12 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let state = State { mode: Mode::Open, target: None, ends: Vec::new() };
-        let way =
-            Arc::new(Way { state: Mutex::new(state), changes: Condvar::new(), delay: AtomicU64::new(0) });
+        let way = Arc::new(Way {
+            state: Mutex::new(state),
+            changes: Condvar::new(),
+            delay: AtomicU64::new(0),
+            heard: Mutex::default(),
+        });
         let accepting = Arc::clone(&way);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -76,6 +82,12 @@ impl Relay {
     /// Holds what comes back for so long.
     pub(crate) fn delay(&self, delay: Duration) {
         self.way.delay.store(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How many bytes have come this way, and whether `text` was among those of any direction.
+    pub(crate) fn has_heard(&self, text: &str) -> (usize, bool) {
+        let heard = self.way.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        (heard.len(), heard.windows(text.len()).any(|bytes| bytes == text.as_bytes()))
     }
 
     pub(crate) fn set(&self, mode: Mode) {
@@ -135,6 +147,7 @@ impl Way {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = from.read(&mut buffer).unwrap_or(0);
+            self.heard.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..read]);
             if is_back {
                 thread::sleep(Duration::from_millis(self.delay.load(Ordering::Relaxed)));
             }

@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, eventually};
 /// The pipe is the browser's third and fourth file; a shell puts it there.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
      --disable-background-networking --no-first-run --hide-scrollbars --user-data-dir=\"$0\" \
-     --remote-debugging-pipe about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
+     --remote-debugging-pipe \"$@\" about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
 
 /// True when the state at the top of the page does not cover the name of the program.
 pub(crate) const HAS_ROOM_FOR_STATE: &str = "document.querySelector('h1').getBoundingClientRect().left \
@@ -37,9 +37,19 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn open() -> Self {
+        Self::open_with(&[])
+    }
+
+    /// The same with these flags.
+    fn open_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("sh");
-        command.args(["-c", START]).arg(profile.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-c", START])
+            .arg(profile.path())
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("a shell");
         let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         let messages = receive(output);
@@ -59,6 +69,19 @@ impl Browser {
         let mut browser = Self::open();
         browser.resize(width, 900, false);
         browser.call("Page.navigate", json!({"url": format!("http://{admin}/")}));
+        browser
+    }
+
+    /// Looks at the page of an admin listener over TLS, and trusts the certificate in `file`.
+    pub(crate) fn at_secured(admin: SocketAddr, file: &Path, width: u32) -> Self {
+        let digest = "openssl x509 -noout -pubkey -in \"$0\" | openssl pkey -pubin -outform der \
+                      | openssl dgst -sha256 -binary | base64";
+        let output = Command::new("sh").args(["-c", digest]).arg(file).output().expect("openssl");
+        let digest = String::from_utf8(output.stdout).expect("text");
+        let trust = format!("--ignore-certificate-errors-spki-list={}", digest.trim());
+        let mut browser = Self::open_with(&[&trust]);
+        browser.resize(width, 900, false);
+        browser.call("Page.navigate", json!({"url": format!("https://{admin}/")}));
         browser
     }
 

@@ -153,6 +153,21 @@ fn the_figures_appear_with_the_token() {
 }
 
 #[test]
+fn over_tls_the_page_shows_figures_and_purges() {
+    let (origin, state) = (Origin::by(mixed), tempfile::tempdir().expect("a directory"));
+    let larder = Larder::start_with_admin_over_tls(&support::site(&[&origin], ""), state.path());
+    larder.get_only("/a/page");
+    let mut browser = Browser::at_secured(larder.admin, &state.path().join("admin.pem"), WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    browser.until("document.querySelector('#objects tbody th').innerText.endsWith('/a/page')");
+    browser.click("#objects .act button");
+    browser.until("document.querySelector('#purge').open");
+    browser.click("#purge-yes");
+    browser.until("document.querySelector('#said').innerText.startsWith('Marked stale: 1 response')");
+    browser.is_content_with(&format!("https://{}/", larder.admin));
+}
+
+#[test]
 fn a_row_opens_to_say_why_it_missed() {
     let origin = Origin::by(mixed);
     let larder = Larder::before(&origin);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 
 use crate::engine::Engine;
-use crate::nodes::{cluster, node, peer_address, wait_for};
+use crate::nodes::{OVER_TLS, cluster, node, peer_address, wait_for};
 use crate::support::{Larder, Origin, eventually};
 
 const TOKEN: &str = "token = '0123456789abcdef'";
@@ -73,8 +73,25 @@ fn a_stranger_on_the_engine_is_no_node_and_is_asked_nothing() {
 
 #[test]
 fn who_takes_over_the_address_of_a_node_that_is_gone_learns_nothing() {
+    let heard = heard_at_the_address_of_a_node_that_is_gone(TOKEN);
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(heard.starts_with("HEAD / HTTP/1.1\r\n"), "{heard}");
+    assert!(!heard.contains("secret") && !heard.contains("0123456789abcdef\r"), "{heard}");
+    assert!(!heard.contains("GET"), "{heard}");
+}
+
+#[test]
+fn who_takes_over_the_address_of_a_node_over_tls_gets_hellos_alone() {
+    let heard = heard_at_the_address_of_a_node_that_is_gone(OVER_TLS);
+    // A record of a handshake, of any version, and in it a first message.
+    assert!(heard.starts_with(&[22, 3]) && heard[5] == 1, "{heard:?}");
+    assert!(!String::from_utf8_lossy(&heard).contains("HTTP"), "{heard:?}");
+}
+
+/// What is sent to the address of a node that is gone, which somebody else has; nodes have these keys.
+fn heard_at_the_address_of_a_node_that_is_gone(keys: &str) -> Vec<u8> {
     let (engine, ours) = (Engine::start(), origin("ours"));
-    let mut nodes = ["a", "b"].map(|name| node(&engine, &ours, name, TOKEN));
+    let mut nodes = ["a", "b"].map(|name| node(&engine, &ours, name, keys));
     wait_for(&nodes, &["a", "b"]);
     let record = engine.tell(&["--raw", "hgetall", "{larder}:node:b"]);
     let record: Vec<_> = record.lines().filter(|line| !line.is_empty()).collect();
@@ -89,10 +106,7 @@ fn who_takes_over_the_address_of_a_node_that_is_gone_learns_nothing() {
     wait_for(&nodes[..1], &["a", "b"]);
     ask_with_cookies(&nodes[0], 40);
     eventually("an answer that proves nothing", || (forged(&nodes[0], "proofs") > 0).then_some(()));
-    let heard = String::from_utf8_lossy(&heard.lock().expect("no panic")).into_owned();
-    assert!(heard.starts_with("HEAD / HTTP/1.1\r\n"), "{heard}");
-    assert!(!heard.contains("secret") && !heard.contains("0123456789abcdef\r"), "{heard}");
-    assert!(!heard.contains("GET"), "{heard}");
+    heard.lock().expect("no panic").clone()
 }
 
 #[test]

@@ -69,6 +69,13 @@ impl Larder {
         Self::start_with(Command::new(env!("CARGO_BIN_EXE_larder")), config, admin)
     }
 
+    /// The same with its admin listener over TLS, and its state in `state`.
+    pub(crate) fn start_with_admin_over_tls(config: &str, state: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.env("STATE_DIRECTORY", state);
+        Self::start_with(command, config, "https://127.0.0.1:0")
+    }
+
     /// The same, started by the command `before`, which goes on as the proxy.
     pub(crate) fn start_behind(before: &[&str], config: &str) -> Self {
         let mut command = Command::new(before[0]);
@@ -111,7 +118,8 @@ impl Larder {
         let missing = || panic!("it does not say where it listens: {said:?} {:?}", locked(&log));
         let reverse = address("listening on ", " (reverse)");
         let forward = address("listening on ", " (forward)").unwrap_or_else(missing);
-        let admin = address("admin on http://", "/").unwrap_or_else(missing);
+        let admin = ["http", "https"].map(|scheme| address(&format!("admin on {scheme}://"), "/"));
+        let admin = admin.into_iter().flatten().next().unwrap_or_else(missing);
         Self { child, directory, log, reverse, forward, admin, said }
     }
 
@@ -122,9 +130,14 @@ impl Larder {
 
     /// Where a door is.
     pub(crate) fn door(&self, name: &str) -> SocketAddr {
+        self.find_door(name).expect("a door of this name")
+    }
+
+    /// The same, if there is one.
+    pub(crate) fn find_door(&self, name: &str) -> Option<SocketAddr> {
         let end = format!(" ({name})");
         let address = |line: &String| line.strip_prefix("listening on ")?.strip_suffix(&end)?.parse().ok();
-        self.said.iter().find_map(address).expect("a door of this name")
+        self.said.iter().find_map(address)
     }
 
     /// A connection to the site.
@@ -137,6 +150,11 @@ impl Larder {
         let response = self.client().ask(request);
         self.settle();
         response
+    }
+
+    /// The same where the admin listener cannot be asked in clear: nothing is waited for.
+    pub(crate) fn get_only(&self, path: &str) -> Response {
+        self.client().ask(&format!("GET {path}"))
     }
 
     pub(crate) fn get(&self, path: &str) -> Response {

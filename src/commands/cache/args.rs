@@ -93,7 +93,7 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 pub(super) struct Place {
     /// Read this directory, which no running larder may use; repeatable
-    #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "token"])]
+    #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "admin_ca", "token"])]
     pub(super) disk: Vec<PathBuf>,
     /// The admin listener.
     #[command(flatten)]

@@ -53,12 +53,13 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
     leave_open_files(&mut settings.limits);
     let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
+    let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
     allocator::watch(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
-    announce(&server, &settings);
+    announce(&server, &settings, of_admin.as_ref());
     if let Some(SelfSigned { file, fingerprint }) = self_signed {
         say(&format!("certificate {}, SHA-256 {fingerprint}", file.display()));
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
@@ -145,13 +146,13 @@ fn leave_open_files(limits: &mut Limits) {
     }
 }
 
-fn announce(server: &Server, settings: &Settings) {
+fn announce(server: &Server, settings: &Settings, of_admin: Option<&SelfSigned>) {
     let addresses = server.addresses();
     for (front, address) in &addresses {
         let name = match front {
             Front::Http(arrival) => names::front_name(arrival.role, arrival.tls).to_owned(),
             Front::Door { door, tls } => names::door_name(*door, *tls),
-            Front::Peer => "peers".to_owned(),
+            Front::Peer { tls } => if *tls { "peers, TLS" } else { "peers" }.to_owned(),
         };
         say(&format!("listening on {address} ({name})"));
     }
@@ -160,7 +161,11 @@ fn announce(server: &Server, settings: &Settings) {
         say(&format!("listening on {} ({name})", places::show_socket(path)));
     }
     if let Some(admin) = server.admin() {
-        say(&format!("admin on http://{}/", reachable(admin)));
+        let scheme = if settings.admin_tls.is_some() { "https" } else { "http" };
+        say(&format!("admin on {scheme}://{}/", reachable(admin)));
+    }
+    if let Some(SelfSigned { file, fingerprint }) = of_admin {
+        say(&format!("admin certificate {}, SHA-256 {fingerprint}", file.display()));
     }
     if let Some(place) = server.statistics() {
         say(&format!("statistics in {place}"));
@@ -187,7 +192,7 @@ fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
             let (host, path) = first_site(settings);
             format!("curl -i {host}{}://{address}{path}", scheme(tls))
         }
-        Front::Peer => format!("curl -i http://{address}/"),
+        Front::Peer { tls } => format!("curl -i {}://{address}/", scheme(tls)),
         Front::Door { door, .. } => {
             format!("larder fetch http://example.com/ --via {} --server {address}", door.name())
         }

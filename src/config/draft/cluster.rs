@@ -1,9 +1,19 @@
 //! The `[cluster]` table as it was written.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_proxy::settings::{Engine, Origin, Token, WithoutEngine};
+
+/// By what nodes prove over TLS that they are nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeProof {
+    /// They do not speak TLS.
+    Off,
+    Token,
+    Files,
+}
 
 /// The cluster as it was written.
 #[derive(Clone, Debug)]
@@ -15,6 +25,14 @@ pub(crate) struct Draft {
     pub(crate) weight: u16,
     pub(crate) prefix: String,
     pub(crate) token: Option<Token>,
+    pub(crate) tls: Option<NodeProof>,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) tls_name: Option<String>,
+    pub(crate) engine_ca: Option<PathBuf>,
+    pub(crate) engine_cert: Option<PathBuf>,
+    pub(crate) engine_key: Option<PathBuf>,
     pub(crate) heartbeat: Duration,
     pub(crate) drop_out: Duration,
     pub(crate) max_invalidation_lag: Duration,
@@ -36,6 +54,14 @@ impl Default for Draft {
             weight: 100,
             prefix: "larder".to_owned(),
             token: None,
+            tls: None,
+            ca: None,
+            cert: None,
+            key: None,
+            tls_name: None,
+            engine_ca: None,
+            engine_cert: None,
+            engine_key: None,
             heartbeat: Duration::from_secs(1),
             drop_out: Duration::from_secs(5),
             max_invalidation_lag: Duration::from_secs(10),

@@ -25,7 +25,7 @@ use self::rule::RuleDraft;
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) threads: Option<usize>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<AdminAddress>,
     pub(crate) admin_token: Option<Token>,
     pub(crate) access_log: AccessLog,
     pub(crate) access_log_file: Option<PathBuf>,
@@ -72,6 +72,14 @@ pub(crate) enum Listen {
     Address(SocketAddr),
     /// A Unix socket.
     Socket(PathBuf),
+}
+
+/// Where administrators connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AdminAddress {
+    pub(crate) address: SocketAddr,
+    /// They connect over TLS.
+    pub(crate) tls: bool,
 }
 
 /// The certificates of clients as they were written.
@@ -156,7 +164,7 @@ impl Default for Draft {
         let MemoryTier { counts, policy, max_object, max_variants, .. } = MemoryTier::default();
         Self {
             threads: None,
-            admin: Some(SocketAddr::from(([127, 0, 0, 1], 9145))),
+            admin: Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
             admin_token: None,
             access_log: AccessLog::Off,
             access_log_file: None,

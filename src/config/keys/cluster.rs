@@ -3,9 +3,10 @@
 use larder_proxy::settings::{Engine, WithoutEngine};
 
 use super::key::{Key, key};
-use super::values::{ADDRESS, NODE_URL, SECRET, TOKEN};
+use super::values::{ADDRESS, DIRECTORY, HOST, NODE_URL, SECRET, TOKEN};
 use crate::cli::words::hint;
 use crate::config::draft::Draft;
+use crate::config::draft::cluster::NodeProof;
 use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, Or, Share, Size, Text, Words};
 use crate::config::names;
 
@@ -15,6 +16,9 @@ const NODE: Text<String> = Text { words: "word", parse: node, show: String::clon
 const WITHOUT_ENGINE: Choice<WithoutEngine> =
     Choice(&[("revalidate", WithoutEngine::Revalidate), ("serve", WithoutEngine::Serve)]);
 
+const TLS: Choice<NodeProof> =
+    Choice(&[("token", NodeProof::Token), ("files", NodeProof::Files), ("off", NodeProof::Off)]);
+
 /// The keys of `[cluster]`.
 pub(super) const KEYS: &[Key<Draft>] = &[
     key!(
@@ -23,6 +27,24 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         cluster.engine,
         "redis://[user:password@]host[:port][/database], rediss:// over TLS; redis+sentinel://host,host/master and \
          redis+cluster://host,host take several; none: no cluster"
+    ),
+    key!(
+        "engine_ca",
+        Or("none", DIRECTORY),
+        cluster.engine_ca,
+        "with rediss://: certificates of the authorities that sign those of the engine, in PEM; none: the system's"
+    ),
+    key!(
+        "engine_cert",
+        Or("none", DIRECTORY),
+        cluster.engine_cert,
+        "the certificate chain in PEM that this node shows to the engine"
+    ),
+    key!(
+        "engine_key",
+        Or("none", DIRECTORY),
+        cluster.engine_key,
+        "the private key of that certificate in PEM"
     ),
     key!(
         "node",
@@ -54,6 +76,32 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         Or("off", SECRET),
         cluster.token,
         "shared secret of the nodes, which authenticates them and their data on the engine; also $LARDER_CLUSTER_TOKEN"
+    ),
+    key!(
+        "tls",
+        Or("auto", TLS),
+        cluster.tls,
+        "connections between nodes: token: over TLS, nodes prove by the token that they are nodes; files: by certificates; off: in clear; \
+         auto: token if there is one and other machines can reach listen, or advertise begins with https://, otherwise off"
+    ),
+    key!(
+        "ca",
+        Or("none", DIRECTORY),
+        cluster.ca,
+        "with tls = \"files\": certificates of the authorities that sign those of nodes, in PEM; best one that signs for nodes only"
+    ),
+    key!(
+        "cert",
+        Or("none", DIRECTORY),
+        cluster.cert,
+        "the certificate chain of this node in PEM, which it shows as a server and as a client"
+    ),
+    key!("key", Or("none", DIRECTORY), cluster.key, "the private key of that certificate in PEM"),
+    key!(
+        "tls_name",
+        Or("none", HOST),
+        cluster.tls_name,
+        "name in the certificates of all nodes; none: the host of the URL at which a node is reached"
     ),
     key!("heartbeat", AtLeast(10), cluster.heartbeat, "interval between heartbeats"),
     key!(

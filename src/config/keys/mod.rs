@@ -20,7 +20,7 @@ pub(super) use key::{Key, Section};
 use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ADDRESS, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE, NETWORK,
+    ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE, NETWORK,
     POLICY, SECRET, TIMES, TOKEN,
 };
 
@@ -29,9 +29,9 @@ pub(super) const TOP: &[Key<Draft>] = &[
     key!("threads", Or("auto", Count(THREADS)), threads, "worker threads; auto: one for each core"),
     key!(
         "admin",
-        Or("off", ADDRESS),
+        Or("off", ADMIN),
         admin,
-        "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token"
+        "address of the admin listener: metrics, live log, health; addresses other than loopback need admin_token; https:// in front: over TLS (docs/tls.md)"
     ),
     key!(
         "admin_token",

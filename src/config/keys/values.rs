@@ -11,12 +11,17 @@ use larder_proxy::settings::{
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::storable::Cookies;
 
-use crate::config::draft::Listen;
+use crate::config::draft::{AdminAddress, Listen};
 use crate::config::kinds::{Choice, Text};
 use crate::config::{hsts, names, places};
 
 pub(super) const ADDRESS: Text<SocketAddr> =
     Text { words: "address with a port", parse: names::address, show: SocketAddr::to_string };
+pub(super) const ADMIN: Text<AdminAddress> = Text {
+    words: "address with a port, https:// in front for TLS",
+    parse: names::admin_address,
+    show: names::show_admin_address,
+};
 pub(super) const LISTEN: Text<Listen> =
     Text { words: "address with a port or unix:/path", parse: places::listen, show: places::show_listen };
 pub(super) const MODE: Text<u32> =

@@ -4,6 +4,7 @@ use std::env;
 
 use larder_proxy::settings::{Cluster, SecondTier, Token};
 
+use super::node_tls;
 use super::problems::Problems;
 use crate::cli::units::show_duration;
 use crate::config::draft::Draft;
@@ -32,8 +33,10 @@ pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Clust
             format!("cluster.drop_out {drop_out} is shorter than {BEATS} of cluster.heartbeat {heartbeat}");
         problems.add(&["cluster.drop_out", "cluster.heartbeat"], &text);
     }
+    let tls = node_tls::settle(draft, token.is_some(), problems);
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Some(Cluster {
+        engine_tls: node_tls::of_engine(draft, &engine, problems),
         engine,
         node: written.node.clone().unwrap_or(machine),
         listen,
@@ -41,6 +44,7 @@ pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Clust
         weight: written.weight,
         prefix: written.prefix.clone(),
         token,
+        tls,
         heartbeat: written.heartbeat,
         drop_out: written.drop_out,
         max_invalidation_lag: written.max_invalidation_lag,

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod control;
+mod node_tls;
 mod problems;
 mod statistics;
 mod tls;
@@ -23,8 +24,8 @@ use super::machine;
 use super::names::covers;
 use super::places::show_socket;
 use super::rules::{self, Owner};
-use super::state::state_directory;
 use crate::cli::admin_token::TOKEN;
+use crate::cli::state::state_directory;
 use crate::cli::units::{counted, show_size};
 use problems::Problems;
 
@@ -42,6 +43,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_tls(&draft, &listen, &mut problems);
     let client_auth = tls::client_auths(&draft, &listen, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
+    let admin_tls = tls::admin(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
     let tls: Vec<_> = draft.sites.iter().map(|site| tls::settle(site, &mut problems)).collect();
     let rules: Vec<_> =
@@ -70,7 +72,8 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         proxy_protocol: draft.proxy_protocol,
         certificates: draft.certificates,
         client_auth,
-        admin: draft.admin,
+        admin: draft.admin.map(|admin| admin.address),
+        admin_tls,
         admin_token,
         threads: draft.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
         memory: memory_tier(draft.memory),
@@ -148,8 +151,10 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
         },
         (token, _) => token.clone(),
     };
-    if let Some(admin) =
-        draft.admin.filter(|admin| token.is_none() && !admin.ip().to_canonical().is_loopback())
+    if let Some(admin) = draft
+        .admin
+        .map(|admin| admin.address)
+        .filter(|admin| token.is_none() && !admin.ip().to_canonical().is_loopback())
     {
         let text = format!(
             "admin {admin} can be reached from other machines: set admin_token in the file, or ${TOKEN}"
@@ -239,6 +244,7 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
     let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
     let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
+    let of_admin = draft.admin.is_some_and(|admin| admin.tls);
     match (speaks, draft.certificates.first()) {
         // It lacks a site, too, which is said with it.
         (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && has_only_tls(listen) => {}
@@ -248,8 +254,9 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
             );
             problems.add(&[key, "tls"], &text);
         }
-        (None, Some(files)) => {
-            let text = "no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls";
+        (None, Some(files)) if !of_admin => {
+            let text = "no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls, or \
+                        begin admin with https://";
             let line = format!("{}: {text}", files.place);
             problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], line);
         }
@@ -289,7 +296,7 @@ fn check_addresses(
     let asked = listen.iter().map(|listener| (http_key(listener), listener.address));
     let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
     let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
-    let admin = draft.admin.map(|admin| ("admin", admin));
+    let admin = draft.admin.map(|admin| ("admin", admin.address));
     let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();
     for (at, (later, address)) in asked.iter().enumerate() {
         for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {

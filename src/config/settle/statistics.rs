@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use larder_proxy::settings::{Database, Statistics};
 
+use crate::cli::state::state_directory;
 use crate::config::draft::statistics::{DatabasePlace, Draft};
-use crate::config::state::state_directory;
 
 /// What `draft` stands for, in a proxy that first listens at `address`.
 pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use larder_proxy::net::tls::client_certificates;
 use larder_proxy::origin::connect::{OriginTlsFault, tls_of_site};
 use larder_proxy::settings::{
-    CertificateFault, CertificateFiles, ClientAuth, ClientAuthFiles, ClientAuths, Listener, OriginTls,
-    OriginTlsFiles, Role,
+    AdminTls, CertificateFault, CertificateFiles, ClientAuth, ClientAuthFiles, ClientAuths, Listener,
+    OriginTls, OriginTlsFiles, Role,
 };
 
 use super::problems::Problems;
 use crate::config::draft::{ClientDraft, Draft, SiteDraft};
+use crate::config::self_signed;
 
 /// What the files of `site` hold; `None` if it names none.
 pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Arc<OriginTls>> {
@@ -57,6 +58,17 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
         }
     };
     tls_of_site(&files).map(Arc::new).map_err(&mut blame).ok()
+}
+
+/// The certificates of the admin listener, if it speaks TLS.
+pub(super) fn admin(draft: &Draft, problems: &mut Problems<'_>) -> Option<AdminTls> {
+    draft.admin.filter(|admin| admin.tls)?;
+    let own = self_signed::of_admin();
+    if own.is_none() && draft.certificates.is_empty() {
+        let text = "admin over TLS has no directory to keep a certificate in: set STATE_DIRECTORY or HOME, or add a [[tls]]";
+        problems.add(&["admin"], text);
+    }
+    Some(AdminTls { own })
 }
 
 /// The authorities that sign the certificates of clients.

@@ -36,6 +36,7 @@ use larder_evict::By;
 use larder_store::disks::Drive;
 use serde::Serialize;
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -52,6 +53,7 @@ use crate::exchange::rule_counts::RuleReport;
 use crate::features::maintenance::{self, Done};
 use crate::flow::worker::Shared;
 use crate::net::tls;
+use crate::net::tls::admin::Acceptor;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
 use crate::rpc::{self, Report};
@@ -256,12 +258,19 @@ pub(crate) struct State {
     recent: Recent,
     /// Places for those who look through the disks.
     looks: Arc<Semaphore>,
+    /// Makes the handshakes, if clients connect over TLS.
+    tls: Option<Arc<Acceptor>>,
 }
 
 impl State {
-    pub(crate) fn new(shared: Arc<Shared>, doors: Arc<rpc::State>, done: Arc<Done>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        doors: Arc<rpc::State>,
+        done: Arc<Done>,
+        tls: Option<Arc<Acceptor>>,
+    ) -> Self {
         let looks = Arc::new(Semaphore::new(cache::MOST));
-        Self { shared, doors, done, recent: Recent::default(), looks }
+        Self { shared, doors, done, recent: Recent::default(), looks, tls }
     }
 }
 
@@ -292,19 +301,32 @@ pub(crate) async fn serve(state: Arc<State>, listener: TcpListener) {
             tracing::debug!(client = %peer, "admin connection without a limit for unread answers: {error}");
         }
         let state = Arc::clone(&state);
-        let service = service_fn(move |request| {
-            let state = Arc::clone(&state);
-            async move { Ok::<_, Infallible>(answer(&state, peer, &request).await) }
-        });
-        let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(SILENT);
-        let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = connection.await {
-                tracing::debug!("admin connection ended: {error}");
+            let tls = state.tls.clone();
+            let Some(tls) = tls else { return converse(state, stream, peer).await };
+            match tls.accept(stream, SILENT).await {
+                Ok(stream) => converse(state, stream, peer).await,
+                Err(error) => tracing::debug!(client = %peer, "no TLS with the admin listener: {error}"),
             }
         });
+    }
+}
+
+/// Answers what `peer` asks at the other end of `stream`.
+async fn converse(
+    state: Arc<State>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+) {
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(answer(&state, peer, &request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(SILENT);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!("admin connection ended: {error}");
     }
 }
 

@@ -7,9 +7,11 @@
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
+mod engine_tls;
 mod hsts;
 mod limit;
 mod listeners;
+mod node_tls;
 mod origin;
 mod origin_tls;
 mod pages;
@@ -39,9 +41,11 @@ pub use larder_store::{Counts, DiskTier};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
+pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
 pub use self::limit::{Counted, Limit, LimitBy, Rate};
-pub use self::listeners::{Listener, ProxyProtocol, Role, UnixSockets};
+pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, UnixSockets};
+pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
@@ -80,6 +84,8 @@ pub struct Settings {
     pub client_auth: ClientAuths,
     /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
     pub admin: Option<SocketAddr>,
+    /// TLS of the admin listener; `None`: it speaks HTTP in clear.
+    pub admin_tls: Option<AdminTls>,
     /// The token that clients on other machines must show there; `None`: only clients on this machine are answered.
     pub admin_token: Option<Token>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.

@@ -4,8 +4,10 @@
 //! though not sooner than a while after the last that could not be had. Connections live on the cluster's own
 //! thread, for all callers. The meaning of keys is defined elsewhere.
 
+use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,14 +18,16 @@ use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, ServerErrorKind, TlsMode, Value,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue,
+    IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, ServerErrorKind,
+    TlsCertificates, TlsMode, Value,
 };
 use serde::Serialize;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
 use crate::base::settings::place::{Kind, Place};
+use crate::base::settings::{CertificateFiles, EngineTls};
 
 /// How long a connection, and an ordinary command, may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,6 +37,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// The engine.
 pub(crate) struct Engine {
     place: Place,
+    tls: EngineTls,
     /// Where connections live.
     handle: Handle,
     link: tokio::sync::Mutex<Option<Link>>,
@@ -89,7 +94,7 @@ pub(crate) struct Report {
 
 impl Engine {
     /// The engine at `place`, whose connections live on the runtime of `handle`. Nothing is connected yet.
-    pub(super) fn new(place: Place, handle: Handle) -> Self {
+    pub(super) fn new(place: Place, tls: EngineTls, handle: Handle) -> Self {
         let now = Instant::now();
         let health = Health {
             is_up: false,
@@ -100,7 +105,7 @@ impl Engine {
             round_trip: Duration::ZERO,
         };
         let (link, failures) = (tokio::sync::Mutex::default(), AtomicU64::new(0));
-        Self { place, handle, link, health: Mutex::new(health), failures }
+        Self { place, tls, handle, link, health: Mutex::new(health), failures }
     }
 
     /// What the engine answers to `command`.
@@ -197,8 +202,8 @@ impl Engine {
     }
 
     async fn connect(&self, patience: Duration) -> RedisResult<Link> {
-        let (place, limit) = (self.place.clone(), PATIENCE);
-        let connecting = self.handle.spawn(async move { connect(&place, patience).await });
+        let (place, tls, limit) = (self.place.clone(), self.tls.clone(), PATIENCE);
+        let connecting = self.handle.spawn(async move { connect(&place, &tls, patience).await });
         let aborts = connecting.abort_handle();
         match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(connected)) => connected,
@@ -294,23 +299,28 @@ pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
 }
 
 /// A connection to `place`, whose commands may take `patience`.
-async fn connect(place: &Place, patience: Duration) -> RedisResult<Link> {
+async fn connect(place: &Place, tls: &EngineTls, patience: Duration) -> RedisResult<Link> {
+    let certificates = if place.tls { certificates(tls)? } else { None };
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(patience));
     let client = match &place.kind {
-        Kind::Cluster => return connect_to_cluster(place, patience).await.map(Link::Many),
+        Kind::Cluster => return connect_to_cluster(place, certificates, patience).await.map(Link::Many),
         Kind::Single => {
             let info = address(place, &place.hosts[0]).into_connection_info()?;
-            Client::open(info.set_redis_settings(login(place)).set_tcp_settings(at_once()))?
+            let info = info.set_redis_settings(login(place)).set_tcp_settings(at_once());
+            match certificates {
+                Some(certificates) => Client::build_with_tls(info, certificates)?,
+                None => Client::open(info)?,
+            }
         }
-        Kind::Sentinel(service) => master(place, service).await?,
+        Kind::Sentinel(service) => master(place, certificates, service).await?,
     };
     client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
 }
 
 /// The master of the name `service`, by the Sentinels at `place`.
-async fn master(place: &Place, service: &str) -> RedisResult<Client> {
+async fn master(place: &Place, certificates: Option<TlsCertificates>, service: &str) -> RedisResult<Client> {
     let hosts = place.hosts.iter().map(|host| address(place, host));
     let mut builder = SentinelClientBuilder::new(hosts, service, SentinelServerType::Master)?
         .set_client_to_redis_db(place.database.into())
@@ -318,6 +328,10 @@ async fn master(place: &Place, service: &str) -> RedisResult<Client> {
     if place.tls {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
         builder = builder.set_client_to_sentinel_tls_mode(TlsMode::Secure);
+    }
+    if let Some(certificates) = certificates {
+        builder = builder.set_client_to_redis_certificates(certificates.clone());
+        builder = builder.set_client_to_sentinel_certificates(certificates);
     }
     if let Some(user) = &place.user {
         builder = builder.set_client_to_redis_username(user);
@@ -328,7 +342,11 @@ async fn master(place: &Place, service: &str) -> RedisResult<Client> {
     builder.build()?.async_get_client().await
 }
 
-async fn connect_to_cluster(place: &Place, patience: Duration) -> RedisResult<ClusterConnection> {
+async fn connect_to_cluster(
+    place: &Place,
+    certificates: Option<TlsCertificates>,
+    patience: Duration,
+) -> RedisResult<ClusterConnection> {
     let hosts = place.hosts.iter().map(|host| address(place, host).into_connection_info());
     let mut builder = ClusterClientBuilder::new(hosts.collect::<RedisResult<Vec<_>>>()?)
         .connection_timeout(PATIENCE)
@@ -336,6 +354,9 @@ async fn connect_to_cluster(place: &Place, patience: Duration) -> RedisResult<Cl
         .overall_response_timeout(Some(patience))
         .tcp_settings(at_once())
         .retries(2);
+    if let Some(certificates) = certificates {
+        builder = builder.certs(certificates);
+    }
     if let Some(user) = &place.user {
         builder = builder.username(user);
     }
@@ -343,6 +364,22 @@ async fn connect_to_cluster(place: &Place, patience: Duration) -> RedisResult<Cl
         builder = builder.password(password);
     }
     builder.build()?.get_async_connection().await
+}
+
+/// The content of the files of `tls`; `None`: there are none.
+fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
+    let read = |path: &PathBuf| {
+        fs::read(path).map_err(|error| io::Error::other(format!("cannot read {}: {error}", path.display())))
+    };
+    let client = |own: &CertificateFiles| {
+        Ok::<_, io::Error>(ClientTlsConfig { client_cert: read(&own.cert)?, client_key: read(&own.key)? })
+    };
+    if *tls == EngineTls::default() {
+        return Ok(None);
+    }
+    let (client_tls, root_cert) =
+        (tls.own.as_ref().map(client).transpose()?, tls.ca.as_ref().map(read).transpose()?);
+    Ok(Some(TlsCertificates { client_tls, root_cert }))
 }
 
 /// Commands are written whole; waiting for more would only delay them.

@@ -60,6 +60,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
                         cluster.settings.node
                     );
                 }
+                cluster.warn_of_clear(&nodes);
                 cluster.members.see(View::new(standing, nodes));
             }
             Err(error) => {
@@ -92,7 +93,7 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     let settings = &cluster.settings;
     let advertise = match &settings.advertise {
         Some(origin) => origin.clone(),
-        None => Origin::new(false, towards(&cluster.engine, listening).await?.to_string()),
+        None => Origin::new(cluster.tls.is_some(), towards(&cluster.engine, listening).await?.to_string()),
     };
     let mut claim = Cmd::new();
     claim.arg("EVAL").arg(CLAIM).arg(2);

@@ -26,6 +26,7 @@ pub(crate) mod tier;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use larder_cluster::Seal;
 use larder_evict::Capacity;
 use larder_store::Store;
 use larder_store::fill::Kept;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
@@ -40,14 +42,16 @@ pub(crate) use self::engine::{Engine, EngineError};
 use self::hot::Hot;
 use self::invalidations::Invalidations;
 pub(crate) use self::members::Members;
-use self::members::Standing;
+use self::members::{Member, Standing};
 use self::peers::Figures;
 pub(crate) use self::report::Report;
 use self::sealed::Forged;
 use self::tier::Tier;
 use crate::base::error::Error;
-use crate::base::settings::Token;
 use crate::base::settings::cluster::Settings;
+use crate::base::settings::{NodeTls, Token};
+use crate::net::tls::accept::{Secured, Unsecured};
+use crate::net::tls::nodes::{Fault, Nodes};
 
 /// How long the end of a process waits until others know of it.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -61,6 +65,10 @@ pub(crate) struct Cluster {
     pub(crate) members: Members,
     /// Tells what nodes wrote from what others did.
     pub(crate) seal: Seal,
+    /// How connections between nodes are encrypted, if they are.
+    pub(crate) tls: Option<Nodes>,
+    /// It was said that a node does not encrypt.
+    told_of_clear: AtomicBool,
     /// What others wrote, and was ignored.
     pub(crate) forged: Forged,
     /// Where other nodes reach this one, once it has told them.
@@ -84,7 +92,7 @@ impl Cluster {
     /// A node that is not yet started, and has this capacity of `memory`.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// When the system has no room for it, or its certificate cannot be used.
     pub(crate) fn new(settings: &Settings, memory: Capacity) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start the cluster", error))?;
@@ -92,9 +100,12 @@ impl Cluster {
         Ok(Self {
             settings: settings.clone(),
             id: format!("{:016x}", fastrand::u64(..)),
-            engine: Engine::new(settings.engine.clone(), handle.clone()),
+            engine: Engine::new(settings.engine.clone(), settings.engine_tls.clone(), handle.clone()),
             members: Members::new(),
             seal: Seal::new(settings.token.as_ref().map(Token::secret), &settings.prefix),
+            tls: tls(settings)
+                .map_err(|fault| Error::new("cannot encrypt connections between nodes", fault))?,
+            told_of_clear: AtomicBool::new(false),
             forged: Forged::default(),
             reached_at: Mutex::default(),
             figures: Figures::default(),
@@ -126,6 +137,23 @@ impl Cluster {
         self.leaving.notify_one();
         // If they cannot be told, they find out.
         let _ = tokio::time::timeout(FAREWELL, self.left.notified()).await;
+    }
+
+    /// Whether requests go to `node`: where connections are encrypted, only to nodes that encrypt theirs.
+    pub(super) fn may_ask(&self, node: &Member) -> bool {
+        self.tls.is_none() || node.advertise.https
+    }
+
+    /// Says once that a node of `nodes` does not encrypt its connections.
+    fn warn_of_clear(&self, nodes: &[Member]) {
+        let Some(node) = nodes.iter().find(|node| !self.may_ask(node)) else { return };
+        if !self.told_of_clear.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "node {} is reached at {}, without TLS: no request is sent to it, and those for its keys go to their origins",
+                node.name,
+                node.advertise
+            );
+        }
     }
 
     /// Whether clients may be sent here: it is a member that does not drain, or the engine is gone and it serves by
@@ -166,8 +194,38 @@ impl Cluster {
         drop(self.handle.spawn(work));
     }
 
+    /// Makes the handshake with who connects as a node. Those that are none are counted.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) async fn secure(
+        &self,
+        stream: TcpStream,
+        node: SocketAddr,
+        limit: Duration,
+    ) -> Result<Secured, Unsecured> {
+        let Some(tls) = &self.tls else { return Err(Unsecured::Plain) };
+        let secured = tls.accept(stream, node, limit).await;
+        if let Err(Unsecured::Tls(_) | Unsecured::Plain) = secured {
+            Forged::count(&self.forged.connections, "a connection to the listener for nodes");
+        }
+        secured
+    }
+
     /// The name of a key in the engine. What stands in braces decides the slot, so that all keys are of one.
     pub(crate) fn key(&self, what: &str) -> String {
         format!("{{{}}}:{what}", self.settings.prefix)
+    }
+}
+
+/// How connections between nodes are encrypted by `settings`.
+fn tls(settings: &Settings) -> Result<Option<Nodes>, Fault> {
+    match (&settings.tls, &settings.token) {
+        (None, _) => Ok(None),
+        (Some(NodeTls::Token), Some(token)) => {
+            Nodes::by_token(token.secret().as_bytes(), &settings.prefix).map(Some)
+        }
+        (Some(NodeTls::Token), None) => Err(Fault::Other("there is no token".to_owned())),
+        (Some(NodeTls::Files(files)), _) => Nodes::by_files(files).map(Some),
     }
 }

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::members::Standing;
 use super::probe::{self, Life};
+use super::sealed::Forged;
 use super::{Cluster, peer_request};
 use crate::base::settings::{Origin, Timeouts};
 use crate::exchange::passes;
@@ -160,6 +161,9 @@ pub(crate) async fn ask(
         }
         Err(error) => {
             failed(&error);
+            if cluster.tls.is_some() && is_of_tls(error.why) {
+                Forged::count(&cluster.forged.proofs, "a server at a node's address");
+            }
             probe::leave_alone(cluster, client, node);
             Ok(Asked::Continue(None))
         }
@@ -171,7 +175,13 @@ pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
     let view = cluster.members.view();
     let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == Standing::Member)?;
     let (node, peer) = (&view.nodes[owner], &view.peers[owner]);
-    (node.id != cluster.id && peer.is_well()).then(|| format!("{} at {}", node.name, node.advertise))
+    (node.id != cluster.id && peer.is_well() && cluster.may_ask(node))
+        .then(|| format!("{} at {}", node.name, node.advertise))
+}
+
+/// Whether there was no TLS with a node: it does not prove to be one.
+fn is_of_tls(why: Why) -> bool {
+    matches!(why, Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsName | Why::OriginNotTls)
 }
 
 fn timed_out() -> OriginError {
@@ -203,7 +213,7 @@ impl Turn {
             return Some(Self::This(Busy::at(peer)));
         }
         let other = || Other { busy: Busy::at(peer), id: node.id.clone(), origin: node.advertise.clone() };
-        peer.is_well().then(|| Self::Other(other()))
+        (peer.is_well() && cluster.may_ask(node)).then(|| Self::Other(other()))
     }
 }
 

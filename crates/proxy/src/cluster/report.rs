@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// It owns nothing, and still serves.
     draining: bool,
     version: String,
-    /// False for a moment after it could not be asked.
+    /// False for a moment after it could not be asked, and if it does not encrypt while this node does.
     reachable: bool,
     /// For how long it could not be asked, in seconds, if it cannot be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ impl Report {
             share: view.ring.share(index),
             draining: node.draining,
             version: node.version.clone(),
-            reachable: peer.is_well(),
+            reachable: peer.is_well() && cluster.may_ask(node),
             unreachable_seconds: peer.life.lost_for().map(|time| time.as_secs()),
             in_flight: peer.in_flight(),
         });

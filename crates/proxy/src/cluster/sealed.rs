@@ -21,6 +21,7 @@ pub(crate) struct Forged {
     pub(super) records: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) proofs: AtomicU64,
+    pub(super) connections: AtomicU64,
 }
 
 /// The same, as `/cluster` and the metrics show it.
@@ -36,18 +37,21 @@ pub(crate) struct Report {
     pub(crate) requests: u64,
     /// Connections to nodes that did not prove to be nodes.
     pub(crate) proofs: u64,
+    /// Connections of others to the listener for nodes, where nodes encrypt them.
+    pub(crate) connections: u64,
 }
 
 impl Forged {
     pub(super) fn report(&self) -> Report {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Self { members, entries, records, requests, proofs } = self;
+        let Self { members, entries, records, requests, proofs, connections } = self;
         Report {
             members: get(members),
             entries: get(entries),
             records: get(records),
             requests: get(requests),
             proofs: get(proofs),
+            connections: get(connections),
         }
     }
 

@@ -32,6 +32,7 @@ use crate::exchange::target::key_role;
 use crate::http::head::Head;
 use crate::net::own::OwnListeners;
 use crate::net::tls::client_certificates::ClientIdentity;
+use crate::net::tls::nodes::Nodes;
 use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ledger::Ledger;
@@ -376,14 +377,18 @@ impl Clients {
         let to_any = Connector::new(timeouts.connect, false, sites).never_to(own);
         let to_allowed =
             Connector::new(timeouts.connect, !settings.forward.allow_private, named).never_to(own);
-        let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own).with_tls(tls);
+        let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
+        let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own);
+        let to_peers = to_peers.with_tls_of(of_nodes.map(|nodes| &nodes.client), tls);
+        // Under TLS by the token, the handshake is the proof.
+        let is_proven = of_nodes.is_some_and(Nodes::is_by_token);
         let for_peers = peers::timeouts(timeouts);
         let by_site = plan.sites.iter().filter_map(|site| {
             let of_site = to_any.clone().with_tls_of(Some(site.settings.tls.as_deref()?), tls);
             Some((site.number, Client::new(of_site, timeouts, sites)))
         });
         Self {
-            peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on()) {
+            peers: match shared.cluster.as_ref().filter(|cluster| cluster.seal.is_on() && !is_proven) {
                 Some(cluster) => {
                     let prover = Arc::new(Prover(Arc::clone(cluster)));
                     Client::of_proven(to_peers, &for_peers, nodes, prover)

@@ -203,16 +203,10 @@ pub enum OriginTlsFault {
 /// # Errors
 /// The first thing that is wrong with them: which file, and why.
 pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> {
-    let mut roots = RootCertStore::empty();
-    match &files.ca {
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-        Some(path) => {
-            for authority in certificates::read_chain(path).map_err(OriginTlsFault::Authorities)? {
-                let why = |error| format!("{}: not the certificate of an authority: {error}", path.display());
-                roots.add(authority).map_err(|error| OriginTlsFault::Authorities(why(error)))?;
-            }
-        }
-    }
+    let roots = match &files.ca {
+        None => of_system(),
+        Some(path) => certificates::authorities(path).map_err(OriginTlsFault::Authorities)?,
+    };
     let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let config = config.map_err(|error| OriginTlsFault::Other(format!("cannot set up TLS: {error}")))?;
     let config = config.with_root_certificates(roots);
@@ -234,8 +228,13 @@ pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> 
 /// # Errors
 /// When the cryptography provider cannot be set up.
 pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
+    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.with_root_certificates(of_system()).with_no_client_auth()))
+}
+
+/// The authorities that the system trusts.
+fn of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    roots
 }

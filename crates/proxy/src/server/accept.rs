@@ -21,6 +21,7 @@ use crate::http1::{self, Connection};
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::proxy_protocol::{self, NoHeader};
 use crate::net::stream::of_socket;
+use crate::net::tls::accept::{Secured, Unsecured};
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::rpc;
 
@@ -122,7 +123,7 @@ fn proxies_before(settings: &Settings, front: Front) -> &[IpNet] {
     match front {
         Front::Http(Arrival { role: Role::Reverse, .. }) => &settings.proxy_protocol.reverse,
         Front::Http(Arrival { role: Role::Forward, .. }) => &settings.proxy_protocol.forward,
-        Front::Door { .. } | Front::Peer => &[],
+        Front::Door { .. } | Front::Peer { .. } => &[],
     }
 }
 
@@ -184,13 +185,9 @@ async fn secure(
     client: SocketAddr,
     permit: ConnectionPermit,
 ) {
-    let Some(tls) = listening.worker.shared.listener_tls.clone() else { return };
-    let plan = listening.worker.plan();
-    let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
-    let http2 = role.is_some() && plan.settings.limits.streams > 0;
     let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {
-        accepted = tls.accept(stream, client, plan.settings.timeouts.head, role, http2) => accepted,
+        accepted = handshake(&listening.worker, front, stream, client) => accepted,
         // A client that has sent no request loses nothing.
         () = drain.begun() => return,
     };
@@ -203,6 +200,24 @@ async fn secure(
     }
 }
 
+/// Makes the handshake of this kind of listener.
+async fn handshake(
+    worker: &Worker,
+    front: Front,
+    stream: TcpStream,
+    client: SocketAddr,
+) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
+    let (plan, shared) = (worker.plan(), &worker.shared);
+    let limit = plan.settings.timeouts.head;
+    if let (Front::Peer { .. }, Some(cluster)) = (front, &shared.cluster) {
+        return cluster.secure(stream, client, limit).await.map(|secured| (secured, None));
+    }
+    let Some(tls) = &shared.listener_tls else { return Err(Unsecured::Left) };
+    let role = if let Front::Http(arrival) = front { Some(arrival.role) } else { None };
+    let http2 = role.is_some() && plan.settings.limits.streams > 0;
+    tls.accept(stream, client, limit, role, http2).await
+}
+
 /// Lets a client in, whose connection has these halves.
 fn admit(
     Listening { worker, idle, rpc }: &Listening,
@@ -213,7 +228,7 @@ fn admit(
 ) {
     let (arrival, identity) = match front {
         Front::Http(arrival) => (Some(arrival), identity),
-        Front::Peer => (None, None),
+        Front::Peer { .. } => (None, None),
         Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, client, permit),
     };
     let connection = Connection::new(Arc::clone(worker), arrival, ends, (client, identity), permit);
@@ -225,7 +240,7 @@ fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
     match front {
         Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
         Front::Door { .. } => networks::have(&settings.doors.clients, ip),
-        Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer => true,
+        Front::Http(Arrival { role: Role::Reverse, .. }) | Front::Peer { .. } => true,
     }
 }
 

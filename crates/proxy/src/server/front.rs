@@ -19,12 +19,18 @@ pub enum Front {
         tls: bool,
     },
     /// HTTP, among the nodes of a cluster.
-    Peer,
+    Peer {
+        /// Nodes connect over TLS.
+        tls: bool,
+    },
 }
 
 impl Front {
     pub(super) fn speaks_tls(self) -> bool {
-        matches!(self, Self::Http(Arrival { tls: true, .. }) | Self::Door { tls: true, .. })
+        matches!(
+            self,
+            Self::Http(Arrival { tls: true, .. }) | Self::Door { tls: true, .. } | Self::Peer { tls: true }
+        )
     }
 
     pub(super) fn is_onc(self) -> bool {

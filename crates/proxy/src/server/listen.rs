@@ -23,6 +23,7 @@ use crate::features::maintenance::{Done, Upkeep};
 use crate::flow::worker::{Shared, Worker};
 use crate::net::own::OwnListeners;
 use crate::net::tls;
+use crate::net::tls::admin::Acceptor;
 use crate::observe::contents;
 use crate::observe::ledger::Ledger;
 use crate::observe::trace::Tracer;
@@ -50,6 +51,7 @@ pub struct Server {
     addresses: Vec<(Front, SocketAddr)>,
     files: Vec<SocketFile>,
     admin: Option<StdListener>,
+    admin_tls: Option<Arc<Acceptor>>,
 }
 
 /// What a running proxy can be told.
@@ -78,7 +80,10 @@ impl Server {
         let rpc = settings.doors.listen.iter().map(|(door, address)| {
             (Front::Door { door: *door, tls: settings.doors.speaks_tls(*door) }, address)
         });
-        let peers = settings.cluster.iter().map(|cluster| (Front::Peer, &cluster.listen));
+        let peers = settings
+            .cluster
+            .iter()
+            .map(|cluster| (Front::Peer { tls: cluster.tls.is_some() }, &cluster.listen));
         for (front, address) in http.chain(rpc).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
             // SO_REUSEPORT would let a second process share the address unnoticed: look first. A port that the kernel chooses
@@ -107,6 +112,10 @@ impl Server {
         let for_sites = Front::Http(Arrival { role: Role::Reverse, tls: true });
         let port = addresses.iter().find(|(front, _)| *front == for_sites).map(|(_, address)| address.port());
         let tls = tls::server::Server::new(&settings, port)?;
+        let admin_tls = settings.admin_tls.as_ref().filter(|_| settings.admin.is_some());
+        let admin_tls =
+            admin_tls.map(|admin| tls::server::Server::for_admin(admin, tls.as_deref()).map(Arc::new));
+        let admin_tls = admin_tls.transpose()?;
         let shared = Shared::new(settings, own, tls)?;
         let (rpc, done) = (Arc::default(), Arc::default());
         let upkeep = Upkeep::start(&shared, &done)?;
@@ -115,12 +124,12 @@ impl Server {
             Arc::clone(&shared.cache.store),
             &shared.plan().settings.statistics,
         )?;
-        let peers = addresses.iter().find(|(front, _)| *front == Front::Peer);
+        let peers = addresses.iter().find(|(front, _)| matches!(front, Front::Peer { .. }));
         if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
             cluster.start(*address)?;
             follow::start(cluster, &shared.cache);
         }
-        Ok(Self { admin, upkeep, done, rpc, shared, sockets, addresses, files })
+        Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
     }
 
     /// Where clients connect.
@@ -153,7 +162,7 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
-        let Self { shared, rpc, upkeep, done, sockets, admin, addresses, files } = self;
+        let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Error::new("cannot start a worker", error))?;
@@ -169,7 +178,8 @@ impl Server {
         let settings = shared.plan().settings.doors.clone();
         let carried = |address: SocketAddr| (address, settings.takes_datagrams(address.ip()));
         let onc: Vec<_> = addresses.iter().filter(is_onc).map(|(_, address)| carried(*address)).collect();
-        let admin = admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done)));
+        let admin =
+            admin.map(|listener| (listener, admin::State::new(Arc::clone(&shared), rpc, done, admin_tls)));
         runtime.block_on(async {
             if supervise(&shared, admin, &onc, files, &mut control).await {
                 if shared.connections.load(Ordering::Acquire) == 0 {
@@ -244,7 +254,8 @@ async fn supervise(
     {
         tokio::spawn(admin::serve(Arc::new(state), listener));
     }
-    if shared.listener_tls.is_some() {
+    let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
+    if shared.listener_tls.is_some() || of_nodes.is_some_and(|nodes| !nodes.is_by_token()) {
         tokio::spawn(watch_certificates(Arc::clone(shared)));
     }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
@@ -285,6 +296,9 @@ async fn watch_certificates(shared: Arc<Shared>) {
         let look = move || {
             if let Some(tls) = &shared.listener_tls {
                 tls.look(&shared.plan().settings.certificates);
+            }
+            if let Some(nodes) = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()) {
+                nodes.look();
             }
         };
         // A panic has been told by the thread itself.

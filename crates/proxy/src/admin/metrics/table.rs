@@ -248,8 +248,8 @@ pub(super) const METRICS: &[Metric] = &[
         "Requests sent to another node because the owner of their key was too busy."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
     metric!(Counter "larder_cluster_forged_total" ["what"]
-    "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, or proof \
-     of a node's identity."
+    "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, proof \
+     of a node's identity, or TLS connection."
     |moment, to| {
         if let Some(Cluster { forged, .. }) = &moment.stats.cluster {
             let all = [
@@ -258,6 +258,7 @@ pub(super) const METRICS: &[Metric] = &[
                 ("record", forged.records),
                 ("request", forged.requests),
                 ("proof", forged.proofs),
+                ("connection", forged.connections),
             ];
             all.iter().for_each(|(what, count)| to.put(&[what], *count));
         }

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use super::place::Place;
-use crate::base::settings::{Origin, Token};
+use crate::base::settings::{EngineTls, NodeTls, Origin, Token};
 
 /// The cluster that this proxy is a node of.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the engine is.
     pub engine: Place,
+    /// The certificates of connections to it, if they are over TLS.
+    pub engine_tls: EngineTls,
     /// What this node is called: different for each, and the same after a restart.
     pub node: String,
     /// Where other nodes connect.
@@ -23,6 +25,8 @@ pub struct Settings {
     pub prefix: String,
     /// By which they know each other, and what they wrote on the engine.
     pub token: Option<Token>,
+    /// How connections between nodes are encrypted; `None`: they are not.
+    pub tls: Option<NodeTls>,
     /// How often it says that it is there.
     pub heartbeat: Duration,
     /// For how long that is believed.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
+use super::CertificateFiles;
+
 /// One listening address and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
@@ -33,6 +35,14 @@ impl Role {
             Self::Forward => "forward",
         }
     }
+}
+
+/// TLS of the admin listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminTls {
+    /// The certificate that this program signs itself, for clients on this machine; `None`: there is no directory for it, and
+    /// all clients get those of the sites.
+    pub own: Option<CertificateFiles>,
 }
 
 /// The networks of proxies that begin each connection with a PROXY header, by what the listener does; none by default.

@@ -50,6 +50,11 @@ impl Place {
         SCHEMES.iter().map(|(scheme, ..)| *scheme)
     }
 
+    /// Whether connections to it are encrypted.
+    pub fn is_over_tls(&self) -> bool {
+        self.tls
+    }
+
     /// The URL, password included.
     pub fn secret(&self) -> &str {
         &self.text

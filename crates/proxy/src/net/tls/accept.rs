@@ -20,12 +20,12 @@ const MOST: usize = 20 << 10;
 /// Room for what is received at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
 /// How long a client has to read why its certificate was refused.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
 /// What a client gets that speaks HTTP without TLS.
-const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+pub(super) const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 58\r\nConnection: close\r\n\r\n400: this address speaks HTTP over TLS: use https:// here\n";
 
 /// A connection whose handshake is done.
@@ -147,7 +147,10 @@ pub(super) async fn accept(
     let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
     match handshake.run(&mut stream).await {
-        Ok(()) => handshake.end(stream),
+        Ok(()) => {
+            let (opener, sealer, session, chain) = handshake.end()?;
+            Ok(Secured { stream, opener, sealer, session, chain })
+        }
         Err(error) => {
             // A client that left does not get it.
             let _ = stream.write_all(&handshake.outgoing).await;
@@ -162,25 +165,25 @@ pub(super) async fn accept(
 
 /// Ends a connection whose client may have sent a request already: closed with unread bytes, it would be reset, and the
 /// client could lose the alert.
-async fn part(stream: &mut TcpStream) -> io::Result<()> {
+pub(super) async fn part(stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 1 << 10];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())
 }
 
-struct Handshake {
+pub(super) struct Handshake {
     connection: UnbufferedServerConnection,
     /// Bytes from the client that were not used yet.
-    incoming: Vec<u8>,
+    pub(super) incoming: Vec<u8>,
     /// How many of them rustls has seen. It gets one record at a time, so that it sees none behind the handshake.
     shown: usize,
     /// Bytes to the client that were not sent yet.
-    outgoing: Vec<u8>,
+    pub(super) outgoing: Vec<u8>,
 }
 
 /// What is to be done next.
-enum Step {
+pub(super) enum Step {
     Again,
     Send,
     Receive,
@@ -188,7 +191,7 @@ enum Step {
 }
 
 impl Handshake {
-    fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Self { connection, incoming: Vec::new(), shown: 0, outgoing: Vec::new() })
     }
@@ -212,7 +215,7 @@ impl Handshake {
         }
     }
 
-    fn step(&mut self) -> Result<Step, rustls::Error> {
+    pub(super) fn step(&mut self) -> Result<Step, rustls::Error> {
         let shown = &mut self.incoming[..self.shown];
         let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(shown);
         let step = match state? {
@@ -270,7 +273,7 @@ impl Handshake {
     }
 
     /// Goes on with the keys alone.
-    fn end(self, stream: TcpStream) -> Result<Secured, Unsecured> {
+    pub(super) fn end(self) -> Result<Ended, Unsecured> {
         let session = Session {
             is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -282,9 +285,12 @@ impl Handshake {
         let halves = record::halves(secrets, kernel);
         let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
         opener.begin_with(self.incoming);
-        Ok(Secured { stream, opener, sealer, session, chain })
+        Ok((opener, sealer, session, chain))
     }
 }
+
+/// Both directions, what was agreed, and the certificates of the client.
+type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
 
 /// Appends to `out` what `encode` writes into the room that it is given.
 fn encode(

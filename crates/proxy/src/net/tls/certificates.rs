@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::SignatureAlgorithm;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
 use x509_cert::der::{Decode, Reader, SliceReader};
@@ -94,6 +94,11 @@ impl Certificate {
         bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
     }
 
+    /// What is shown to clients.
+    pub(super) fn for_server(self) -> Arc<CertifiedKey> {
+        self.key
+    }
+
     /// Shows it to servers that ask for a client's certificate.
     pub(crate) fn for_client(self) -> Arc<dyn ResolvesClientCert> {
         let key = CertifiedKey::clone(&self.key);
@@ -131,6 +136,19 @@ pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, St
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
     if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }
+}
+
+/// The authorities whose certificates are in a file in PEM; at least one.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in read_chain(path)? {
+        let why = |error| format!("{}: not the certificate of an authority: {error}", path.display());
+        roots.add(authority).map_err(why)?;
+    }
+    Ok(roots)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
@@ -178,10 +196,11 @@ impl Table {
         Self { names, default, all }
     }
 
-    fn find(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
-        let Some(name) = name.map(str::to_ascii_lowercase) else { return &self.default };
+    /// What is for `name`.
+    fn find(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+        let name = name.to_ascii_lowercase();
         let wildcard = || self.names.get(&format!("*.{}", name.split_once('.')?.1));
-        self.names.get(&name).or_else(wildcard).unwrap_or(&self.default)
+        self.names.get(&name).or_else(wildcard).map(Vec::as_slice)
     }
 }
 
@@ -198,6 +217,14 @@ impl Certificates {
         let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
         let all = files.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self(ArcSwap::from_pointee(Table::new(all))))
+    }
+
+    /// The one in `files`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn one(files: &CertificateFiles) -> Result<Self, CertificateFault> {
+        Certificate::read(files).map(|certificate| Self(ArcSwap::from_pointee(Table::new(vec![certificate]))))
     }
 
     /// Reads those in `files` again, as far as they have changed; `all`: also if not. A pair that cannot be used any
@@ -236,6 +263,11 @@ impl Certificates {
         problems
     }
 
+    /// The certificate for the name that `client` asks for, if one has that name.
+    pub(super) fn by_name(&self, client: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        best(self.0.load().find(client.server_name()?)?, client)
+    }
+
     /// Each certificate's first name and when it ends, in UNIX seconds.
     pub(crate) fn ends(&self) -> Vec<(String, u64)> {
         let table = self.0.load();
@@ -249,8 +281,23 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let table = self.0.load();
-        let found = table.find(client.server_name());
-        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(client.signature_schemes()).is_some();
-        found.iter().find(fits).or(found.first()).cloned()
+        best(client.server_name().and_then(|name| table.find(name)).unwrap_or(&table.default), &client)
     }
+}
+
+impl ResolvesClientCert for Certificates {
+    fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
+        self.0.load().default.iter().find(fits).cloned()
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// The first of `found` whose signature `client` can verify, or else the first.
+fn best(found: &[Arc<CertifiedKey>], client: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+    let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(client.signature_schemes()).is_some();
+    found.iter().find(fits).or(found.first()).cloned()
 }

@@ -8,13 +8,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use webpki::EndEntityCert;
 use x509_cert::der::Decode;
 
-use super::certificates::read_chain;
+use super::certificates::authorities;
 use super::provider;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{ClientAuth, ClientAuthFiles};
@@ -30,12 +29,8 @@ pub fn read(files: &ClientAuthFiles) -> Result<ClientAuth, String> {
     let path = files.ca.display();
     // Read before the content: a change in between is found by the next look.
     let version = FileVersion::of(&files.ca);
-    let authorities = read_chain(&files.ca)?;
-    let (mut roots, count) = (RootCertStore::empty(), authorities.len());
-    for authority in authorities {
-        let added = roots.add(authority);
-        added.map_err(|error| format!("{path}: not the certificate of an authority: {error}"))?;
-    }
+    let roots = authorities(&files.ca)?;
+    let count = roots.len();
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
     let builder = if files.is_required { builder } else { builder.allow_unauthenticated() };
     let verifier = builder.build().map_err(|error| format!("{path}: {error}"))?;

@@ -1,8 +1,10 @@
 //! TLS on listeners: rustls makes the handshake, and records are sealed and opened here.
 
 pub(crate) mod accept;
+pub(crate) mod admin;
 pub mod certificates;
 pub mod client_certificates;
+pub mod nodes;
 pub(crate) mod output;
 pub(crate) mod record;
 mod records;

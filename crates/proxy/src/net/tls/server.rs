@@ -17,13 +17,14 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 
 use super::accept::{Failure, Secured, Session, Unsecured, accept};
+use super::admin::Acceptor;
 use super::certificates::Certificates;
 use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
 use crate::base::error::Error;
 use crate::base::file_version::FileVersion;
-use crate::base::settings::{CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
+use crate::base::settings::{AdminTls, CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
 
 /// Bytes of the secret that tickets are sealed with.
@@ -174,6 +175,14 @@ impl Server {
         for problem in self.certificates.refresh(files, all) {
             tracing::error!("{problem}");
         }
+    }
+
+    /// TLS of the admin listener by `settings`, with the certificates of the other listeners if there are `others`.
+    ///
+    /// # Errors
+    /// Why no certificate can be shown.
+    pub(crate) fn for_admin(settings: &AdminTls, others: Option<&Self>) -> Result<Acceptor, Error> {
+        Acceptor::new(settings, others.map(|others| &others.certificates))
     }
 
     /// Handshakes and certificates, in numbers.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The state directory: that of the service, or else of the user. Root looks where services have theirs.
-pub(super) fn state_directory() -> Option<PathBuf> {
+pub(crate) fn state_directory() -> Option<PathBuf> {
     directory(|name| env::var_os(name), rustix::process::geteuid().is_root())
 }
 

@@ -1,0 +1,374 @@
+//! TLS between the nodes of a cluster: both ends prove that they are nodes, by the cluster's token or by certificates.
+//!
+//! By the token, all nodes have one Ed25519 key, which follows from the token, and show it without a certificate (RFC 7250).
+//! Who completes a handshake knows the key, so the token; the keys of the connection come from a fresh key exchange, so that a
+//! token that becomes known later opens nothing that was recorded. TLS 1.3 only. Sessions are not resumed: each connection
+//! begins with the proof, and connections between nodes last.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
+use rustls::crypto::verify_tls13_signature_with_raw_key;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
+    ServerConfig, SignatureScheme,
+};
+use tokio::net::TcpStream;
+use webpki::EndEntityCert;
+
+use super::accept::{Secured, Unsecured, accept};
+use super::certificates::{Certificates, authorities};
+use super::provider;
+use crate::base::settings::{CertificateFault, CertificateFiles, NodeTlsFiles, OriginTls};
+use crate::net::concurrency::ConcurrencyLimit;
+
+/// What stands in front of a seed in the key's form in PKCS #8 (RFC 8410 section 7).
+const ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+/// Bytes of a seed.
+const SEED: usize = 32;
+/// Handshakes at once, and how many more wait.
+const HANDSHAKES: (usize, usize) = (256, 4096);
+
+/// TLS between the nodes of a cluster.
+pub struct Nodes {
+    /// For nodes that connect.
+    server: Arc<ServerConfig>,
+    /// For connecting to nodes.
+    pub(crate) client: OriginTls,
+    /// What this node shows; `None`: the key of the token.
+    own: Option<(Arc<Certificates>, CertificateFiles)>,
+    handshakes: Arc<ConcurrencyLimit>,
+}
+
+/// What is wrong with a file or a name.
+#[derive(Debug)]
+pub enum Fault {
+    /// The authorities.
+    Authorities(String),
+    /// The certificate of this node, or its key.
+    Own(CertificateFault),
+    /// The name.
+    Name(String),
+    /// None of them.
+    Other(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Other(format!("cannot set up TLS: {error}"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authorities(why) | Self::Name(why) | Self::Other(why) => f.write_str(why),
+            Self::Own(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl Nodes {
+    /// That of the nodes that have `token` and whose keys on the engine begin with `prefix`.
+    ///
+    /// # Errors
+    /// When it cannot be set up.
+    pub(crate) fn by_token(token: &[u8], prefix: &str) -> Result<Self, Fault> {
+        let key = key(token, prefix)?;
+        let public = key.end_entity_cert()?.clone().into_owned();
+        let verifier = Arc::new(SameKey(public));
+        let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let server = server
+            .with_client_cert_verifier(Arc::clone(&verifier) as _)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&key))));
+        let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let client = client.dangerous().with_custom_certificate_verifier(verifier);
+        let client = client.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)));
+        Ok(Self::of(server, client, None, None))
+    }
+
+    /// That of the nodes with certificates like those in `files`.
+    ///
+    /// # Errors
+    /// What is wrong with the files.
+    pub fn by_files(files: &NodeTlsFiles) -> Result<Self, Fault> {
+        let path = files.ca.display();
+        let roots = Arc::new(authorities(&files.ca).map_err(Fault::Authorities)?);
+        let name = files.name.clone().map(ServerName::try_from).transpose();
+        let name = name.map_err(|_| Fault::Name("it is neither a host name nor an address".to_owned()))?;
+        let own = Certificates::one(&files.own).map(Arc::new).map_err(Fault::Own)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build();
+        let clients = clients.map_err(|error| Fault::Authorities(format!("{path}: {error}")))?;
+        let clients = Arc::new(Named { clients, name: name.clone() });
+        let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let server = server.with_client_cert_verifier(clients).with_cert_resolver(Arc::clone(&own) as _);
+        let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let client = client.with_root_certificates(roots).with_client_cert_resolver(Arc::clone(&own) as _);
+        Ok(Self::of(server, client, name, Some((own, files.own.clone()))))
+    }
+
+    fn of(
+        mut server: ServerConfig,
+        mut client: ClientConfig,
+        name: Option<ServerName<'static>>,
+        own: Option<(Arc<Certificates>, CertificateFiles)>,
+    ) -> Self {
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        server.enable_secret_extraction = true;
+        client.resumption = Resumption::disabled();
+        // Nodes have one identity, whatever they are called; what they are called is nobody else's business.
+        client.enable_sni = false;
+        let client = OriginTls { config: Arc::new(client), name };
+        let (most, waiting) = HANDSHAKES;
+        let handshakes = Arc::new(ConcurrencyLimit::new(most, waiting));
+        Self { server: Arc::new(server), client, own, handshakes }
+    }
+
+    /// Whether nodes prove by the token who they are.
+    pub(crate) fn is_by_token(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// Reads the certificate of this node again if its files have changed. One that cannot be used changes nothing.
+    pub(crate) fn look(&self) {
+        if let Some((certificates, files)) = &self.own {
+            for problem in certificates.refresh(std::slice::from_ref(files), false) {
+                tracing::error!("{problem}");
+            }
+        }
+    }
+
+    /// Makes the handshake with the node at the other end of `stream`, within `limit`.
+    ///
+    /// # Errors
+    /// Why there is no connection: it may be no node.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        node: SocketAddr,
+        limit: Duration,
+    ) -> Result<Secured, Unsecured> {
+        let accepted = accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes);
+        tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)))
+    }
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key stays out of logs.
+        f.write_str("Nodes(..)")
+    }
+}
+
+fn ip_of(node: SocketAddr) -> IpAddr {
+    node.ip().to_canonical()
+}
+
+/// The key of all nodes with `token`, and in place of a certificate its public part.
+fn key(token: &[u8], prefix: &str) -> Result<Arc<CertifiedKey>, Error> {
+    let failed = |_| Error::General("no key follows from the token".to_owned());
+    let secret = Salt::new(HKDF_SHA256, b"larder cluster 1 tls").extract(token);
+    let mut pkcs8 = [0; ED25519.len() + SEED];
+    let (head, seed) = pkcs8.split_at_mut(ED25519.len());
+    head.copy_from_slice(&ED25519);
+    secret.expand(&[prefix.as_bytes()], Seed).and_then(|okm| okm.fill(seed)).map_err(failed)?;
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))?;
+    let public = key.public_key().ok_or_else(|| Error::General("a key without a public part".to_owned()))?;
+    let public = CertificateDer::from(public.as_ref().to_vec());
+    Ok(Arc::new(CertifiedKey::new(vec![public], key)))
+}
+
+/// The length of a seed.
+struct Seed;
+
+impl KeyType for Seed {
+    fn len(&self) -> usize {
+        SEED
+    }
+}
+
+/// Accepts those that have this key.
+#[derive(Debug)]
+struct SameKey(CertificateDer<'static>);
+
+impl SameKey {
+    fn is_same(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
+        if *shown == self.0 { Ok(()) } else { Err(CertificateError::UnknownIssuer.into()) }
+    }
+
+    fn verify(
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let public = SubjectPublicKeyInfoDer::from(shown.as_ref());
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &public, signed, &algorithms)
+    }
+}
+
+impl ServerCertVerifier for SameKey {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.is_same(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Self::verify(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for SameKey {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.is_same(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Self::verify(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Accepts the certificates that others accept, if they have this name.
+#[derive(Debug)]
+struct Named {
+    clients: Arc<dyn ClientCertVerifier>,
+    name: Option<ServerName<'static>>,
+}
+
+impl ClientCertVerifier for Named {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.clients.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.clients.verify_client_cert(end_entity, intermediates, now)?;
+        if let Some(name) = &self.name {
+            let parsed = EndEntityCert::try_from(end_entity).map_err(|_| CertificateError::BadEncoding)?;
+            let is_named = parsed.verify_is_valid_for_subject_name(name);
+            is_named.map_err(|_| CertificateError::NotValidForName)?;
+        }
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.clients.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.clients.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.clients.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn public(token: &str, prefix: &str) -> Vec<u8> {
+        let key = key(token.as_bytes(), prefix).expect("a key");
+        key.end_entity_cert().expect("a public part").to_vec()
+    }
+
+    #[test]
+    fn nodes_have_one_key_for_each_token_and_cluster() {
+        let token = "0123456789abcdef";
+        assert_eq!(public(token, "larder"), public(token, "larder"));
+        assert_ne!(public(token, "larder"), public(token, "other"));
+        assert_ne!(public(token, "larder"), public("0123456789abcdeg", "larder"));
+        // Golden, made by another program: another key would part the nodes of two versions.
+        let hex: String = public(token, "larder").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "302a300506032b65700321007876114845bba54fca8f884c95f507a093079fdcca85e90871b9795ce310af88"
+        );
+    }
+}

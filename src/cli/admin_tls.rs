@@ -1,0 +1,154 @@
+//! TLS towards an admin listener: which certificates are trusted.
+//!
+//! Without a file, those that the system's authorities sign, and the one that a larder with the same state directory has
+//! signed itself. A certificate that is in a file itself is trusted whatever it is for: nobody else has its key.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use larder_proxy::net::tls::provider;
+use larder_proxy::origin::TlsFault;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::state::state_directory;
+
+/// The file with the certificate that the admin listener signs itself, in the state directory.
+pub(crate) const OWN: &str = "admin.pem";
+
+/// Trusts certificates of files.
+#[derive(Debug)]
+struct Verifier {
+    /// Trusted for any name.
+    known: Vec<CertificateDer<'static>>,
+    /// What verifies all others; `None`: there is no authority.
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+}
+
+impl Verifier {
+    /// What trusts the certificates in `file` and those that they have signed, or else what is trusted without a file.
+    fn new(file: Option<&Path>) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        let known = match file {
+            Some(path) => read(path)?,
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                // There is none unless a larder of this user has made one.
+                state_directory().and_then(|folder| read(&folder.join(OWN)).ok()).unwrap_or_default()
+            }
+        };
+        if file.is_some() {
+            roots.add_parsable_certificates(known.iter().cloned());
+        }
+        // Without an authority there is nothing to build.
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok();
+        Ok(Self { known, authorities })
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.known.iter().any(|known| known == end_entity) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let Some(authorities) = &self.authorities else { return Err(CertificateError::UnknownIssuer.into()) };
+        authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Makes TLS connections to an admin listener.
+#[derive(Clone)]
+pub(crate) struct AdminTls(TlsConnector);
+
+impl AdminTls {
+    /// What trusts the certificates in `file`, or else what is trusted without one.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn new(file: Option<&Path>) -> Result<Self, String> {
+        let failed = |error: rustls::Error| format!("cannot set up TLS: {error}");
+        let verifier = Arc::new(Verifier::new(file)?);
+        let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let config = config.map_err(failed)?.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = config.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    /// Makes the handshake with `host` at the other end of `stream`.
+    ///
+    /// # Errors
+    /// Why there is no TLS with it, and what to do.
+    pub(crate) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+        let name = name.map_err(|_| format!("'{}' is not a host", host.escape_debug()))?;
+        self.0.connect(name, stream).await.map_err(explain)
+    }
+}
+
+/// Why there is no TLS, and what to do.
+fn explain(error: io::Error) -> String {
+    match TlsFault::from(error) {
+        fault @ TlsFault::Untrusted => {
+            format!("{fault}: name a file with it, or with its authority, by --admin-ca")
+        }
+        fault @ TlsFault::OtherName(_) => {
+            format!("{fault}: ask by its name, or name a file with the certificate by --admin-ca")
+        }
+        TlsFault::NoTls => "it speaks HTTP without TLS: use http:// for it".to_owned(),
+        fault => fault.to_string(),
+    }
+}
+
+/// The certificates in a file in PEM; at least one.
+fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => failed(&"no such file"),
+        _ => failed(&error),
+    })?;
+    let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| failed(&format_args!("malformed PEM: {error}")))?;
+    match found.is_empty() {
+        true => Err(failed(&"no certificate in it; it has to be PEM")),
+        false => Ok(found),
+    }
+}
