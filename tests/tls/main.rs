@@ -9,11 +9,15 @@ mod authority;
 mod certificates;
 mod client_certificates;
 mod clients;
+mod handshakes;
 mod hsts;
 mod identified;
+mod lines;
 mod origins;
+mod records;
 mod requests;
 mod sessions;
+mod wild;
 
 use authority::Authority;
 use support::{Larder, Origin, site};

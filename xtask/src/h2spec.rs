@@ -104,14 +104,21 @@ fn h2spec() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn build() -> Result<PathBuf> {
+/// The debug build, which is made.
+///
+/// # Errors
+/// When it cannot be.
+pub(crate) fn build() -> Result<PathBuf> {
     let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
     ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
     Ok(root().join(Path::new("target/debug/larder")))
 }
 
 /// An origin with one short page, as long as this program runs: its port.
-fn origin() -> Result<u16> {
+///
+/// # Errors
+/// When there is no port.
+pub(crate) fn origin() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     let port = listener.local_addr()?.port();
     std::thread::spawn(move || {

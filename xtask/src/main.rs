@@ -10,6 +10,7 @@ mod h2spec;
 mod packages;
 mod soak;
 mod steps;
+mod testssl;
 mod tidy;
 
 use anyhow::Result;
@@ -23,6 +24,8 @@ usage: cargo x COMMAND
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures render the dashboard and docs/report in docs/pictures, and every state in target/pictures, in two minutes
   h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed
+             --larder PATH   a build to test (the debug build)
+  testssl  what testssl.sh finds in listeners with TLS, in some minutes; fails if anything is worse than LOW
              --larder PATH   a build to test (the debug build)
   conformance  the public HTTP caching suite against a release build, beside the expected results
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
         "h2spec" => h2spec::Options::parse(rest).map(h2spec::Options::run),
+        "testssl" => testssl::Options::parse(rest).map(testssl::Options::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
         "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),
@@ -119,7 +123,18 @@ fn main() -> ExitCode {
         other => Err(args::unknown(
             "command",
             other,
-            &["test", "tidy", "pictures", "conformance", "h2spec", "fuzz", "soak", "bench", "help"],
+            &[
+                "test",
+                "tidy",
+                "pictures",
+                "conformance",
+                "h2spec",
+                "testssl",
+                "fuzz",
+                "soak",
+                "bench",
+                "help",
+            ],
         )),
     };
     match result {

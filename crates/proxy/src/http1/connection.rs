@@ -22,8 +22,7 @@ use super::tunnel;
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
-use crate::cluster::peer_request::PeerRequest;
-use crate::cluster::probe;
+use crate::cluster::{peer_request::PeerRequest, probe};
 use crate::exchange::arrival::{Arrival, Asker, is_https};
 use crate::exchange::forwarded;
 use crate::exchange::link::{Interim, Link};
@@ -158,6 +157,11 @@ impl Connection {
             self.reading.within(plan.settings.timeouts.head);
         }
         awaits
+    }
+
+    /// Its two halves.
+    pub(super) fn halves(&mut self) -> (&mut Reading, &mut Writing) {
+        (&mut self.reading, &mut self.writing)
     }
 
     /// Ends a connection with nothing under way.

@@ -27,6 +27,9 @@ const GROUP: usize = 16;
 const TURN: usize = 4 * GROUP;
 /// The least time between two searches for connections that were idle for too long.
 const SWEEP: Duration = Duration::from_millis(20);
+/// For how long a connection has to be idle to let go of what is quickly made again, and the least time between two looks.
+const DOZE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The idle connections of a worker, for other tasks.
 #[derive(Default)]
@@ -54,6 +57,8 @@ struct IdleConnection {
     waker: Waker,
     /// Since when it has been idle, in `clock::millis`.
     since: u64,
+    /// It has let go of what is quickly made again.
+    dozes: bool,
 }
 
 /// The task.
@@ -68,6 +73,8 @@ struct IdleLoop {
     served: Vec<usize>,
     drain: Drain,
     sweep: Pin<Box<Sleep>>,
+    /// A connection has come, or has been used that had been shrunk.
+    has_woken: bool,
 }
 
 impl IdleConnections {
@@ -120,6 +127,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         served: Vec::new(),
         drain,
         sweep,
+        has_woken: false,
     };
     // The runtime's own measure of a fair share would end a turn in the middle of a group.
     unconstrained(poll_fn(|cx| task.poll(cx))).await
@@ -157,11 +165,12 @@ impl IdleLoop {
             std::mem::take(&mut inbox.arrivals)
         };
         let since = clock::millis();
+        self.has_woken |= !arrivals.is_empty();
         for connection in arrivals {
             let entry = self.connections.vacant_entry();
             let place = entry.key();
             let waker = Waker::from(Arc::new(ConnectionWaker { shared: Arc::clone(&self.shared), place }));
-            entry.insert(IdleConnection { connection, waker, since });
+            entry.insert(IdleConnection { connection, waker, since, dozes: false });
             self.calls.push(place);
         }
     }
@@ -224,6 +233,7 @@ impl IdleLoop {
     fn send(&mut self, place: usize, now: u64) {
         let Some(idle) = self.connections.get_mut(place) else { return };
         idle.since = now;
+        self.has_woken |= std::mem::take(&mut idle.dozes);
         match idle.connection.try_send() {
             Ok(true) => {}
             Ok(false) => self.leave(place, Look::Nothing),
@@ -242,8 +252,12 @@ impl IdleLoop {
         });
     }
 
-    /// Closes connections that were idle for too long.
+    /// Closes connections that were idle for too long, and shrinks those that were for a while.
     fn sweep(&mut self, cx: &mut Context<'_>) {
+        let soon = std::mem::take(&mut self.has_woken).then(|| Instant::now() + DOZE);
+        if let Some(soon) = soon.filter(|soon| *soon < self.sweep.deadline()) {
+            self.sweep.as_mut().reset(soon);
+        }
         while self.sweep.as_mut().poll(cx).is_ready() {
             let (now, idle) = (clock::millis(), self.plan.settings.timeouts.idle);
             let since = now.saturating_sub(idle.as_millis() as u64);
@@ -252,7 +266,25 @@ impl IdleLoop {
             over.into_iter().for_each(|place| self.connections.remove(place).connection.part());
             let oldest = self.connections.iter().map(|(_, idle)| idle.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
+            let wait = self.doze(now).map_or(wait, |next| wait.min(next));
             self.sweep.as_mut().reset(Instant::now() + wait);
         }
+    }
+
+    /// Shrinks connections; when to look again, if some are yet to be shrunk.
+    fn doze(&mut self, now: u64) -> Option<Duration> {
+        let mut next = None;
+        for (_, idle) in self.connections.iter_mut().filter(|(_, idle)| !idle.dozes) {
+            let since = Duration::from_millis(now.saturating_sub(idle.since));
+            if since >= DOZE {
+                let (reading, writing) = idle.connection.halves();
+                reading.doze();
+                writing.doze();
+                idle.dozes = true;
+            } else {
+                next = Some(next.map_or(DOZE - since, |next: Duration| next.min(DOZE - since)));
+            }
+        }
+        next.map(|next| next.max(LOOK))
     }
 }

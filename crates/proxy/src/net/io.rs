@@ -138,6 +138,13 @@ impl Reading {
         self.deadline.disarm();
     }
 
+    /// Lets go of what a connection that was idle for a while needs no more, and makes again.
+    pub(crate) fn doze(&mut self) {
+        if let Some(opener) = &mut self.opener {
+            opener.doze();
+        }
+    }
+
     /// Whether a part of what the client sends next is here, and the rest has yet to come.
     pub(crate) fn is_amid_record(&self) -> bool {
         self.opener.as_ref().is_some_and(|opener| opener.holds_bytes())
@@ -252,6 +259,13 @@ impl Writing {
         }
         if let Some(tls) = &mut self.tls {
             tls.records().rest();
+        }
+    }
+
+    /// Lets go of what a connection that was idle for a while needs no more, and makes again.
+    pub(crate) fn doze(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.doze();
         }
     }
 

@@ -4,12 +4,14 @@ pub(crate) mod accept;
 pub(crate) mod admin;
 pub mod certificates;
 pub mod client_certificates;
+mod keys;
 pub mod nodes;
 pub(crate) mod output;
 pub(crate) mod record;
 mod records;
 pub(crate) mod server;
 pub(crate) mod tickets;
+pub mod trial;
 
 #[cfg(test)]
 mod tests;

@@ -110,6 +110,11 @@ impl Output {
         Ok(Sealed { read_to: at, content: content - out.len() as u64 })
     }
 
+    /// Lets go of what is made again when something is next sealed.
+    pub(crate) fn doze(&mut self) {
+        self.sealer.doze();
+    }
+
     /// Seals the alert that says that nothing more follows.
     pub(crate) fn close(&mut self) {
         self.sealer.close(&mut self.records);

@@ -8,27 +8,20 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
+use aws_lc_rs::aead::{Aad, Nonce};
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
-use rustls::{ConnectionTrafficSecrets, ProtocolVersion, SupportedCipherSuite};
+use rustls::{ProtocolVersion, SupportedCipherSuite};
 
+use super::keys::{Form, HEADER, Keys, header};
 use super::records::Records;
 use crate::net::input::{borrow_buffer, give_buffer};
 
 /// The longest content of a record, in bytes.
 pub(crate) const MOST: usize = 1 << 14;
-/// Bytes of a record's header.
-const HEADER: usize = 5;
 /// The longest record body that may arrive: TLS 1.2 lets it be 2,048 bytes longer than its content, TLS 1.3 256.
 const MOST_SEALED: usize = MOST + 2048;
 const MOST_SEALED_13: usize = MOST + 256;
-/// Bytes of a tag: all suites have the same length.
-const TAG: usize = 16;
-/// Bytes of the part of a nonce that TLS 1.2 sends with AES-GCM (RFC 5288 section 3).
-const EXPLICIT: usize = 8;
 /// Room below which more is made before anything is received.
 const LEAST_ROOM: usize = 4 << 10;
 /// Records in a row that carry no content before the connection is given up.
@@ -68,79 +61,6 @@ impl From<Fault> for io::Error {
     fn from(fault: Fault) -> Self {
         Self::new(io::ErrorKind::InvalidData, fault)
     }
-}
-
-/// The form of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// TLS 1.3, whatever the cipher.
-    V13,
-    /// TLS 1.2 with AES-GCM: a part of the nonce is sent.
-    Gcm12,
-    /// TLS 1.2 with ChaCha20-Poly1305 (RFC 7905).
-    ChaCha12,
-}
-
-impl Form {
-    /// Bytes between the header and the content.
-    fn explicit(self) -> usize {
-        if self == Self::Gcm12 { EXPLICIT } else { 0 }
-    }
-
-    /// Bytes behind the content.
-    fn behind(self) -> usize {
-        if self == Self::V13 { 1 + TAG } else { TAG }
-    }
-}
-
-/// The key of one direction, and the number of its next record.
-struct Keys {
-    key: LessSafeKey,
-    iv: [u8; 12],
-    sequence: u64,
-    form: Form,
-}
-
-impl Keys {
-    fn new((sequence, secrets): (u64, ConnectionTrafficSecrets), is_v13: bool) -> Result<Self, Fault> {
-        let (algorithm, key, iv): (&'static Algorithm, _, _) = match &secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return Err(Fault::Internal),
-        };
-        let form = match (is_v13, &secrets) {
-            (true, _) => Form::V13,
-            (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => Form::ChaCha12,
-            (false, _) => Form::Gcm12,
-        };
-        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Fault::Internal)?;
-        let iv = iv.as_ref().try_into().map_err(|_| Fault::Internal)?;
-        Ok(Self { key: LessSafeKey::new(key), iv, sequence, form })
-    }
-
-    /// The nonce of the record with this number.
-    fn nonce(&self) -> [u8; 12] {
-        let mut nonce = self.iv;
-        for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
-            *byte ^= number;
-        }
-        nonce
-    }
-
-    /// The additional data of a record of TLS 1.2 (RFC 5246 section 6.2.3.3).
-    fn additional(&self, kind: u8, length: usize) -> [u8; 13] {
-        let mut additional = [0; 13];
-        additional[..8].copy_from_slice(&self.sequence.to_be_bytes());
-        additional[8..].copy_from_slice(&header(kind, length));
-        additional
-    }
-}
-
-/// A record's header. Its version is that of TLS 1.2 in TLS 1.3 as well.
-fn header(kind: u8, length: usize) -> [u8; HEADER] {
-    let [high, low] = (length as u16).to_be_bytes();
-    [kind, 3, 3, high, low]
 }
 
 /// What both directions of a connection know.
@@ -228,6 +148,11 @@ impl Sealer {
         Ok(())
     }
 
+    /// Lets go of what is made again when something is next sealed.
+    pub(crate) fn doze(&mut self) {
+        self.keys.doze();
+    }
+
     /// Appends the alert that says that nothing more follows.
     pub(crate) fn close(&mut self, out: &mut Records) {
         self.alert(out, WARNING, CLOSE_NOTIFY);
@@ -290,11 +215,10 @@ impl Sealer {
             if form == Form::V13 { (&inner, &head[..HEADER]) } else { (&[], &additional) };
         let (sealed, behind) = sealed.split_at_mut(length);
         let (nonce, additional) = (Nonce::assume_unique_for_key(nonce), Aad::from(additional));
+        let key = self.keys.key()?;
         let done = match content {
-            Some(content) => {
-                self.keys.key.seal_out_of_place_scatter(nonce, additional, content, sealed, inner, behind)
-            }
-            None => self.keys.key.seal_in_place_scatter(nonce, additional, sealed, inner, behind),
+            Some(content) => key.seal_out_of_place_scatter(nonce, additional, content, sealed, inner, behind),
+            None => key.seal_in_place_scatter(nonce, additional, sealed, inner, behind),
         };
         self.keys.sequence += 1;
         done.map_err(|_| Fault::Internal)
@@ -342,6 +266,11 @@ impl Opener {
         }
     }
 
+    /// Lets go of what is made again when something next arrives.
+    pub(crate) fn doze(&mut self) {
+        self.keys.doze();
+    }
+
     /// Whether the client has said that nothing more follows.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
@@ -385,9 +314,9 @@ impl Opener {
     /// The length of the next record's body, if it is here.
     fn whole(&self) -> Result<Option<usize>, Fault> {
         let unread = &self.arrived[self.at..];
-        let Some(&[kind, major, _, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
+        let Some(&[kind, major, minor, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([high, low]));
-        if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) || major != 3 {
+        if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) || (major, minor) != (3, 3) {
             return Err(Fault::UnexpectedMessage);
         }
         if length > if self.shared.is_v13 { MOST_SEALED_13 } else { MOST_SEALED } {
@@ -412,7 +341,7 @@ impl Opener {
         let additional: &[u8] = if form == Form::V13 { &head[..HEADER] } else { &additional };
         let (nonce, additional) = (Nonce::assume_unique_for_key(nonce), Aad::from(additional));
         let mut content: &[u8] =
-            self.keys.key.open_in_place(nonce, additional, body).map_err(|_| Fault::BadRecordMac)?;
+            self.keys.key()?.open_in_place(nonce, additional, body).map_err(|_| Fault::BadRecordMac)?;
         self.keys.sequence = self.keys.sequence.checked_add(1).ok_or(Fault::Internal)?;
         if form == Form::V13 {
             let end = content.iter().rposition(|&byte| byte != 0).ok_or(Fault::UnexpectedMessage)?;

@@ -1,0 +1,127 @@
+//! Clients that begin with TLS and go no further: they are counted, nothing is kept of them, and others do not wait.
+//!
+//! `LARDER_HANDSHAKES=100000` has so many of them, and `LARDER_CONNECTIONS=10000` so many idle connections.
+
+use std::env::var;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::support::{Larder, Origin, eventually, raise_open_files, site};
+use super::wild::{Wild, hello, suites};
+use super::{Authority, LISTEN, TLS};
+
+const PAGE: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n";
+
+fn number(name: &str, default: u64) -> u64 {
+    var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn larder(authority: &Authority, origin: &Origin, more: &str) -> Larder {
+    let table = authority.pair("site", &["site.test"]).table();
+    Larder::start(&format!("{LISTEN}{more}{table}{}", site(&[origin], "")))
+}
+
+/// Resident memory of the process, in bytes.
+fn resident(larder: &Larder) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10
+}
+
+fn failed(larder: &Larder, how: &str) -> u64 {
+    larder.stats()["tls"]["handshakes"][how].as_u64().expect("a number")
+}
+
+/// Connects, sends `bytes`, and is gone: with a reset if `hard`.
+fn leave(address: SocketAddr, bytes: &[u8], hard: bool) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    // It may not read any more.
+    let _ = stream.write_all(bytes);
+    if hard {
+        set_socket_linger(&stream, Some(Duration::ZERO)).expect("an option");
+    }
+}
+
+#[test]
+fn handshakes_that_leave_keep_nothing_and_hold_up_nobody() {
+    let count = number("LARDER_HANDSHAKES", 3_000);
+    let (origin, authority) = (Origin::always(PAGE), Authority::new());
+    let larder = larder(&authority, &origin, "");
+    let (address, hello) = (larder.door(TLS), hello(&authority));
+    let half = hello.len() / 2;
+    let crowd = |count: u64| {
+        for number in 0..count {
+            let bytes: &[u8] = [&hello[..], &hello[..half], &hello[..3], b""][number as usize % 4];
+            leave(address, bytes, number % 8 < 4);
+            if number % 500 == 0 {
+                let mut client = Wild::to(address, &authority, suites()[0]);
+                client.send(23, GET);
+                assert!(client.answer("body").starts_with("HTTP/1.1 200"));
+            }
+        }
+        larder.wait_for("connections", 0);
+    };
+    crowd(count / 3);
+    let before = resident(&larder);
+    crowd(count - count / 3);
+    let more = resident(&larder).saturating_sub(before);
+    println!("{count} handshakes: {more} bytes more");
+    assert!(more < 16 << 20, "{more} bytes more");
+    let ends = || {
+        let handshakes = larder.stats()["tls"]["handshakes"].clone();
+        let of = |how: &str| handshakes[how].as_u64().expect("a number");
+        (of("left") + of("malformed") + of("alert") >= count * 3 / 4).then_some(())
+    };
+    eventually("each that began to be counted", ends);
+}
+
+#[test]
+fn silent_handshakes_end_and_others_go_on_meanwhile() {
+    let (origin, authority) = (Origin::always(PAGE), Authority::new());
+    let larder = larder(&authority, &origin, "[timeouts]\nhead = '1s'\n");
+    let (address, hello) = (larder.door(TLS), hello(&authority));
+    let begin = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.write_all(bytes).expect("it reads");
+        stream
+    };
+    let _silent: Vec<_> = (0..200).map(|number| begin(&hello[..number % hello.len()])).collect();
+    let mut client = Wild::to(address, &authority, suites()[0]);
+    client.send(23, GET);
+    assert!(client.answer("body").starts_with("HTTP/1.1 200"));
+    eventually("200 of them to be given up", || (failed(&larder, "timeout") == 200).then_some(()));
+}
+
+#[test]
+fn idle_connections_over_tls_hold_little() {
+    let wanted = number("LARDER_CONNECTIONS", 1_000);
+    let count = wanted.min(raise_open_files() / 2);
+    let (origin, authority) = (Origin::always(PAGE), Authority::new());
+    let larder = larder(&authority, &origin, "");
+    let address = larder.door(TLS);
+    let connect = || {
+        let mut client = Wild::to(address, &authority, suites()[0]);
+        client.send(23, GET);
+        assert!(client.answer("body").starts_with("HTTP/1.1 200"));
+        client
+    };
+    // What is allocated once is there.
+    drop((0..100).map(|_| connect()).collect::<Vec<_>>());
+    larder.wait_for("connections", 0);
+    let before = resident(&larder);
+    let mut idle: Vec<_> = (0..count).map(|_| connect()).collect();
+    larder.wait_for("connections", count);
+    // After three seconds they let go of what is quickly made again.
+    let each = || resident(&larder).saturating_sub(before) / count;
+    eventually("little for each", || (each() < 6 << 10).then_some(()));
+    std::thread::sleep(Duration::from_secs(number("LARDER_SETTLE", 0)));
+    println!("{} bytes for each of {count}", each());
+    for client in idle.iter_mut().step_by(50) {
+        client.send(23, GET);
+        assert!(client.answer("body").starts_with("HTTP/1.1 200"), "keys are made again");
+    }
+}

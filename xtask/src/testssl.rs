@@ -1,0 +1,121 @@
+//! `cargo x testssl`: what testssl.sh finds in the listeners with TLS.
+
+use crate::conformance::run::{free_port, start};
+use crate::packages::{Package, find, install};
+use crate::{args, bench, h2spec};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const TESTSSL: Package = Package { name: "testssl.sh", program: "testssl", purpose: "looks for weaknesses" };
+
+/// Severities that count, in the order of their weight.
+const WEIGHTS: [&str; 4] = ["MEDIUM", "HIGH", "CRITICAL", "FATAL"];
+
+/// Findings that are of the certificate, which signs itself, and not of the program.
+const OF_CERTIFICATE: &[&str] =
+    &["cert_chain_of_trust", "cert_trust", "cert_notAfter", "cert_expirationStatus"];
+
+/// What a `cargo x testssl` command line means.
+pub(crate) struct Options {
+    larder: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `testssl`.
+    ///
+    /// # Errors
+    /// Names the word that is not known.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let words = args::parse(words, &[("--larder", true)])?;
+        Ok(Self { larder: words.path("--larder") })
+    }
+
+    /// Looks at a listener for sites, and at the admin listener.
+    ///
+    /// # Errors
+    /// When a program is missing, or something is found that is worse than LOW.
+    pub(crate) fn run(self) -> Result<()> {
+        if find(TESTSSL.program).is_none() {
+            install(&[&TESTSSL])?;
+        }
+        let larder = self.larder.map_or_else(h2spec::build, Ok)?;
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let [cert, key, _] = bench::certify(folder.path())?;
+        let (site, admin, origin) = (free_port()?, free_port()?, h2spec::origin()?);
+        let mut command = Command::new(larder);
+        command.args(["serve", "--stats", "none", "--tls-cert", &cert, "--tls-key", &key]);
+        command.args(["--admin", &format!("https://127.0.0.1:{admin}"), "--listen", "127.0.0.1:0"]);
+        command.args(["--listen-tls", &format!("127.0.0.1:{site}")]);
+        command.args(["--origin", &format!("http://127.0.0.1:{origin}")]);
+        command.env("STATE_DIRECTORY", folder.path());
+        let _larder = start(command, site, "larder")?;
+        let mut found = Vec::new();
+        for (what, port) in [("sites", site), ("admin", admin)] {
+            let file = folder.path().join(format!("{what}.json"));
+            let mut testssl = Command::new(TESTSSL.program);
+            testssl.args(["--quiet", "--color", "0", "--warnings", "off", "--jsonfile"]).arg(&file);
+            testssl.arg(format!("localhost:{port}")).stdin(Stdio::null()).stdout(Stdio::null());
+            // It ends with the number of what it has found.
+            testssl.status().context("cannot start testssl")?;
+            let text = std::fs::read(&file).context("testssl wrote no findings")?;
+            let findings = findings(&text)?;
+            ensure!(findings.len() > 50, "{what}: testssl looked at {} things only", findings.len());
+            for Finding { severity, id, text } in findings.iter().filter(|one| one.severity == "LOW") {
+                println!("{what}: {severity} {id}: {text}");
+            }
+            found.extend(findings.into_iter().filter(Finding::counts).map(|one| (what, one)));
+        }
+        for (what, Finding { severity, id, text }) in &found {
+            println!("{what}: {severity} {id}: {text}");
+        }
+        if found.is_empty() { Ok(()) } else { bail!("{} findings are worse than LOW", found.len()) }
+    }
+}
+
+/// Something that testssl has to say.
+#[derive(Debug, PartialEq)]
+struct Finding {
+    severity: String,
+    id: String,
+    text: String,
+}
+
+impl Finding {
+    fn counts(&self) -> bool {
+        let name = self.id.split(' ').next().unwrap_or_default();
+        WEIGHTS.contains(&self.severity.as_str()) && !OF_CERTIFICATE.contains(&name)
+    }
+}
+
+/// The findings in a file that testssl has written.
+fn findings(text: &[u8]) -> Result<Vec<Finding>> {
+    let all: Vec<Value> = serde_json::from_slice(text).context("testssl's findings")?;
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    let finding = |one: &Value| Finding {
+        severity: text(one, "severity"),
+        id: text(one, "id"),
+        text: text(one, "finding"),
+    };
+    Ok(all.iter().map(finding).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+
+    #[test]
+    fn findings_of_the_certificate_and_slight_ones_do_not_count() {
+        let one = |severity: &str, id: &str| {
+            format!(
+                r#"{{"id": "{id}", "ip": "a/127.0.0.1", "port": "1", "severity": "{severity}", "finding": "f"}}"#
+            )
+        };
+        let text =
+            [one("HIGH", "BREACH"), one("LOW", "LUCKY13"), one("CRITICAL", "cert_chain_of_trust <cert#1>")];
+        let found = findings(format!("[{}]", text.join(",")).as_bytes()).unwrap();
+        assert_eq!(found.iter().map(|finding| finding.counts()).collect::<Vec<_>>(), [true, false, false]);
+        assert!(findings(b"[").is_err());
+    }
+}
