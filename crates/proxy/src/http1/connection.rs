@@ -51,8 +51,8 @@ pub(crate) struct Connection {
     client: SocketAddr,
     /// What the client has shown where certificates are asked for.
     identity: Option<Arc<ClientIdentity>>,
-    reading: Reading,
-    writing: Writing,
+    pub(super) reading: Reading,
+    pub(super) writing: Writing,
     key: Vec<u8>,
     /// Hits whose time has not been counted.
     untimed: u64,
@@ -157,11 +157,6 @@ impl Connection {
             self.reading.within(plan.settings.timeouts.head);
         }
         awaits
-    }
-
-    /// Its two halves.
-    pub(super) fn halves(&mut self) -> (&mut Reading, &mut Writing) {
-        (&mut self.reading, &mut self.writing)
     }
 
     /// Ends a connection with nothing under way.

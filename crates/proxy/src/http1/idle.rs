@@ -277,9 +277,8 @@ impl IdleLoop {
         for (_, idle) in self.connections.iter_mut().filter(|(_, idle)| !idle.dozes) {
             let since = Duration::from_millis(now.saturating_sub(idle.since));
             if since >= DOZE {
-                let (reading, writing) = idle.connection.halves();
-                reading.doze();
-                writing.doze();
+                idle.connection.reading.doze();
+                idle.connection.writing.doze();
                 idle.dozes = true;
             } else {
                 next = Some(next.map_or(DOZE - since, |next: Duration| next.min(DOZE - since)));

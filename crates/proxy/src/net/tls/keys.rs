@@ -3,7 +3,7 @@
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 
-use super::record::Fault;
+use super::fault::Fault;
 
 /// Bytes of a record's header.
 pub(super) const HEADER: usize = 5;

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod admin;
 pub mod certificates;
 pub mod client_certificates;
+mod fault;
 mod keys;
 pub mod nodes;
 pub(crate) mod output;

@@ -13,6 +13,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ProtocolVersion, SupportedCipherSuite};
 
+pub(crate) use super::fault::Fault;
 use super::keys::{Form, HEADER, Keys, header};
 use super::records::Records;
 use crate::net::input::{borrow_buffer, give_buffer};
@@ -36,32 +37,6 @@ const CLOSE_NOTIFY: u8 = 0;
 const USER_CANCELED: u8 = 90;
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
-
-/// Why the bytes of a client end its connection: the alert that says so (RFC 8446 section 6.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    #[error("unexpected message")]
-    UnexpectedMessage = 10,
-    #[error("a record that its key does not open")]
-    BadRecordMac = 20,
-    #[error("record too long")]
-    RecordOverflow = 22,
-    #[error("malformed message")]
-    Decode = 50,
-    #[error("no further record may be sealed with this key")]
-    Internal = 80,
-    #[error("renegotiation")]
-    NoRenegotiation = 100,
-    /// The client has sent an alert, and needs none.
-    #[error("the client gave up with an alert")]
-    Alerted = 255,
-}
-
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
-        Self::new(io::ErrorKind::InvalidData, fault)
-    }
-}
 
 /// What both directions of a connection know.
 pub(crate) struct Shared {
