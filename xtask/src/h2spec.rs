@@ -1,9 +1,8 @@
 //! `cargo x h2spec`: every case of h2spec, strictly, over TLS and in clear.
 
 use crate::conformance::run::{free_port, start};
-use crate::packages::find;
-use crate::{args, bench, cargo, root};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{args, bench, cargo, go, root};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -38,7 +37,7 @@ impl Options {
     /// # Errors
     /// When a program is missing, or a case fails that is not known to.
     pub(crate) fn run(self) -> Result<()> {
-        let h2spec = h2spec()?;
+        let h2spec = go::program("h2spec", MODULE)?;
         let larder = match self.larder {
             Some(larder) => larder,
             None => build()?,
@@ -86,22 +85,6 @@ impl Verdict {
         ensure!(failed.is_empty() == sum.ends_with(" 0 failed"), "h2spec says `{sum}`, but names {failed:?}");
         Ok(Self { cases: cases.trim().parse().context("h2spec's sum")?, failed })
     }
-}
-
-/// The program, which is built from its module if it is not there.
-fn h2spec() -> Result<PathBuf> {
-    if let Some(found) = find("h2spec") {
-        return Ok(found);
-    }
-    let folder = root().join("target/tools");
-    let program = folder.join("h2spec");
-    if !program.is_file() {
-        let Some(go) = find("go") else { bail!("h2spec needs Go to be built: install go, or h2spec itself") };
-        println!("building h2spec");
-        let status = Command::new(go).args(["install", MODULE]).env("GOBIN", &folder).status();
-        ensure!(status.context("cannot start go")?.success(), "`go install {MODULE}` failed");
-    }
-    Ok(program)
 }
 
 /// The debug build, which is made.

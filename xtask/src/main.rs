@@ -6,6 +6,7 @@ mod args;
 mod bench;
 mod conformance;
 mod fuzz;
+mod go;
 mod h2spec;
 mod packages;
 mod soak;

@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time, stopping at the first that fails.
 
-use crate::{cargo, fuzz, packages, tidy};
+use crate::{cargo, fuzz, go, packages, tidy};
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,8 @@ fn run(steps: &[Step]) -> Result<()> {
 }
 
 fn install() -> Result<()> {
-    packages::install(&packages::missing(packages::FOR_TESTS))
+    packages::install(&packages::missing(packages::FOR_TESTS))?;
+    go::for_tests()
 }
 
 fn formatting() -> Result<()> {
