@@ -3,7 +3,8 @@
 use super::draft::{DiskDraft, Draft, SiteDraft};
 use larder_proxy::settings::CertificateFiles;
 
-use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
+use super::draft::acme;
+use super::keys::{ACME, CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
 
 /// What the example says where a default would show nothing.
@@ -40,6 +41,8 @@ const DISKS: &str = "The disk tier: one table for each directory. Responses surv
 const DISK_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 const SITES: &str =
     "Reverse-proxied sites: one table for each; the first site that matches takes the request.";
+const AUTHORITY: &str = "How a site gets its certificates by ACME, as in `acme = { contact = \"mailto:admin@docs.example\", accept_terms = true }` \
+     (docs/tls.md).";
 const SITE_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 
 const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
@@ -68,6 +71,8 @@ pub(crate) fn reference() -> String {
     heading(&mut page, "`[[site]]`", SITES);
     rows(&mut page, SITE, &site);
     rows(&mut page, CACHING, &site.rules);
+    heading(&mut page, "`acme` of a `[[site]]`", AUTHORITY);
+    rows(&mut page, ACME, &acme::Draft::default());
     page += &format!("\n## `[[site.rule]]`, `[[forward.rule]]`\n\n{RULES}\n\n{RULE_COLUMNS}");
     rule_rows(&mut page, "", RULE);
     rule_rows(&mut page, "match.", MATCH);

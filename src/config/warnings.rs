@@ -58,9 +58,28 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(acme(settings));
     warnings.extend(to_own_listeners(settings));
     warnings.extend(rules::warnings(settings));
     warnings
+}
+
+/// What may keep an authority from verifying the hosts of sites.
+fn acme(settings: &Settings) -> Vec<String> {
+    let ports: Vec<_> = settings.listen.iter().map(|listener| listener.address.port()).collect();
+    let sites = settings.sites.iter().filter_map(|site| Some((&site.name, site.acme.as_ref()?)));
+    let unreached =
+        sites.filter(|(_, acme)| !acme.challenges.iter().any(|kind| ports.contains(&kind.port())));
+    unreached
+        .map(|(name, acme)| {
+            let wanted: Vec<_> = acme.challenges.iter().map(|kind| kind.port().to_string()).collect();
+            format!(
+                "site '{name}': acme: the authority connects to port {}, where no listener is: have it forwarded here, or \
+                 listen there",
+                wanted.join(" or ")
+            )
+        })
+        .collect()
 }
 
 /// A listener of the sites without TLS.

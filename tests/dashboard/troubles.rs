@@ -30,6 +30,20 @@ fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
 }
 
 #[test]
+fn a_certificate_that_is_not_issued_is_told_with_the_time_and_the_cause() {
+    let (origin, state) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
+    let keys = "hosts = 'site.test'\nacme = { directory = 'https://127.0.0.1:1/dir' }";
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+    let config = format!("{listen}{}", site(&[&origin], keys));
+    let larder = Larder::start_in(&config, &[("STATE_DIRECTORY", state.path())]);
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until(&told(
+        r"^No new certificate for site\.test since \d\d:\d\d:\d\d: .*127\.0\.0\.1:1.*Clients cannot reach it over TLS\.$",
+    ));
+    browser.is_content(larder.admin);
+}
+
+#[test]
 fn a_disk_that_is_not_used_is_told_with_the_cause() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let tables =

@@ -5,11 +5,13 @@
 //! - `base`: clock, errors, outcomes, settings as data; `net`: sockets and permits; `http`: messages on the wire;
 //! - `counts`: counters; `origin`: the client that asks origins; `exchange`: requests, replies, sites;
 //! - `observe`: records of requests, and where they go; `cache`: what is stored and what was purged; `cluster`: other nodes;
+//! - `acme`: certificates that an authority issues;
 //! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
 //! - `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
 //!
 //! What may be cached is decided in `larder-semantics`; it is stored by `larder-store`.
 
+mod acme;
 mod admin;
 pub mod base;
 mod cache;
@@ -27,6 +29,7 @@ pub mod origin;
 mod rpc;
 pub mod server;
 
+pub use acme::{Kept as KeptCertificate, examine as examine_acme};
 pub use admin::metrics::reference as metrics_reference;
 pub use base::error::Error;
 pub use base::settings::Settings;

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
-use larder_proxy::{Settings, examine_access_log};
+use larder_proxy::{KeptCertificate, Settings, examine_access_log, examine_acme};
 use larder_store::Directory;
 
 use crate::cli::units::counted;
@@ -72,7 +72,10 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     for line in certificates {
         say(&line);
     }
-    for warning in config::warnings(&settings).into_iter().chain(unusable(&settings)) {
+    let kept = examine_acme(&settings);
+    kept.iter().for_each(|kept| say(&describe_kept(kept)));
+    let spoilt = kept.into_iter().filter_map(|kept| kept.not_after.err());
+    for warning in config::warnings(&settings).into_iter().chain(unusable(&settings)).chain(spoilt) {
         eprintln!("larder: warning: {warning}");
     }
     if let Some(path) = &check.test {
@@ -105,10 +108,11 @@ fn certificates(settings: &Settings) -> Result<Vec<String>, String> {
         return Err(problems.join("\n"));
     }
     let read: Vec<_> = read.into_iter().flatten().collect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = now();
     let mut lines: Vec<_> = read.iter().map(|certificate| describe(certificate, now)).collect();
     let all_here = read.len() == settings.certificates.len();
-    let hosts = settings.sites.iter().flat_map(|site| &site.hosts).filter(|_| all_here && !read.is_empty());
+    let by_file = settings.sites.iter().filter(|site| site.acme.is_none());
+    let hosts = by_file.flat_map(|site| &site.hosts).filter(|_| all_here && !read.is_empty());
     let uncovered = hosts.filter(|host| !read.iter().any(|certificate| certificate.is_for(host)));
     lines.extend(uncovered.map(|host| format!("warning: no [[tls]] has a certificate for {host}")));
     Ok(lines)
@@ -123,4 +127,22 @@ fn describe(certificate: &Certificate, now: u64) -> String {
         None => format!("warning: {place}: the certificate for {names} has expired"),
         Some(left) => format!("{:<8} {names}, {}", "tls", counted(left / 86_400, "day left", "days left")),
     }
+}
+
+/// A certificate that an authority issues.
+fn describe_kept(kept: &KeptCertificate) -> String {
+    let KeptCertificate { name, directory, not_after } = kept;
+    let state = match not_after {
+        Ok(None) => format!("to be ordered from {directory}"),
+        Ok(Some(end)) => match end.checked_sub(now()) {
+            Some(left) => counted(left / 86_400, "day left", "days left"),
+            None => format!("has expired, to be ordered from {directory}"),
+        },
+        Err(_) => "its file cannot be used".to_owned(),
+    };
+    format!("{:<8} {name}, {state}", "acme")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

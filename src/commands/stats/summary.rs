@@ -20,6 +20,7 @@ pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<S
     lines.extend(some(&all["disks"], disk));
     lines.extend(some(&all["sites"], site));
     lines.extend(some(&rules(&all), rule));
+    lines.extend(some(&all["acme"]["names"], certificate));
     lines.push(in_progress(&all));
     lines.extend(reasons(&all));
     lines.iter().map(|line| shortened(line, width)).collect()
@@ -169,6 +170,17 @@ fn rule(of: &Value) -> String {
     line("rule", &text)
 }
 
+/// A certificate that an authority issues.
+fn certificate(of: &Value) -> String {
+    let failures = match count(of, "failures") {
+        0 => String::new(),
+        failures => format!(", {}", counted(failures, "failure", "failures")),
+    };
+    let trouble = of["trouble"].as_str().map(|why| format!(": {}", printable(why))).unwrap_or_default();
+    let ordering = if of["ordering"] == true { ", being ordered" } else { "" };
+    line("acme", &format!("{}: {}{ordering}{failures}{trouble}", word(of, "name"), word(of, "state")))
+}
+
 fn in_progress(all: &Value) -> String {
     let text = format!(
         "{}; {} to origins in progress, {} queued",
@@ -238,6 +250,10 @@ mod tests {
                 "site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}],
                 "rules": [{"name": "api", "requests": 2, "hits": 1, "answered": 0, "refused": 1}],
             }],
+            "acme": {"names": [
+                {"name": "a.test", "state": "valid", "failures": 0, "ordering": true},
+                {"name": "b.test", "state": "awaited", "failures": 2, "trouble": "no route\n(connection)"},
+            ]},
             "reasons": {"absent": 3, "fresh": 7},
         });
         let expected = [
@@ -250,6 +266,8 @@ mod tests {
             "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
             "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",
+            "acme      a.test: valid, being ordered",
+            "acme      b.test: awaited, 2 failures: no route\\n(connection)",
             "now       2 connections; 1 request to origins in progress, 0 queued",
             "reasons   fresh 7, absent 3",
         ];

@@ -1,5 +1,6 @@
 //! The content of a config file, on top of the defaults. Combinations of values are not checked here.
 
+pub(super) mod acme;
 pub(super) mod cluster;
 pub(super) mod control;
 pub(super) mod rule;
@@ -126,6 +127,7 @@ pub(crate) struct SiteDraft {
     pub(crate) rewrite_urls: bool,
     pub(crate) only_https: bool,
     pub(crate) hsts: Option<Hsts>,
+    pub(crate) acme: Option<acme::Draft>,
     pub(crate) ca: Option<PathBuf>,
     pub(crate) client_cert: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
@@ -224,6 +226,7 @@ impl Default for SiteDraft {
             rewrite_urls: false,
             only_https: false,
             hsts: None,
+            acme: None,
             ca: None,
             client_cert: None,
             client_key: None,

@@ -1,6 +1,7 @@
 //! THE TABLE of keys: one row each, with its name, kind, field and meaning. Parsing, errors, the reference in
 //! `docs/config.md` and the example file all come from here. Values are written into a [`Draft`].
 
+mod acme;
 mod caching;
 mod cluster;
 mod control;
@@ -15,6 +16,7 @@ use larder_proxy::settings::CertificateFiles;
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft};
 use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Share, Size, Words};
+pub(super) use acme::ACME;
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
 use key::{MANY, key};
@@ -235,7 +237,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "listen_tls",
                 Or("auto", List(ADDRESS)),
                 reverse_listen_tls,
-                "addresses for TLS; auto: 127.0.0.1:8443 if there is a site and a [[tls]]"
+                "addresses for TLS; auto: 127.0.0.1:8443 if there is a site, and a [[tls]] or a site with acme"
             ),
             key!(
                 "proxy_protocol",

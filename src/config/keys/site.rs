@@ -1,5 +1,6 @@
 //! The keys of a `[[site]]`.
 
+use super::acme::Acme;
 use super::control;
 use super::key::{Key, MANY, key};
 use super::values::{
@@ -65,6 +66,12 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         Or("off", HSTS),
         hsts,
         "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only"
+    ),
+    key!(
+        "acme",
+        Or("off", Acme),
+        acme,
+        "get a certificate for each of its hosts from an authority by ACME, and renew it (docs/tls.md)"
     ),
     key!(
         "ca",

@@ -1,5 +1,6 @@
 //! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and checks of combinations.
 
+mod acme;
 mod cluster;
 mod control;
 mod node_tls;
@@ -14,8 +15,8 @@ use std::{env, thread};
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token, Tracing,
-    UnixSockets,
+    Acme, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token,
+    Tracing, UnixSockets,
 };
 
 use super::draft::rule::RuleDraft;
@@ -53,12 +54,11 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_disks(&draft.disks, &mut problems);
     check_trace(&draft, &mut problems);
     let cluster = cluster::settle(&draft, &mut problems);
-    if draft.limits.head_bytes < draft.limits.target_bytes {
-        let (head, uri) =
-            (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
-        let text = format!("limits.head {head} is smaller than limits.uri {uri}, which is part of it");
-        problems.add(&["limits.head", "limits.uri"], &text);
-    }
+    let state = state_directory();
+    let (has_sockets, cluster_of_sites) = (!sockets.paths.is_empty(), cluster.as_ref());
+    let around = acme::Around::new((&listen, has_sockets), &client_auth, cluster_of_sites, state.as_deref());
+    let acme = acme::settle(&draft.sites, &around, &mut problems);
+    check_limits(&draft, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
@@ -82,14 +82,14 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         limits: draft.limits,
         timeouts: draft.timeouts,
         sites: {
-            let parts = draft.sites.into_iter().zip(tls).zip(rules).enumerate();
+            let parts = draft.sites.into_iter().zip(tls.into_iter().zip(acme)).zip(rules).enumerate();
             parts.map(|(at, ((site, tls), rules))| settle_site(at, site, tls, rules)).collect()
         },
         forward: Forward { site_rules: forward_rules, ..draft.forward },
         doors: Doors { listen: doors, ..draft.doors },
         access_log: draft.access_log,
         access_log_file: draft.access_log_file,
-        state: state_directory(),
+        state,
         statistics: statistics::settle(draft.statistics, first),
         cluster,
         trace: draft.trace,
@@ -115,7 +115,7 @@ fn listeners(draft: &Draft) -> (Vec<Listener>, UnixSockets) {
         reverse = auto(has_sites, REVERSE);
     }
     let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD_PROXY));
-    let has_certificates = !draft.certificates.is_empty();
+    let has_certificates = !draft.certificates.is_empty() || has_acme(draft);
     let reverse_tls = draft.reverse_listen_tls.clone();
     let reverse_tls = reverse_tls.unwrap_or_else(|| auto(has_sites && has_certificates, REVERSE_TLS));
     let each = [
@@ -201,6 +201,11 @@ fn check_fronts(
     }
 }
 
+/// Whether an authority issues certificates for a site.
+fn has_acme(draft: &Draft) -> bool {
+    draft.sites.iter().any(|site| site.acme.is_some())
+}
+
 /// Whether all addresses of the sites are for TLS.
 fn has_only_tls(listen: &[Listener]) -> bool {
     listen.iter().filter(|listener| listener.role == Role::Reverse).all(|listener| listener.tls)
@@ -248,9 +253,11 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     match (speaks, draft.certificates.first()) {
         // It lacks a site, too, which is said with it.
         (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && has_only_tls(listen) => {}
+        (Some(_), None) if has_acme(draft) => {}
         (Some(key), None) => {
             let text = format!(
-                "{key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key"
+                "{key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key, or acme to \
+                 a [[site]]"
             );
             problems.add(&[key, "tls"], &text);
         }
@@ -360,6 +367,15 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
     }
 }
 
+fn check_limits(draft: &Draft, problems: &mut Problems<'_>) {
+    if draft.limits.head_bytes < draft.limits.target_bytes {
+        let (head, uri) =
+            (show_size(draft.limits.head_bytes as u64), show_size(draft.limits.target_bytes as u64));
+        let text = format!("limits.head {head} is smaller than limits.uri {uri}, which is part of it");
+        problems.add(&["limits.head", "limits.uri"], &text);
+    }
+}
+
 fn check_memory(draft: &Draft, problems: &mut Problems<'_>) {
     let Memory { size, entries, max_object, .. } = draft.memory;
     if let (Some(size), Some(entries)) = (size, entries) {
@@ -409,7 +425,12 @@ fn settle_rules(drafts: &[RuleDraft], owner: Owner, problems: &mut Problems<'_>)
     })
 }
 
-fn settle_site(at: usize, site: SiteDraft, tls: Option<Arc<OriginTls>>, site_rules: Vec<SiteRule>) -> Site {
+fn settle_site(
+    at: usize,
+    site: SiteDraft,
+    (tls, acme): (Option<Arc<OriginTls>>, Option<Arc<Acme>>),
+    site_rules: Vec<SiteRule>,
+) -> Site {
     let (cache, tags, rules) = control::settle(&site);
     let doubt = site.control.tags.doubt;
     let SiteDraft { name, hosts, path, origins, balance, host, rewrite_urls, only_https, hsts, .. } = site;
@@ -431,6 +452,7 @@ fn settle_site(at: usize, site: SiteDraft, tls: Option<Arc<OriginTls>>, site_rul
         site_rules,
         only_https,
         hsts,
+        acme,
         cache,
         tags,
         doubt,

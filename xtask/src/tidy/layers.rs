@@ -28,6 +28,7 @@ pub(super) const CRATES: &[Crate] = &[
             &["observe"],
             &["cache"],
             &["cluster"],
+            &["acme"],
             &["flow"],
             &["features"],
             &["http2"],

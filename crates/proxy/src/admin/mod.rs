@@ -100,6 +100,9 @@ struct Stats {
     /// TLS of the listeners, if any of them speaks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<tls::server::Report>,
+    /// Certificates that an authority issues, if any are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acme: Option<crate::acme::Report>,
     latency: Latency,
     /// By name, whatever the outcomes of the requests.
     reasons: BTreeMap<&'static str, u64>,
@@ -236,6 +239,7 @@ impl Stats {
             schedule: state.done.report(),
             log_lines_lost: shared.observers.access.lost(),
             tls: shared.listener_tls.as_deref().map(tls::server::Server::report),
+            acme: shared.acme.as_deref().and_then(crate::acme::Acme::report),
             latency: shared.times().latency(),
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),

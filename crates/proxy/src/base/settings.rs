@@ -4,6 +4,7 @@
 //! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
 //! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
 
+mod acme;
 mod certificates;
 mod client_auth;
 pub(crate) mod cluster;
@@ -38,6 +39,7 @@ pub use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Rules;
 pub use larder_store::{Counts, DiskTier};
 
+pub use self::acme::{Acme, AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use self::certificates::{CertificateFault, CertificateFiles};
 pub use self::client_auth::{ClientAuth, ClientAuthFiles, ClientAuths};
 pub use self::cluster::{Place as Engine, Settings as Cluster, Tier as SecondTier, WithoutEngine};
@@ -235,6 +237,8 @@ pub struct Site {
     pub resolve_interval: Option<Duration>,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
+    /// From whom its hosts have certificates; `None`: from `certificates`.
+    pub acme: Option<Arc<Acme>>,
     /// TLS towards its origins, where it is not by the system's authorities alone.
     pub tls: Option<Arc<OriginTls>>,
     /// Who may send `PURGE`, besides those who show the admin token.

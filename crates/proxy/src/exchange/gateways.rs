@@ -182,6 +182,7 @@ mod tests {
             fail_timeout: Duration::ZERO,
             resolve_interval: None,
             health: None,
+            acme: None,
             tls: None,
             purge_from: Vec::new(),
         }

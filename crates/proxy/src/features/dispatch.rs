@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{credentials, etag_gateway, negotiate, purge_method, redirect, rules, validator};
+use super::{challenge, credentials, etag_gateway, negotiate, purge_method, redirect, rules, validator};
 use crate::base::settings::Counted;
 use crate::exchange::client_cert;
 use crate::exchange::limits;
@@ -42,6 +42,10 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
 }
 
 async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
+    // An authority is no client whom a rule could know.
+    if let Some(reply) = challenge::answer(worker, request) {
+        return reply;
+    }
     if let Some(reply) = rules::refuse(request) {
         return reply;
     }

@@ -1,5 +1,6 @@
 //! What is built on the flow: purges, the validator, the gateways for entity tags, and explanations.
 
+mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
 pub(crate) mod etag_gateway;

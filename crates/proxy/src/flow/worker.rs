@@ -18,6 +18,7 @@ use larder_semantics::key;
 use larder_stats::{Sheet, Tally};
 use rustls::ClientConfig;
 
+use crate::acme::Acme;
 use crate::base::error::Error;
 use crate::base::settings::{Door, Role, Settings};
 use crate::cache::Cache;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     draining: AtomicBool,
     /// TLS of the listeners, if any of them speaks it.
     pub(crate) listener_tls: Option<Arc<Server>>,
+    /// What an authority issues to them.
+    pub(crate) acme: Option<Arc<Acme>>,
     /// TLS towards origins.
     tls: Arc<ClientConfig>,
     /// What workers share of their ways to origins.
@@ -115,6 +118,7 @@ impl Shared {
         let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity()).map(Arc::new);
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
         let observers = Observers::new(&settings)?;
+        let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
@@ -126,6 +130,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             listener_tls,
+            acme,
             tls,
             origins: Destinations::default(),
             workers: Mutex::default(),
@@ -155,6 +160,9 @@ impl Shared {
         self.observers.access.reopen(settings.access_log_file.as_deref());
         if let Some(tls) = &self.listener_tls {
             tls.reload(&settings);
+        }
+        if let Some(acme) = &self.acme {
+            acme.reload(&settings);
         }
         let (trace, cluster) = (old.settings.trace.clone(), old.settings.cluster.clone());
         let plan =

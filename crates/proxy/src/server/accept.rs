@@ -192,6 +192,8 @@ async fn secure(
         () = drain.begun() => return,
     };
     match accepted {
+        // An authority that has verified a name says nothing more.
+        Ok((secured, _)) if secured.session.is_challenge => {}
         Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
             admit(&listening, front, ends, (client, identity), permit);

@@ -258,6 +258,9 @@ async fn supervise(
     if shared.listener_tls.is_some() || of_nodes.is_some_and(|nodes| !nodes.is_by_token()) {
         tokio::spawn(watch_certificates(Arc::clone(shared)));
     }
+    if let Some(acme) = &shared.acme {
+        tokio::spawn(Arc::clone(acme).run());
+    }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;
     // A process that starts now finds no socket, and this one accepts nothing more.

@@ -8,6 +8,7 @@ use larder_tags::Report;
 
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
+use crate::acme::OfName;
 use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
@@ -364,6 +365,22 @@ pub(super) const METRICS: &[Metric] = &[
             to.put(&[&certificate.name], certificate.not_after);
         }
     }),
+    metric!(Counter "larder_acme_orders_total" ["result"]
+    "Orders of certificates by ACME, by result: issued or failed. Without acme, this and the next two metrics are absent."
+    |moment, to| {
+        if let Some(report) = &moment.stats.acme {
+            to.put(&["issued"], report.issued);
+            to.put(&["failed"], report.failed);
+        }
+    }),
+    metric!(Gauge "larder_acme_failures" ["name"]
+    "Orders of a certificate that have failed in a row; 0: the last one has not."
+    |moment, to| of_names(moment, |name| to.put(&[&name.name], name.failures))),
+    metric!(Gauge "larder_acme_renewal_timestamp_seconds" ["name"]
+    "When a certificate by ACME is to be renewed, in UNIX seconds."
+    |moment, to| of_names(moment, |name| {
+        name.renewal.iter().for_each(|renewal| to.put(&[&name.name], *renewal));
+    })),
     metric!(Counter "larder_log_lost_lines_total" []
         "Lines of the access log that could not be written."
         |moment, to| to.put(&[], moment.stats.log_lines_lost)),
@@ -399,6 +416,11 @@ fn invalidations(moment: &Moment) -> impl Iterator<Item = &Invalidations> {
 /// What the engine keeps of responses, if it does.
 fn tiers(moment: &Moment) -> impl Iterator<Item = &SecondTier> {
     moment.stats.cluster.iter().filter_map(|cluster| cluster.tier.as_ref())
+}
+
+/// The names that have certificates by ACME.
+fn of_names(moment: &Moment, show: impl FnMut(&OfName)) {
+    moment.stats.acme.iter().flat_map(|report| &report.names).for_each(show);
 }
 
 fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {

@@ -51,6 +51,7 @@ function show(stats) {
   contents.room(stats);
   troubles.show("origin", sites.troubles(stats));
   troubles.show("disk", contents.troubles(stats));
+  troubles.show("certificate", sites.certificates(stats));
   byId("empty").hidden = stats.requests > 0;
   document.body.classList.toggle("unused", stats.requests === 0);
   say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} in flight to origins · ${stats.queued} queued`);

@@ -29,6 +29,13 @@ export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins 
     ? "The other origins of the site are asked." : "Its site is answered from the cache, or with 502 where nothing stored can be used."}`,
 })));
 
+/** The certificates that no authority issues, why, and what that means for clients. */
+export const certificates = (stats) => (stats.acme?.names ?? []).filter(({ trouble }) => trouble).map(({ name, state, trouble, failing_seconds: seconds }) => ({
+  about: name,
+  seconds,
+  text: (since) => `No new certificate for ${name}${since}: ${trouble}. ${state === "valid" ? "The old one is in use." : "Clients cannot reach it over TLS."}`,
+}));
+
 /** Shows what `/stats` says of them. */
 export function show(stats) {
   sites ??= new Table(byId("sites"), {

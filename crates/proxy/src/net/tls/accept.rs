@@ -12,6 +12,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::challenges;
 use super::record::{self, Opener, Sealer};
 use crate::net::concurrency::ConcurrencyLimit;
 
@@ -23,6 +24,9 @@ const ROOM: usize = 4 << 10;
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
+
+/// What rustls says where no certificate is for the name that a client asks for.
+const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
 /// What a client gets that speaks HTTP without TLS.
 pub(super) const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -48,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) is_resumed: bool,
     /// The client speaks HTTP/2.
     pub(crate) http2: bool,
+    /// It is no client, but an authority that has verified a name, and is done.
+    pub(crate) is_challenge: bool,
 }
 
 /// Why there is no connection.
@@ -82,6 +88,7 @@ impl Unsecured {
             Self::Plain => Failure::Plain,
             Self::Busy => Failure::Busy,
             Self::Tls(rustls::Error::AlertReceived(_)) => Failure::Alert,
+            Self::Tls(rustls::Error::General(why)) if why == NO_CERTIFICATE => Failure::NoCertificate,
             Self::Tls(rustls::Error::PeerIncompatible(_)) => Failure::Incompatible,
             Self::Tls(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
                 Failure::ClientCertificate
@@ -102,11 +109,12 @@ pub(crate) enum Failure {
     Incompatible,
     Malformed,
     ClientCertificate,
+    NoCertificate,
 }
 
 impl Failure {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Left,
         Self::Plain,
@@ -115,6 +123,7 @@ impl Failure {
         Self::Incompatible,
         Self::Malformed,
         Self::ClientCertificate,
+        Self::NoCertificate,
     ];
 
     /// Its name in metrics.
@@ -128,6 +137,7 @@ impl Failure {
             Self::Incompatible => "incompatible",
             Self::Malformed => "malformed",
             Self::ClientCertificate => "client-certificate",
+            Self::NoCertificate => "no-certificate",
         }
     }
 }
@@ -278,6 +288,7 @@ impl Handshake {
             is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             http2: self.connection.alpn_protocol() == Some(b"h2"),
+            is_challenge: self.connection.alpn_protocol() == Some(challenges::PROTOCOL),
         };
         let chain = self.connection.peer_certificates().unwrap_or_default();
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();

@@ -1,11 +1,12 @@
 //! The certificates of the listeners: read from files, chosen by the name that a client asks for, and read again while
 //! the program runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -19,12 +20,16 @@ use webpki::EndEntityCert;
 use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
 use x509_cert::der::{Decode, Reader, SliceReader};
 
+use super::challenges::{self, Challenges};
 use super::provider;
+use crate::base::clock;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{CertificateFault, CertificateFiles};
 
 /// The algorithm of RSA keys (RFC 8017, appendix C).
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+/// Milliseconds between two lines of the log about clients that get no certificate.
+const BETWEEN: u64 = 60_000;
 /// Bits of the shortest RSA key that can sign.
 const LEAST_RSA: usize = 2_048;
 
@@ -58,6 +63,27 @@ impl Certificate {
             PrivateKeyDer::from_pem_slice(&pem).map_err(|error| explain(key, "private key", &error))
         });
         let private = private.map_err(CertificateFault::of_key)?;
+        Self::of(files, versions, chain, private)
+    }
+
+    /// The same from the content of a file that has both, whatever is in the file by now.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn from_pem(files: &CertificateFiles, pem: &[u8]) -> Result<Self, CertificateFault> {
+        let chain = chain_of(&files.cert, pem).map_err(CertificateFault::of_cert)?;
+        let private = PrivateKeyDer::from_pem_slice(pem)
+            .map_err(|error| CertificateFault::of_key(explain(&files.key, "private key", &error)))?;
+        Self::of(files, [None, None], chain, private)
+    }
+
+    fn of(
+        files: &CertificateFiles,
+        versions: [Option<FileVersion>; 2],
+        chain: Vec<CertificateDer<'static>>,
+        private: PrivateKeyDer<'static>,
+    ) -> Result<Self, CertificateFault> {
+        let CertificateFiles { cert, key, .. } = files;
         let fault = |why: String| CertificateFault::of_cert(format!("{}: {why}", cert.display()));
         let leaf = chain.first().ok_or_else(|| fault("no certificate in it".to_owned()))?;
         let malformed = |why: &dyn fmt::Display| fault(format!("not a certificate of version 3: {why}"));
@@ -99,6 +125,11 @@ impl Certificate {
         self.key
     }
 
+    /// The server's certificate.
+    pub(crate) fn leaf(&self) -> Option<&CertificateDer<'_>> {
+        self.key.end_entity_cert().ok()
+    }
+
     /// Shows it to servers that ask for a client's certificate.
     pub(crate) fn for_client(self) -> Arc<dyn ResolvesClientCert> {
         let key = CertifiedKey::clone(&self.key);
@@ -133,7 +164,12 @@ fn rsa_bits(certificate: &x509_cert::Certificate) -> Option<usize> {
 
 /// The certificates in a file in PEM; at least one.
 pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    chain_of(path, &read(path)?)
+}
+
+/// The certificates in `pem`, which is that of the file at `path`.
+fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
     if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }
 }
@@ -170,18 +206,30 @@ fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
 /// The certificates in use, by the names that they are for.
 #[derive(Debug, Default)]
 struct Table {
-    /// In the order of the config.
+    /// Those of files, in the order of the config.
     all: Vec<Certificate>,
+    /// Those that an authority has issued to this process.
+    issued: Issued,
     /// Names, and the parents of wildcards with `*.` in front, each with what is for it, the best one first.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
     /// For clients that name no server, or an unknown one.
     default: Vec<Arc<CertifiedKey>>,
 }
 
+/// Certificates that an authority issues to this process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Issued {
+    /// Those that are here.
+    pub(crate) certificates: Vec<Certificate>,
+    /// The names for which there is none yet.
+    pub(crate) awaited: BTreeSet<String>,
+}
+
 impl Table {
-    fn new(all: Vec<Certificate>) -> Self {
+    fn new(all: Vec<Certificate>, issued: Issued) -> Self {
         let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
-        let mut by_rank: Vec<_> = all.iter().collect();
+        let mut by_rank: Vec<_> = all.iter().chain(&issued.certificates).collect();
+        let first = by_rank.first().copied();
         by_rank.sort_by_key(|certificate| certificate.rank());
         for certificate in &by_rank {
             for name in &certificate.names {
@@ -189,24 +237,36 @@ impl Table {
             }
         }
         // All that are for the same names as the first one of the config.
-        let is_like_first =
-            |other: &&&Certificate| all.first().is_some_and(|first| first.names == other.names);
+        let is_like_first = |other: &&&Certificate| first.is_some_and(|first| first.names == other.names);
         let default =
             by_rank.iter().filter(is_like_first).map(|certificate| Arc::clone(&certificate.key)).collect();
-        Self { names, default, all }
+        Self { names, default, all, issued }
     }
 
     /// What is for `name`.
     fn find(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
         let name = name.to_ascii_lowercase();
         let wildcard = || self.names.get(&format!("*.{}", name.split_once('.')?.1));
-        self.names.get(&name).or_else(wildcard).map(Vec::as_slice)
+        match self.names.get(&name).or_else(wildcard) {
+            Some(found) => Some(found),
+            // That of another name would be no better than none.
+            None if self.issued.awaited.contains(&name) => Some(&[]),
+            None => None,
+        }
     }
 }
 
 /// The certificates of the listeners, which can be replaced while they are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Certificates(ArcSwap<Table>);
+pub(crate) struct Certificates {
+    table: ArcSwap<Table>,
+    /// Held by those who replace the table.
+    changing: Mutex<()>,
+    /// What authorities are shown that verify names (RFC 8737), by name.
+    pub(crate) challenges: Challenges,
+    /// When it was said last that a name has no certificate, in milliseconds of [`clock::millis`].
+    said: AtomicU64,
+}
 
 impl Certificates {
     /// Those in `files`.
@@ -216,7 +276,15 @@ impl Certificates {
     pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, String> {
         let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
         let all = files.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self(ArcSwap::from_pointee(Table::new(all))))
+        let table = ArcSwap::from_pointee(Table::new(all, Issued::default()));
+        Ok(Self { table, ..Self::default() })
+    }
+
+    /// Puts what an authority has issued in the place of what it had before.
+    pub(crate) fn issue(&self, issued: Issued) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.table.load().all.clone();
+        self.table.store(Arc::new(Table::new(all, issued)));
     }
 
     /// The one in `files`.
@@ -224,13 +292,16 @@ impl Certificates {
     /// # Errors
     /// What is wrong with it.
     pub(super) fn one(files: &CertificateFiles) -> Result<Self, CertificateFault> {
-        Certificate::read(files).map(|certificate| Self(ArcSwap::from_pointee(Table::new(vec![certificate]))))
+        let certificate = Certificate::read(files)?;
+        let table = ArcSwap::from_pointee(Table::new(vec![certificate], Issued::default()));
+        Ok(Self { table, ..Self::default() })
     }
 
     /// Reads those in `files` again, as far as they have changed; `all`: also if not. A pair that cannot be used any
     /// more is kept as it was. Returns what is wrong.
     pub(crate) fn refresh(&self, files: &[CertificateFiles], all: bool) -> Vec<String> {
-        let old = self.0.load_full();
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.table.load_full();
         let is_known = old.all.iter().map(|certificate| &certificate.files).eq(files);
         if is_known && !all && old.all.iter().all(Certificate::is_current) {
             return Vec::new();
@@ -257,38 +328,54 @@ impl Certificates {
                 (Err(why), None) => problems.push(files.blame(&why)),
             }
         }
-        if !new.is_empty() {
-            self.0.store(Arc::new(Table::new(new)));
+        if !new.is_empty() || files.is_empty() && !old.issued.certificates.is_empty() {
+            self.table.store(Arc::new(Table::new(new, old.issued.clone())));
         }
         problems
     }
 
     /// The certificate for the name that `client` asks for, if one has that name.
     pub(super) fn by_name(&self, client: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        best(self.0.load().find(client.server_name()?)?, client)
+        best(self.table.load().find(client.server_name()?)?, client)
+    }
+
+    /// Says that a handshake failed since there is no certificate yet, once in a while.
+    fn tell_of(&self, name: &str) {
+        let (now, said) = (clock::millis(), self.said.load(Ordering::Relaxed));
+        if said == 0 || now.saturating_sub(said) >= BETWEEN {
+            self.said.store(now, Ordering::Relaxed);
+            tracing::warn!("a client asked for {name}, for which no authority has issued a certificate yet");
+        }
     }
 
     /// Each certificate's first name and when it ends, in UNIX seconds.
     pub(crate) fn ends(&self) -> Vec<(String, u64)> {
-        let table = self.0.load();
+        let table = self.table.load();
         let end = |certificate: &Certificate| {
             (certificate.names.first().cloned().unwrap_or_default(), certificate.not_after)
         };
-        table.all.iter().map(end).collect()
+        table.all.iter().chain(&table.issued.certificates).map(end).collect()
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let table = self.0.load();
-        best(client.server_name().and_then(|name| table.find(name)).unwrap_or(&table.default), &client)
+        if challenges::is_asked(&client) {
+            return self.challenges.answer(client.server_name()?);
+        }
+        let table = self.table.load();
+        let found = client.server_name().and_then(|name| table.find(name)).unwrap_or(&table.default);
+        if found.is_empty() {
+            self.tell_of(client.server_name().unwrap_or_default());
+        }
+        best(found, &client)
     }
 }
 
 impl ResolvesClientCert for Certificates {
     fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
-        self.0.load().default.iter().find(fits).cloned()
+        self.table.load().default.iter().find(fits).cloned()
     }
 
     fn has_certs(&self) -> bool {

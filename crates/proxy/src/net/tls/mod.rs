@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod admin;
 pub mod certificates;
+pub(crate) mod challenges;
 pub mod client_certificates;
 mod fault;
 mod keys;

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use super::accept::{Failure, Secured, Session, Unsecured, accept};
 use super::admin::Acceptor;
 use super::certificates::Certificates;
+use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
@@ -45,7 +46,7 @@ pub(crate) struct Server {
     secret: Secret,
     /// The port of the first listener for sites, if there is one.
     pub(crate) port: Option<u16>,
-    certificates: Arc<Certificates>,
+    pub(crate) certificates: Arc<Certificates>,
     counts: Counts,
     /// Permits for handshakes that have begun.
     handshakes: Arc<ConcurrencyLimit>,
@@ -54,6 +55,8 @@ pub(crate) struct Server {
 /// What is agreed on with clients, by the kind of listener.
 #[derive(Debug)]
 struct Terms {
+    /// Whether authorities may verify names.
+    verifies: bool,
     reverse: Agreement,
     forward: Agreement,
     rpc: Agreement,
@@ -123,14 +126,14 @@ impl Server {
     /// # Errors
     /// Which certificate cannot be used, and why.
     pub(crate) fn new(settings: &Settings, port: Option<u16>) -> Result<Option<Arc<Self>>, Error> {
-        if settings.certificates.is_empty() {
+        if settings.certificates.is_empty() && !verifies(settings) {
             return Ok(None);
         }
         let certificates = Certificates::read(&settings.certificates);
         let certificates = Arc::new(certificates.map_err(|why| Error::new("cannot use a certificate", why))?);
         let cannot = |why: String| Error::new("cannot set up TLS", why);
         let secret = Secret(secret(settings).map_err(|error| cannot(error.to_string()))?);
-        let terms = Terms::new(&certificates, &secret, &settings.client_auth);
+        let terms = Terms::new(&certificates, &secret, &settings.client_auth, verifies(settings));
         let terms = ArcSwap::from_pointee(terms.map_err(|error| cannot(error.to_string()))?);
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
         let (changing, counts) = (Mutex::default(), Counts::default());
@@ -148,7 +151,8 @@ impl Server {
             // Listeners stay open until a restart: one that these settings leave out asks for what it did.
             false => terms.of(Some(role)).client_auth.clone(),
         };
-        self.ask_for(&ClientAuths { reverse: of(Role::Reverse), forward: of(Role::Forward) });
+        let auths = ClientAuths { reverse: of(Role::Reverse), forward: of(Role::Forward) };
+        self.agree(&auths, verifies(settings));
     }
 
     /// Reads again what has changed: the certificates in `files`, and the authorities in use. What cannot be used stays as it is.
@@ -161,11 +165,11 @@ impl Server {
             return;
         }
         let [reverse, forward] = auths.map(|auth| auth.map(read_again));
-        self.ask_for(&ClientAuths { reverse, forward });
+        self.agree(&ClientAuths { reverse, forward }, terms.verifies);
     }
 
-    fn ask_for(&self, auths: &ClientAuths) {
-        match Terms::new(&self.certificates, &self.secret, auths) {
+    fn agree(&self, auths: &ClientAuths, verifies: bool) {
+        match Terms::new(&self.certificates, &self.secret, auths, verifies) {
             Ok(terms) => self.terms.store(Arc::new(terms)),
             Err(error) => tracing::error!("TLS stays as it was: {error}"),
         }
@@ -224,14 +228,15 @@ impl Terms {
         certificates: &Arc<Certificates>,
         secret: &Secret,
         auths: &ClientAuths,
+        verifies: bool,
     ) -> Result<Self, rustls::Error> {
-        let agreement = |auth| Agreement::new(certificates, secret, auth);
+        let agreement = |auth| Agreement::new(certificates, secret, auth, verifies);
         let rpc = agreement(None)?;
         let of = |role| match auths.of(role) {
             None => Ok(rpc.clone()),
             Some(auth) => agreement(Some(auth)),
         };
-        Ok(Self { reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
+        Ok(Self { verifies, reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
     }
 
     fn of(&self, role: Option<Role>) -> &Agreement {
@@ -248,6 +253,7 @@ impl Agreement {
         certificates: &Arc<Certificates>,
         secret: &Secret,
         auth: Option<&Arc<ClientAuth>>,
+        verifies: bool,
     ) -> Result<Self, rustls::Error> {
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let config = match auth {
@@ -256,6 +262,8 @@ impl Agreement {
         };
         let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Last: a client that speaks something else, too, is no authority.
+        config.alpn_protocols.extend(verifies.then(|| challenges::PROTOCOL.to_vec()));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         // A session would outlive the certificate that was verified when it began.
@@ -267,13 +275,18 @@ impl Agreement {
         config.ignore_client_order = true;
         config.enable_secret_extraction = true;
         let mut without_http2 = config.clone();
-        without_http2.alpn_protocols = vec![b"http/1.1".to_vec()];
+        without_http2.alpn_protocols.remove(0);
         Ok(Self {
             http2: Arc::new(config),
             without_http2: Arc::new(without_http2),
             client_auth: auth.cloned(),
         })
     }
+}
+
+/// Whether authorities verify names here.
+fn verifies(settings: &Settings) -> bool {
+    settings.sites.iter().any(|site| site.acme.is_some())
 }
 
 impl fmt::Debug for Secret {

@@ -1,0 +1,136 @@
+//! The account with an authority: made once, and kept for all names, processes and nodes.
+
+use std::collections::HashMap;
+
+use instant_acme::{Account, AccountCredentials, Error, NewAccount};
+
+use super::client::Asker;
+use super::files::{Files, name_of};
+use super::order::{explain, is_unknown_account};
+use super::shared::Shared;
+use super::standing::Failure;
+use crate::base::settings::{Acme as Settings, Timeouts};
+
+/// The accounts in use, by the URLs of directories.
+pub(super) struct Accounts {
+    open: tokio::sync::Mutex<HashMap<String, Opened>>,
+}
+
+/// An account, and the way to its authority.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) account: Account,
+    pub(super) asker: Asker,
+}
+
+/// Where an account is kept.
+pub(super) struct Keeping<'k> {
+    pub(super) files: &'k Files,
+    pub(super) shared: Option<&'k Shared>,
+    pub(super) timeouts: &'k Timeouts,
+}
+
+impl Accounts {
+    pub(super) fn new() -> Self {
+        Self { open: tokio::sync::Mutex::default() }
+    }
+
+    /// The account by `settings`, which is made if there is none.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn open(&self, settings: &Settings, keeping: &Keeping<'_>) -> Result<Opened, Failure> {
+        let mut open = self.open.lock().await;
+        if let Some(opened) = open.get(&settings.directory) {
+            return Ok(opened.clone());
+        }
+        let asker = Asker::new(&settings.tls, keeping.timeouts);
+        let found = found(settings, &asker, keeping).await?;
+        let account = match found {
+            Some(account) => account,
+            None => made(settings, &asker, keeping).await?,
+        };
+        let opened = Opened { account, asker };
+        open.insert(settings.directory.clone(), opened.clone());
+        Ok(opened)
+    }
+
+    /// Reads everything again for the next use: the directory may have changed, or what this process trusts.
+    pub(super) async fn close(&self, directory: &str) {
+        self.open.lock().await.remove(directory);
+    }
+}
+
+/// The account that is kept, if the authority still knows it.
+async fn found(
+    settings: &Settings,
+    asker: &Asker,
+    keeping: &Keeping<'_>,
+) -> Result<Option<Account>, Failure> {
+    let Keeping { files, shared, .. } = keeping;
+    let here = files.account().map_err(Failure::unanswered)?;
+    let there = match shared {
+        Some(shared) => shared.get(&field(settings)).await.map_err(unreachable)?,
+        None => None,
+    };
+    let Some(bytes) = there.clone().or(here.clone()) else { return Ok(None) };
+    let credentials: AccountCredentials = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::unanswered(format!("the account that other nodes share is none: {error}"))
+    })?;
+    let failed = |error: Error| explain(&error, asker.take_asked());
+    let builder = Account::builder_with_http(Box::new(asker.clone()));
+    let account = builder.from_credentials(credentials).await.map_err(failed)?;
+    // It also shows whether the account is known.
+    let contact: Vec<_> = settings.contact.iter().map(String::as_str).collect();
+    match account.update_contacts(&contact).await {
+        Ok(()) => {}
+        Err(error) if is_unknown_account(&error) => {
+            tracing::warn!("{} does not know its account any more; a new one is made", settings.directory);
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    if here.as_ref() != Some(&bytes) {
+        files.write_account(&bytes).map_err(Failure::unanswered)?;
+    }
+    if let Some(shared) = shared.filter(|_| there.is_none()) {
+        shared.put(&field(settings), &bytes).await.map_err(unreachable)?;
+    }
+    Ok(Some(account))
+}
+
+async fn made(settings: &Settings, asker: &Asker, keeping: &Keeping<'_>) -> Result<Account, Failure> {
+    let Keeping { files, shared, .. } = keeping;
+    let _lease = match shared {
+        Some(shared) => {
+            let lease = shared.lease(&field(settings)).await.map_err(unreachable)?;
+            Some(lease.ok_or_else(|| Failure::unanswered("another node makes the account"))?)
+        }
+        None => None,
+    };
+    let contact: Vec<_> = settings.contact.iter().map(String::as_str).collect();
+    let new = NewAccount {
+        contact: &contact,
+        terms_of_service_agreed: settings.accept_terms,
+        only_return_existing: false,
+    };
+    let builder = Account::builder_with_http(Box::new(asker.clone()));
+    let created = builder.create(&new, settings.directory.clone(), None).await;
+    let (account, credentials) = created.map_err(|error| explain(&error, asker.take_asked()))?;
+    let bytes = serde_json::to_vec(&credentials).map_err(|error| Failure::unanswered(error.to_string()))?;
+    files.write_account(&bytes).map_err(Failure::unanswered)?;
+    if let Some(shared) = shared {
+        shared.put(&field(settings), &bytes).await.map_err(unreachable)?;
+    }
+    tracing::info!("made an account with {}", settings.directory);
+    Ok(account)
+}
+
+/// Where the account stands on the engine.
+fn field(settings: &Settings) -> String {
+    format!("account {}", name_of(&settings.directory))
+}
+
+fn unreachable(error: crate::cluster::EngineError) -> Failure {
+    Failure::unanswered(format!("the cluster's engine: {error}"))
+}

@@ -1,0 +1,135 @@
+//! The answers to challenges in progress: what an authority finds when it looks whether a name leads here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::shared::Shared;
+use crate::base::settings::AcmeChallenge;
+use crate::net::tls::certificates::Certificates;
+
+/// Where an authority looks for a file (RFC 8555 section 8.3).
+const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
+
+/// All of them, of this node and of others.
+#[derive(Debug)]
+pub(super) struct Answers {
+    by_token: Mutex<HashMap<String, String>>,
+    /// How many those are.
+    count: AtomicUsize,
+    certificates: Arc<Certificates>,
+}
+
+/// One of them, as nodes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// The challenge, by its name.
+    pub(super) kind: String,
+    /// What it is about.
+    pub(super) name: String,
+    pub(super) token: String,
+    /// What proves that the account is behind it (RFC 8555 section 8.1).
+    pub(super) key_authorization: String,
+    /// Until when it is to be given, in UNIX seconds.
+    pub(super) until: u64,
+}
+
+impl Answers {
+    pub(super) fn new(certificates: &Arc<Certificates>) -> Self {
+        Self {
+            by_token: Mutex::default(),
+            count: AtomicUsize::new(0),
+            certificates: Arc::clone(certificates),
+        }
+    }
+
+    /// Whether no file is looked for. Requests find that out without a lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// The content of the file at `path`, if it answers a challenge.
+    pub(super) fn find(&self, path: &[u8]) -> Option<String> {
+        let token = std::str::from_utf8(path.strip_prefix(FOLDER)?).ok()?;
+        self.lock().get(token).cloned()
+    }
+
+    /// Gives this answer from now on.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(super) fn give(&self, answer: &Answer) -> Result<(), String> {
+        if answer.kind == AcmeChallenge::TlsAlpn01.name() {
+            return self.certificates.challenges.offer(&answer.name, &answer.key_authorization);
+        }
+        let mut by_token = self.lock();
+        by_token.insert(answer.token.clone(), answer.key_authorization.clone());
+        self.count.store(by_token.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives it no more.
+    pub(super) fn withdraw(&self, answer: &Answer) {
+        if answer.kind == AcmeChallenge::TlsAlpn01.name() {
+            return self.certificates.challenges.withdraw(&answer.name);
+        }
+        let mut by_token = self.lock();
+        by_token.remove(&answer.token);
+        self.count.store(by_token.len(), Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer that is given until this is dropped, on all nodes.
+pub(super) struct Offer {
+    pub(super) answers: Arc<Answers>,
+    pub(super) answer: Answer,
+    pub(super) shared: Option<Arc<Shared>>,
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        self.answers.withdraw(&self.answer);
+        if let Some(shared) = &self.shared {
+            shared.remove_later(&challenge_field(&self.answer.name));
+        }
+    }
+}
+
+/// Where the answer for `name` stands on the engine.
+pub(super) fn challenge_field(name: &str) -> String {
+    format!("challenge {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tokens_in_progress_are_answered() {
+        let answers = Answers::new(&Arc::default());
+        let answer = Answer {
+            kind: "http-01".to_owned(),
+            name: "a.test".to_owned(),
+            token: "t0k_en-".to_owned(),
+            key_authorization: "t0k_en-.thumb".to_owned(),
+            until: 0,
+        };
+        let path = b"/.well-known/acme-challenge/t0k_en-";
+        assert_eq!(answers.find(path), None);
+        answers.give(&answer).expect("given");
+        assert_eq!(answers.find(path).as_deref(), Some("t0k_en-.thumb"));
+        for other in
+            [&b"/.well-known/acme-challenge/"[..], b"/.well-known/acme-challenge/other", b"/t0k_en-", b"\xff"]
+        {
+            assert_eq!(answers.find(other), None, "{other:?}");
+        }
+        answers.withdraw(&answer);
+        assert_eq!(answers.find(path), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! What the nodes of a cluster share of certificates, encrypted: the engine, and those who can read or change what it keeps, learn
+//! no key, and cannot have nodes use one of theirs.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use aws_lc_rs::rand;
+
+/// Encrypts with a key that the cluster's token gives.
+pub(super) struct Cipher(LessSafeKey);
+
+impl Cipher {
+    /// That of the cluster with this `token`, whose keys on the engine begin with `prefix`; `None` if it cannot be made.
+    pub(super) fn new(token: &str, prefix: &str) -> Option<Self> {
+        let mut key = [0; 32];
+        let secret = Salt::new(HKDF_SHA256, b"larder certificates").extract(token.as_bytes());
+        secret.expand(&[prefix.as_bytes()], Bytes32).ok()?.fill(&mut key).ok()?;
+        Some(Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).ok()?)))
+    }
+
+    /// `plain` as the value of `field`: it is worth nothing as that of another one.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(super) fn seal(&self, field: &str, plain: &[u8]) -> Result<Vec<u8>, Unspecified> {
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce)?;
+        let mut sealed = plain.to_vec();
+        let once = Nonce::assume_unique_for_key(nonce);
+        self.0.seal_in_place_append_tag(once, Aad::from(field.as_bytes()), &mut sealed)?;
+        sealed.splice(0..0, nonce);
+        Ok(sealed)
+    }
+
+    /// What was sealed as the value of `field`; `None`: it was not.
+    pub(super) fn open(&self, field: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, rest) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut plain = rest.to_vec();
+        let once = Nonce::assume_unique_for_key(*nonce);
+        let length = self.0.open_in_place(once, Aad::from(field.as_bytes()), &mut plain).ok()?.len();
+        plain.truncate(length);
+        Some(plain)
+    }
+}
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cipher(..)")
+    }
+}
+
+/// The length of a key.
+#[derive(Clone, Copy)]
+struct Bytes32;
+
+impl KeyType for Bytes32 {
+    fn len(&self) -> usize {
+        32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_with_the_token_can_read_and_write_a_field() {
+        let cipher = |token, prefix| Cipher::new(token, prefix).expect("a cipher");
+        let one = cipher("0123456789abcdef", "larder");
+        let sealed = one.seal("certificate a.test", b"a key").expect("sealed");
+        assert_eq!(one.open("certificate a.test", &sealed).as_deref(), Some(&b"a key"[..]));
+        assert!(!sealed.windows(5).any(|part| part == b"a key"));
+        assert_eq!(one.open("certificate b.test", &sealed), None, "another field");
+        assert_eq!(cipher("fedcba9876543210", "larder").open("certificate a.test", &sealed), None);
+        assert_eq!(cipher("0123456789abcdef", "other").open("certificate a.test", &sealed), None);
+        for length in 0..sealed.len() {
+            assert_eq!(one.open("certificate a.test", &sealed[..length]), None, "{length} bytes");
+        }
+        for at in 0..sealed.len() {
+            let mut spoilt = sealed.clone();
+            spoilt[at] ^= 1;
+            assert_eq!(one.open("certificate a.test", &spoilt), None, "byte {at}");
+        }
+    }
+}

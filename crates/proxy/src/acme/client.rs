@@ -1,0 +1,130 @@
+//! How an ACME directory is asked: by the same client that asks origins, so that this needs no HTTP library of its own.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+
+use crate::base::settings::{OriginTls, Timeouts};
+use crate::http::body::Upload;
+use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, Waits};
+
+/// How long a directory may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of the longest answer that is read: a chain of certificates has a few thousand.
+const LONGEST: usize = 1 << 20;
+
+type Problem = Box<dyn StdError + Send + Sync>;
+
+/// Asks one directory.
+#[derive(Clone)]
+pub(super) struct Asker {
+    client: Client,
+    /// How long the last refusal has asked to wait.
+    asked: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Asker {
+    /// One that trusts the authorities of `tls`.
+    pub(super) fn new(tls: &OriginTls, timeouts: &Timeouts) -> Self {
+        let Destinations { sites: common, .. } = &Destinations::default();
+        let connector = Connector::new(timeouts.connect, false, common).with_tls(&tls.config);
+        Self { client: Client::new(connector, timeouts, common), asked: Arc::default() }
+    }
+
+    /// How long the authority has asked to wait since the last call.
+    pub(super) fn take_asked(&self) -> Option<Duration> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Problem> {
+        let (parts, content) = request.into_parts();
+        let content = content.collect().await?.to_bytes();
+        let authority = parts.uri.authority().ok_or("a URL without a host")?.as_str();
+        if parts.uri.scheme_str() != Some("https") {
+            return Err(format!("{} is no URL of https", parts.uri).into());
+        }
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut head = format!("{} {path} HTTP/1.1\r\nHost: {authority}\r\n", parts.method).into_bytes();
+        for (name, value) in &parts.headers {
+            let ours: &[u8] = if name == header::USER_AGENT {
+                concat!("Larder/", env!("CARGO_PKG_VERSION"), " ").as_bytes()
+            } else {
+                b""
+            };
+            head.extend([name.as_str().as_bytes(), b": ", ours, value.as_bytes(), b"\r\n"].concat());
+        }
+        let mut upload = Upload::Empty;
+        if !content.is_empty() {
+            head.extend_from_slice(format!("Content-Length: {}\r\n", content.len()).as_bytes());
+            let (frames, made) = Upload::channel(Some(content.len() as u64));
+            frames.send(Ok(Frame::data(content))).await?;
+            upload = made;
+        }
+        head.extend_from_slice(b"\r\n");
+        let outgoing = Outgoing {
+            https: true,
+            authority,
+            method: &parts.method,
+            head: &head,
+            content: &mut upload,
+            on_interim: &mut drop,
+            lost_try: None,
+            waits: Waits::default(),
+        };
+        let (head, mut download) = self.client.send(outgoing).await.map_err(|error| error.detail)?;
+        let mut response = Response::new(Full::new(read(&mut download).await?));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.fields.to_map();
+        if head.status.is_client_error() || head.status.is_server_error() {
+            self.note(&response);
+        }
+        Ok(BytesResponse::from(response))
+    }
+
+    /// Notes how long a refusal asks to wait, if it says that in seconds.
+    fn note(&self, refusal: &Response<Full<Bytes>>) {
+        let seconds = refusal
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        if let Some(seconds) = seconds {
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Duration::from_secs(seconds));
+        }
+    }
+}
+
+impl HttpClient for Asker {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let asker = self.clone();
+        Box::pin(async move {
+            let answered = tokio::time::timeout(PATIENCE, asker.ask(request)).await;
+            answered
+                .unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
+                .map_err(Error::Other)
+        })
+    }
+}
+
+async fn read(download: &mut Download) -> Result<Bytes, Problem> {
+    let mut whole = Vec::new();
+    while let Some(chunk) = download.next().await? {
+        if let Chunk::Data(bytes) = chunk {
+            whole.extend_from_slice(bytes);
+        }
+        if whole.len() > LONGEST {
+            return Err(format!("an answer of more than {LONGEST} bytes").into());
+        }
+    }
+    Ok(whole.into())
+}

@@ -1,0 +1,202 @@
+//! What is kept of accounts and certificates between two processes: one directory for each authority, in the state directory.
+//! Nobody but this user may read it, and files of others are refused.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use larder_store::private;
+
+use super::standing::Standing;
+use crate::base::settings::CertificateFiles;
+use crate::net::tls::certificates::Certificate;
+
+/// The directory in the state directory.
+const FOLDER: &str = "acme";
+/// What a certificate is called in errors that name the place where it was configured.
+const PLACE: &str = "acme";
+
+/// The files of one authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// Those of the authority whose directory is at the URL `directory`.
+    pub(super) fn new(state: &Path, directory: &str) -> Self {
+        Self { folder: state.join(FOLDER).join(name_of(directory)) }
+    }
+
+    /// What is known of the account, as it was [written](Self::write_account); `None` if there is none.
+    ///
+    /// # Errors
+    /// Why the file cannot be used, with its name.
+    pub(super) fn account(&self) -> Result<Option<Vec<u8>>, String> {
+        let path = self.account_path();
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        match serde_json::from_slice::<instant_acme::AccountCredentials>(&bytes) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) => Err(format!(
+                "{}: no account of ACME: {error}; remove the file, and a new account will be made",
+                path.display()
+            )),
+        }
+    }
+
+    /// # Errors
+    /// Why it cannot be kept, with its name.
+    pub(super) fn write_account(&self, credentials: &[u8]) -> Result<(), String> {
+        self.write(&self.account_path(), credentials)
+    }
+
+    /// The certificate for `name` with its key; `None` if there is none.
+    ///
+    /// # Errors
+    /// Why the file cannot be used, with its name.
+    pub(super) fn certificate(&self, name: &str) -> Result<Option<(Certificate, Vec<u8>)>, String> {
+        let path = self.certificate_path(name);
+        let Some(pem) = read(&path)? else { return Ok(None) };
+        let certificate = self.parse(name, &pem);
+        certificate
+            .map(|certificate| Some((certificate, pem)))
+            .map_err(|why| format!("{why}; remove the file, and a new certificate will be ordered"))
+    }
+
+    /// # Errors
+    /// Why it cannot be kept, with its name.
+    pub(super) fn write_certificate(&self, name: &str, pem: &[u8]) -> Result<(), String> {
+        self.write(&self.certificate_path(name), pem)
+    }
+
+    /// The certificate and the key in `pem`, if they are for `name`.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub(super) fn parse(&self, name: &str, pem: &[u8]) -> Result<Certificate, String> {
+        let path = self.certificate_path(name);
+        let files = CertificateFiles::at(path.clone(), path.clone(), PLACE);
+        let certificate = Certificate::from_pem(&files, pem).map_err(|fault| fault.to_string())?;
+        match certificate.is_for(name) {
+            true => Ok(certificate),
+            false => Err(format!("{}: a certificate for {}", path.display(), certificate.names.join(", "))),
+        }
+    }
+
+    /// How orders for `name` have failed; `None` if the last one has not.
+    ///
+    /// # Errors
+    /// Why the file cannot be used, with its name.
+    pub(super) fn standing(&self, name: &str) -> Result<Option<Standing>, String> {
+        // A file that means nothing has no worse effect than a try too early.
+        Ok(read(&self.standing_path(name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// # Errors
+    /// Why it cannot be kept, with its name.
+    pub(super) fn write_standing(&self, name: &str, standing: Option<&Standing>) -> Result<(), String> {
+        let path = self.standing_path(name);
+        match standing.map(serde_json::to_vec) {
+            Some(Ok(bytes)) => self.write(&path, &bytes),
+            Some(Err(error)) => Err(said(&path, &error.into())),
+            None => match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(said(&path, &error)),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        let made = private::make_directory(&self.folder);
+        made.and_then(|()| private::write(path, bytes)).map_err(|error| said(path, &error))
+    }
+
+    fn account_path(&self) -> PathBuf {
+        // No name of a host has such a start.
+        self.folder.join("_account.json")
+    }
+
+    fn certificate_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.pem"))
+    }
+
+    fn standing_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.failed"))
+    }
+}
+
+/// The name of a directory's folder: its host for people, and what tells it from others of that host.
+pub(super) fn name_of(directory: &str) -> String {
+    let host =
+        directory.split("://").nth(1).unwrap_or_default().split(['/', ':', '?']).next().unwrap_or_default();
+    let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
+    let hash = digest(&SHA256, directory.as_bytes());
+    let short: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{short}", host.trim_matches('.'))
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    match private::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(said(path, &error)),
+    }
+}
+
+fn said(path: &Path, error: &io::Error) -> String {
+    let (path, text) = (path.display().to_string(), error.to_string());
+    if text.starts_with(&path) { text } else { format!("{path}: {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    fn pem(name: &str) -> String {
+        let key = KeyPair::generate().expect("a key");
+        let made = CertificateParams::new(vec![name.to_owned()]).expect("a name").self_signed(&key);
+        made.expect("a certificate").pem() + &key.serialize_pem()
+    }
+
+    #[test]
+    fn authorities_do_not_share_files() {
+        let one = name_of("https://ca.test/dir");
+        assert!(one.starts_with("ca.test-") && one != name_of("https://ca.test/other"), "{one}");
+        assert!(name_of("https://../../etc/x").starts_with('-'));
+    }
+
+    #[test]
+    fn what_is_kept_is_for_this_user_alone_and_read_again() {
+        let state = tempfile::tempdir().expect("a folder");
+        let files = Files::new(state.path(), "https://ca.test/dir");
+        assert!(files.certificate("a.test").expect("none").is_none());
+        let written = pem("a.test");
+        files.write_certificate("a.test", written.as_bytes()).expect("written");
+        let (certificate, read) = files.certificate("a.test").expect("read").expect("it is there");
+        assert_eq!((certificate.names.as_slice(), read), (&["a.test".to_owned()][..], written.into_bytes()));
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&files.folder), mode(&files.certificate_path("a.test"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn files_that_are_no_certificate_are_refused_with_a_sentence() {
+        let state = tempfile::tempdir().expect("a folder");
+        let files = Files::new(state.path(), "https://ca.test/dir");
+        let refused = |name: &str| files.certificate(name).expect_err("refused");
+        files.write_certificate("a.test", pem("b.test").as_bytes()).expect("written");
+        assert!(refused("a.test").ends_with(
+            "a.test.pem: a certificate for b.test; remove the file, and a new certificate will be ordered"
+        ));
+        files.write_certificate("c.test", b"nothing").expect("written");
+        assert!(refused("c.test").contains("c.test.pem: no certificate in it"));
+        symlink("/dev/null", files.certificate_path("d.test")).expect("a link");
+        assert!(refused("d.test").ends_with("d.test.pem is a symbolic link"));
+        files.write_account(b"{}").expect("written");
+        assert!(files.account().expect_err("refused").contains("_account.json: no account of ACME"));
+    }
+}

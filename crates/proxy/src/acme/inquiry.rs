@@ -1,0 +1,77 @@
+//! When the authority wants a certificate to be renewed (ACME renewal information, RFC 9773).
+
+use std::time::Duration;
+
+use instant_acme::{Account, CertificateIdentifier, Error};
+use rustls::pki_types::{CertificateDer, Der};
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::AuthorityKeyIdentifier;
+
+use super::schedule::Window;
+
+/// Bytes in front of the content of a short value in DER.
+const HEADER: usize = 2;
+
+/// By what the authority knows a certificate (RFC 9773 section 4.1); `None` if it has no such name.
+pub(super) fn identifier(leaf: &CertificateDer<'_>) -> Option<CertificateIdentifier<'static>> {
+    let parsed = x509_cert::Certificate::from_der(leaf).ok()?.tbs_certificate;
+    let (_, authority) = parsed.get::<AuthorityKeyIdentifier>().ok()??;
+    let serial = parsed.serial_number.to_der().ok()?;
+    // A serial number has at most 20 bytes (RFC 5280 section 4.1.2.2).
+    let serial = serial.get(HEADER..)?;
+    let authority = authority.key_identifier?;
+    Some(
+        CertificateIdentifier::new(Der::from_slice(authority.as_bytes()), Der::from_slice(serial))
+            .into_owned(),
+    )
+}
+
+/// When it wants that, and how long to wait before it is asked again.
+///
+/// # Errors
+/// Why it does not say.
+pub(super) async fn ask(
+    account: &Account,
+    certificate: &CertificateIdentifier<'_>,
+) -> Result<(Window, Duration), Error> {
+    let (info, wait) = account.renewal_info(certificate).await?;
+    let seconds = |time: i64| u64::try_from(time).unwrap_or(0);
+    let window = info.suggested_window;
+    let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
+    Ok((Window { start: seconds(start), end: seconds(end) }, wait))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyIdMethod, KeyPair, SerialNumber};
+
+    use super::*;
+
+    /// The first is the example of RFC 9773 section 4.1.
+    #[test]
+    fn a_certificate_is_known_by_its_authority_and_its_serial_number() {
+        let example = [
+            0x69, 0x88, 0x5b, 0x6b, 0x87, 0x46, 0x40, 0x41, 0xe1, 0xb3, 0x7b, 0x84, 0x7b, 0xa0, 0xae, 0x2c,
+            0xde, 0x01, 0xc8, 0xd4,
+        ];
+        let table: [(&[u8], &[u8], &str); 2] = [
+            (&example, &[0x87, 0x65, 0x43, 0x21], "aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE"),
+            (&[0xc0, 0xff, 0xee], &[0x4a, 0xfe], "wP_u.Sv4"),
+        ];
+        for (authority, serial, expected) in table {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.key_identifier_method = KeyIdMethod::PreSpecified(authority.to_vec());
+            let issuer = Issuer::new(params, KeyPair::generate().expect("a key"));
+            let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+            params.serial_number = Some(SerialNumber::from_slice(serial));
+            params.use_authority_key_identifier_extension = true;
+            let made =
+                params.signed_by(&KeyPair::generate().expect("a key"), &issuer).expect("a certificate");
+            assert_eq!(identifier(made.der()).map(|id| id.to_string()).as_deref(), Some(expected));
+        }
+        let without = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+        let made = without.self_signed(&KeyPair::generate().expect("a key")).expect("a certificate");
+        assert_eq!(identifier(made.der()), None);
+    }
+}

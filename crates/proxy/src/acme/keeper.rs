@@ -1,0 +1,232 @@
+//! Keeps the certificate of one name new: waits, asks the authority when to renew it, and orders.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::account::Keeping;
+use super::name::{Held, Obstacle, Step};
+use super::order::{Wanted, explain, obtain};
+use super::schedule::{INQUIRE_AGAIN, until_inquiry};
+use super::shared::{Lease, Shared};
+use super::standing::{Failure, Standing};
+use super::sync::{certificate_field, failure_field};
+use super::{Acme, inquiry, now};
+
+/// How long an order may take. Less than a lease of the cluster.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Between two looks whether another node has ordered, or the engine is back.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Keeps the certificate of `host` new, as long as that is wanted.
+pub(super) async fn keep(acme: Arc<Acme>, host: String) {
+    while let Some((step, changed)) = acme.next(&host) {
+        match step {
+            // That time is over, or something has changed.
+            Step::Wait(time) => drop(tokio::time::timeout(time, changed.notified()).await),
+            Step::Inquire => acme.inquire(&host).await,
+            Step::Order => acme.order(&host, &changed).await,
+        }
+    }
+}
+
+impl Acme {
+    fn next(&self, host: &str) -> Option<(Step, Arc<Notify>)> {
+        self.names().get(host).map(|name| (name.step(now()), Arc::clone(&name.changed)))
+    }
+
+    /// Asks the authority when it wants the certificate of `host` to be renewed.
+    async fn inquire(&self, host: &str) {
+        let known = self.names().get(host).and_then(|name| {
+            let leaf = name.held.as_ref()?.certificate.leaf()?.clone().into_owned();
+            Some((Arc::clone(&name.settings), name.files.clone(), leaf))
+        });
+        let Some((settings, files, leaf)) = known else { return };
+        let keeping = Keeping { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
+        let asked = async {
+            let identifier = inquiry::identifier(&leaf).ok_or("it has no key identifier of an authority")?;
+            let opened = self.accounts.open(&settings, &keeping).await.map_err(|failure| failure.why)?;
+            inquiry::ask(&opened.account, &identifier).await.map_err(|error| error.to_string())
+        };
+        let asked: Result<_, String> = asked.await;
+        let mut names = self.names();
+        let held = names.get_mut(host).and_then(|name| name.held.as_mut());
+        // Another one may have come meanwhile.
+        let Some(held) = held.filter(|held| held.certificate.leaf() == Some(&leaf)) else { return };
+        match asked {
+            Ok((window, wait)) => {
+                (held.window, held.inquiry) = (Some(window), now() + until_inquiry(wait).as_secs());
+                tracing::debug!("{host}: to be renewed from {} to {}", window.start, window.end);
+            }
+            Err(why) => {
+                held.inquiry = now() + INQUIRE_AGAIN.as_secs();
+                tracing::debug!("{host}: the authority does not say when to renew the certificate: {why}");
+            }
+        }
+    }
+
+    /// Orders a certificate for `host`, unless another node does.
+    async fn order(&self, host: &str, changed: &Notify) {
+        // It is never closed.
+        let _permit = self.orders.acquire().await;
+        let _lease = match &self.shared {
+            None => None,
+            Some(shared) => match self.granted(shared, host).await {
+                Some(lease) => Some(lease),
+                None => return drop(tokio::time::timeout(AGAIN, changed.notified()).await),
+            },
+        };
+        self.set_ordered(host, true);
+        // Also if this is ended in the middle.
+        let _ended = Ended { acme: self, host };
+        let limit = tokio::time::timeout(LONGEST, self.obtain(host));
+        match limit.await.unwrap_or_else(|_| Err(Failure::refused("the order took longer than five minutes")))
+        {
+            Ok(pem) => self.succeed(host, pem).await,
+            Err(failure) => self.fail(host, &failure).await,
+        }
+    }
+
+    /// The right to order for `host`, if it is still to be ordered once what other nodes did is known.
+    async fn granted(&self, shared: &Arc<Shared>, host: &str) -> Option<Lease> {
+        let granted = async {
+            let lease = shared.lease(host).await?;
+            self.synchronise(shared).await?;
+            Ok(lease)
+        };
+        let granted: Result<_, crate::cluster::EngineError> = granted.await;
+        let obstacle = granted.as_ref().err().map(|error| Obstacle::Engine(error.to_string()));
+        let mut names = self.names();
+        let name = names.get_mut(host)?;
+        if obstacle.is_some() && name.obstacle.is_none() {
+            tracing::warn!(
+                "no certificate is ordered for {host}: the cluster's engine has to grant it, and cannot"
+            );
+        }
+        name.obstacle = obstacle;
+        granted.ok().flatten().filter(|_| name.step(now()) == Step::Order)
+    }
+
+    async fn obtain(&self, host: &str) -> Result<String, Failure> {
+        let wanted = self.names().get(host).and_then(|name| {
+            let replaced = name.held.as_ref().filter(|held| held.window.is_some() && name.standing.is_none());
+            let replaces = replaced.and_then(|held| inquiry::identifier(held.certificate.leaf()?));
+            let wanted = Wanted { name: host, kind: name.challenge()?, replaces };
+            Some((wanted, Arc::clone(&name.settings), name.files.clone()))
+        });
+        let Some((wanted, settings, files)) = wanted else {
+            return Err(Failure::unanswered("it is not wanted any more"));
+        };
+        tracing::info!(
+            "ordering a certificate for {host} from {} by {}",
+            settings.directory,
+            wanted.kind.name()
+        );
+        let keeping = Keeping { files: &files, shared: self.shared.as_deref(), timeouts: &self.timeouts };
+        let opened = self.accounts.open(&settings, &keeping).await?;
+        let obtained = obtain(self, &opened.account, wanted).await;
+        if obtained.is_err() {
+            self.accounts.close(&settings.directory).await;
+        }
+        obtained.map_err(|error| explain(&error, opened.asker.take_asked()))
+    }
+
+    async fn succeed(&self, host: &str, pem: String) {
+        let parsed = {
+            let names = self.names();
+            let Some(name) = names.get(host) else { return };
+            name.files.parse(host, pem.as_bytes())
+        };
+        let certificate = match parsed {
+            Ok(certificate) => certificate,
+            Err(why) => {
+                let failure =
+                    Failure::refused(format!("what the authority has issued cannot be used: {why}"));
+                return self.fail(host, &failure).await;
+            }
+        };
+        self.issued.fetch_add(1, Ordering::Relaxed);
+        tracing::info!("a certificate for {host}, valid until {}", date(certificate.not_after));
+        let held = Held::new(certificate, pem.into_bytes(), now());
+        let bytes = held.pem.clone();
+        let is_due = held.due() <= now();
+        let kept = self.names().get_mut(host).map(|name| {
+            let kept = name.files.write_certificate(host, &held.pem);
+            name.held = Some(held);
+            (kept, name.files.clone(), certificate_field(name, host))
+        });
+        self.publish();
+        let Some((kept, files, field)) = kept else { return };
+        if let Err(why) = kept {
+            tracing::error!("the certificate for {host} is lost with this process: {why}");
+        }
+        if let Some(shared) = &self.shared
+            && let Err(error) = shared.put(&field, &bytes).await
+        {
+            // The next look at what others have puts it there.
+            tracing::debug!("other nodes do not have the certificate for {host} yet: {error}");
+        }
+        if is_due {
+            let why = "the certificate that was just issued is to be renewed at once: the clock of this machine may be wrong";
+            return self.fail(host, &Failure::refused(why)).await;
+        }
+        self.stand(host, None, &files).await;
+    }
+
+    async fn fail(&self, host: &str, failure: &Failure) {
+        let files = self.names().get(host).map(|name| (name.files.clone(), name.standing.clone()));
+        let Some((files, before)) = files else { return };
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let standing = Standing::after(before.as_ref(), failure, now(), fastrand::f64());
+        let wait = Duration::from_secs(standing.retry.saturating_sub(now()));
+        tracing::error!("no new certificate for {host}: {}; the next try is in {wait:?}", standing.trouble);
+        self.stand(host, Some(standing), &files).await;
+    }
+
+    /// Notes how the orders for `host` stand: here, for the next process, and for other nodes.
+    async fn stand(&self, host: &str, standing: Option<Standing>, files: &super::files::Files) {
+        let field = {
+            let mut names = self.names();
+            let Some(name) = names.get_mut(host) else { return };
+            name.standing.clone_from(&standing);
+            failure_field(name, host)
+        };
+        if let Err(why) = files.write_standing(host, standing.as_ref()) {
+            tracing::warn!("{why}");
+        }
+        let Some(shared) = &self.shared else { return };
+        let told = match standing.as_ref().and_then(|standing| serde_json::to_vec(standing).ok()) {
+            Some(bytes) => shared.put(&field, &bytes).await.map(drop),
+            None => shared.remove(&field).await,
+        };
+        if let Err(error) = told {
+            tracing::debug!("other nodes do not know how orders for {host} stand: {error}");
+        }
+    }
+
+    fn set_ordered(&self, host: &str, is_ordered: bool) {
+        if let Some(name) = self.names().get_mut(host) {
+            name.is_ordered = is_ordered;
+        }
+    }
+}
+
+/// An order in progress.
+struct Ended<'o> {
+    acme: &'o Acme,
+    host: &'o str,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.acme.set_ordered(self.host, false);
+    }
+}
+
+fn date(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| seconds.to_string(), |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}

@@ -1,0 +1,292 @@
+//! Certificates that an authority issues to this process by ACME (RFC 8555): which [names](name) need one, when they are
+//! [ordered](keeper) and renewed, and what [other nodes](sync) know of that. The listeners take them from
+//! [`Certificates`](crate::net::tls::certificates::Certificates); no request and no handshake waits for anything here.
+
+mod account;
+mod answers;
+mod cipher;
+mod client;
+mod files;
+mod inquiry;
+mod keeper;
+mod name;
+mod order;
+mod report;
+mod schedule;
+mod shared;
+mod standing;
+mod sync;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
+
+use self::account::Accounts;
+use self::answers::{Answer, Answers, Offer, challenge_field};
+use self::files::Files;
+use self::name::{Held, Name, Obstacle};
+pub(crate) use self::report::{OfName, Report};
+use self::shared::Shared;
+use crate::base::clock;
+use crate::base::error::Error;
+use crate::base::settings::{Acme as Wanted, AcmeChallenge, Settings, Site, Timeouts};
+use crate::cluster::Cluster;
+use crate::net::tls::certificates::{Certificates, Issued};
+use crate::net::tls::server::Server;
+
+/// How often a node looks at what others have changed.
+const LOOK: Duration = Duration::from_secs(1);
+/// Orders at once: a config with many hosts would go beyond what authorities accept.
+const AT_ONCE: usize = 4;
+/// For how long other nodes answer a challenge at most, in seconds: as long as an order can take, and more.
+const ANSWERED: u64 = 3_600;
+
+/// The certificates of this process. One per process with listeners for TLS.
+pub(crate) struct Acme {
+    /// The state directory.
+    state: PathBuf,
+    timeouts: Timeouts,
+    certificates: Arc<Certificates>,
+    answers: Arc<Answers>,
+    /// Answers of other nodes, by their fields.
+    elsewhere: Mutex<BTreeMap<String, Answer>>,
+    accounts: Accounts,
+    /// Permits for orders.
+    orders: Semaphore,
+    shared: Option<Arc<Shared>>,
+    names: Mutex<BTreeMap<String, Name>>,
+    /// The names have changed.
+    changed: Notify,
+    /// Orders since the process began, by how they ended.
+    issued: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Acme {
+    /// What `settings` say of that, with what was kept; `None` if no listener speaks TLS, or nothing can be kept.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why.
+    pub(crate) fn new(
+        settings: &Settings,
+        tls: Option<&Server>,
+        cluster: Option<&Arc<Cluster>>,
+    ) -> Result<Option<Arc<Self>>, Error> {
+        let (Some(tls), Some(state)) = (tls, &settings.state) else { return Ok(None) };
+        let acme = Self {
+            state: state.clone(),
+            timeouts: settings.timeouts.clone(),
+            certificates: Arc::clone(&tls.certificates),
+            answers: Arc::new(Answers::new(&tls.certificates)),
+            elsewhere: Mutex::default(),
+            accounts: Accounts::new(),
+            orders: Semaphore::new(AT_ONCE),
+            shared: cluster.and_then(Shared::new).map(Arc::new),
+            names: Mutex::default(),
+            changed: Notify::new(),
+            issued: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        };
+        if let Some(problem) = acme.want(&settings.sites).into_iter().next() {
+            return Err(Error::new("cannot use what was kept of certificates", problem));
+        }
+        acme.publish();
+        Ok(Some(Arc::new(acme)))
+    }
+
+    /// Follows a reload. Orders in progress go on, as far as they are still wanted as they are.
+    pub(crate) fn reload(&self, settings: &Settings) {
+        for problem in self.want(&settings.sites) {
+            tracing::error!("no certificate is ordered: {problem}");
+        }
+        self.publish();
+        self.changed.notify_one();
+    }
+
+    /// The content of the file at `path`, if an authority looks for it to verify a name (RFC 8555 section 8.3).
+    pub(crate) fn answer(&self, path: &[u8]) -> Option<String> {
+        self.answers.find(path)
+    }
+
+    /// Whether an authority may look for one.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Keeps the certificates new, as long as the process lives.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut keepers: HashMap<String, (Arc<Wanted>, AbortHandle)> = HashMap::new();
+        let mut ticks = tokio::time::interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.changed.notify_one();
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => self.employ(&mut keepers),
+                _ = ticks.tick(), if self.shared.is_some() => self.look().await,
+            }
+        }
+    }
+
+    /// Starts what keeps each name's certificate new, and ends what is not wanted any more.
+    fn employ(self: &Arc<Self>, keepers: &mut HashMap<String, (Arc<Wanted>, AbortHandle)>) {
+        let names = self.names();
+        keepers.retain(|host, (wanted, keeper)| {
+            let is_wanted = names.get(host).is_some_and(|name| name.settings.is_same(wanted));
+            if !is_wanted {
+                keeper.abort();
+            }
+            is_wanted
+        });
+        for (host, name) in names.iter().filter(|(host, _)| !keepers.contains_key(*host)).collect::<Vec<_>>()
+        {
+            let keeper = tokio::spawn(keeper::keep(Arc::clone(self), host.clone()));
+            keepers.insert(host.clone(), (Arc::clone(&name.settings), keeper.abort_handle()));
+        }
+    }
+
+    /// Puts what `sites` want in the place of what was wanted; returns what is wrong with files.
+    fn want(&self, sites: &[Site]) -> Vec<String> {
+        let (mut problems, now) = (Vec::new(), now());
+        let mut names = self.names();
+        let mut old = std::mem::take(&mut *names);
+        for (position, (host, settings)) in wanted(sites).into_iter().enumerate() {
+            let known = old.remove(&host).filter(|name| name.settings.directory == settings.directory);
+            let mut name = match known {
+                Some(mut name) => {
+                    let is_same = name.settings.is_same(&settings);
+                    if let Some(standing) = &mut name.standing {
+                        if is_same { standing.reload(now) } else { standing.retry = now }
+                    }
+                    Name { settings, ..name }
+                }
+                None => self.load(&host, settings, &mut problems),
+            };
+            name.position = position;
+            name.changed.notify_one();
+            names.insert(host, name);
+        }
+        problems
+    }
+
+    /// What was kept of a name.
+    fn load(&self, host: &str, settings: Arc<Wanted>, problems: &mut Vec<String>) -> Name {
+        let files = Files::new(&self.state, &settings.directory);
+        let mut name = Name {
+            settings,
+            files: files.clone(),
+            position: 0,
+            held: None,
+            standing: None,
+            obstacle: None,
+            is_ordered: false,
+            changed: Arc::default(),
+        };
+        let read = files.account().map(drop).and_then(|()| {
+            name.standing = files.standing(host)?;
+            name.held = files.certificate(host)?.map(|(certificate, pem)| Held::new(certificate, pem, 0));
+            Ok(())
+        });
+        if let Err(why) = read {
+            problems.push(why.clone());
+            name.obstacle = Some(Obstacle::File(why));
+        }
+        name
+    }
+
+    /// Gives the listeners what is there.
+    fn publish(&self) {
+        let names = self.names();
+        let mut held: Vec<_> =
+            names.values().filter_map(|name| Some((name.position, name.held.as_ref()?))).collect();
+        held.sort_by_key(|(position, _)| *position);
+        let certificates = held.into_iter().map(|(_, held)| held.certificate.clone()).collect();
+        let awaited =
+            names.iter().filter(|(_, name)| name.held.is_none()).map(|(host, _)| host.clone()).collect();
+        self.certificates.issue(Issued { certificates, awaited });
+    }
+
+    /// Answers a challenge, on all nodes, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// Why it cannot be answered.
+    async fn offer(
+        &self,
+        host: &str,
+        kind: AcmeChallenge,
+        token: &str,
+        key_authorization: &str,
+    ) -> Result<Offer, String> {
+        let answer = Answer {
+            kind: kind.name().to_owned(),
+            name: host.to_owned(),
+            token: token.to_owned(),
+            key_authorization: key_authorization.to_owned(),
+            until: now() + ANSWERED,
+        };
+        self.answers.give(&answer)?;
+        let offer = Offer { answers: Arc::clone(&self.answers), answer, shared: self.shared.clone() };
+        if let Some(shared) = &self.shared {
+            let bytes = serde_json::to_vec(&offer.answer).map_err(|error| error.to_string())?;
+            let told = shared.put(&challenge_field(host), &bytes).await;
+            let number = told.map_err(|error| format!("the cluster's engine: {error}"))?;
+            shared.wait_for_others(number).await;
+        }
+        Ok(offer)
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeMap<String, Name>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A certificate that is kept for a name, or what is wrong with its file.
+#[derive(Debug)]
+pub struct Kept {
+    /// The name.
+    pub name: String,
+    /// The URL of the authority's directory.
+    pub directory: String,
+    /// When the certificate ends, in UNIX seconds; `None`: there is none yet.
+    pub not_after: Result<Option<u64>, String>,
+}
+
+/// What is kept for the sites of `settings`. Changes nothing.
+pub fn examine(settings: &Settings) -> Vec<Kept> {
+    let Some(state) = &settings.state else { return Vec::new() };
+    let kept = |(name, wanted): (String, Arc<Wanted>)| {
+        let found = Files::new(state, &wanted.directory).certificate(&name);
+        let not_after = found.map(|found| found.map(|(certificate, _)| certificate.not_after));
+        Kept { name, directory: wanted.directory.clone(), not_after }
+    };
+    wanted(&settings.sites).into_iter().map(kept).collect()
+}
+
+/// The hosts that need certificates, in the order of the config. An authority has one account, with the contacts of all sites.
+fn wanted(sites: &[Site]) -> Vec<(String, Arc<Wanted>)> {
+    let all = || sites.iter().filter_map(|site| Some((site, site.acme.as_ref()?)));
+    let mut wanted: Vec<(String, Arc<Wanted>)> = Vec::new();
+    for (site, acme) in all() {
+        let of_directory = all().filter(|(_, other)| other.directory == acme.directory);
+        let mut contact: Vec<_> = of_directory.flat_map(|(_, other)| other.contact.clone()).collect();
+        contact.sort();
+        contact.dedup();
+        let settings = Arc::new(Wanted { contact, ..Wanted::clone(acme) });
+        for host in &site.hosts {
+            if !wanted.iter().any(|(known, _)| known == host) {
+                wanted.push((host.clone(), Arc::clone(&settings)));
+            }
+        }
+    }
+    wanted
+}
+
+/// In UNIX seconds.
+fn now() -> u64 {
+    clock::now().into()
+}

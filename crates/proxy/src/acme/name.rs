@@ -1,0 +1,218 @@
+//! A name and its certificate: what is there, how orders for it stand, and what is to be done next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use tokio::sync::Notify;
+
+use super::files::Files;
+use super::schedule::{Validity, Window, renewal};
+use super::standing::Standing;
+use crate::base::settings::{Acme as Settings, AcmeChallenge};
+use crate::net::tls::certificates::Certificate;
+
+/// The longest wait without a look at the clock, which may be put forward meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Between two orders for a name that has a certificate, in seconds.
+const OFTEN: u64 = 3_600;
+
+/// A name.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) settings: Arc<Settings>,
+    pub(super) files: Files,
+    /// Its place in the config.
+    pub(super) position: usize,
+    pub(super) held: Option<Held>,
+    /// How the last orders have failed; `None` if the last one has not.
+    pub(super) standing: Option<Standing>,
+    /// What keeps it from being ordered, besides.
+    pub(super) obstacle: Option<Obstacle>,
+    pub(super) is_ordered: bool,
+    /// Wakes who keeps the certificate new, if something has changed.
+    pub(super) changed: Arc<Notify>,
+}
+
+/// Why nothing is ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// A file that has to be mended first.
+    File(String),
+    /// The cluster's engine, which has to grant it.
+    Engine(String),
+}
+
+/// A certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) certificate: Certificate,
+    /// The same with its key.
+    pub(super) pem: Vec<u8>,
+    /// When the authority wants it to be renewed, if it says.
+    pub(super) window: Option<Window>,
+    /// When to ask it, in UNIX seconds.
+    pub(super) inquiry: u64,
+    /// When this process got it, in UNIX seconds; 0: an earlier process did.
+    pub(super) obtained: u64,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing for so long.
+    Wait(Duration),
+    /// To ask the authority when it wants the certificate to be renewed.
+    Inquire,
+    /// To order one.
+    Order,
+}
+
+impl Held {
+    /// One that was `obtained` then.
+    pub(super) fn new(certificate: Certificate, pem: Vec<u8>, obtained: u64) -> Self {
+        Self { certificate, pem, window: None, inquiry: 0, obtained }
+    }
+
+    /// When it is to be renewed, in UNIX seconds. An authority that always says 'now' is not asked more often than once an hour.
+    pub(super) fn renewal(&self) -> u64 {
+        let lifetime = self.certificate.not_after.saturating_sub(self.certificate.not_before);
+        self.due().max(self.obtained + OFTEN.min(lifetime / 6))
+    }
+
+    /// The same regardless of when it came: on all nodes the same, and after a restart.
+    pub(super) fn due(&self) -> u64 {
+        let Certificate { not_before, not_after, .. } = self.certificate;
+        renewal(Validity { from: not_before, until: not_after }, self.window, self.share())
+    }
+
+    /// A number from 0 to 1 that is another one for each certificate.
+    fn share(&self) -> f64 {
+        let hash = self.certificate.leaf().map(|leaf| digest(&SHA256, leaf));
+        let first = hash.as_ref().and_then(|hash| hash.as_ref().first_chunk()).copied().unwrap_or_default();
+        f64::from(u32::from_be_bytes(first)) / f64::from(u32::MAX)
+    }
+}
+
+impl Name {
+    /// What is to be done at `now`, in UNIX seconds.
+    pub(super) fn step(&self, now: u64) -> Step {
+        if matches!(self.obstacle, Some(Obstacle::File(_))) {
+            return Step::Wait(LOOK);
+        }
+        let inquiry = self.held.as_ref().map(|held| held.inquiry);
+        if inquiry.is_some_and(|inquiry| inquiry <= now) {
+            return Step::Inquire;
+        }
+        let due = self.held.as_ref().map_or(0, Held::renewal);
+        let due = due.max(self.standing.as_ref().map_or(0, |standing| standing.retry));
+        if due <= now {
+            return Step::Order;
+        }
+        let next = due.min(inquiry.unwrap_or(u64::MAX));
+        Step::Wait(Duration::from_secs(next - now).min(LOOK))
+    }
+
+    /// The challenge to answer next: after a failure, another one.
+    pub(super) fn challenge(&self) -> Option<AcmeChallenge> {
+        let all = &self.settings.challenges;
+        let failures = self.standing.as_ref().map_or(0, |standing| standing.failures as usize);
+        all.get(failures.checked_rem(all.len())?).copied()
+    }
+
+    /// Takes this certificate in use, if it is newer than the one that is held.
+    pub(super) fn take(&mut self, held: Held) -> bool {
+        let age = |held: &Held| (held.certificate.not_before, held.certificate.not_after);
+        let is_newer = self.held.as_ref().is_none_or(|old| age(&held) > age(old));
+        if is_newer {
+            self.held = Some(held);
+        }
+        is_newer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::origin::connect::tls_of_site;
+
+    const DAY: u64 = 86_400;
+
+    fn held(from: u64, until: u64) -> Held {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+        let moment = |seconds: u64| (std::time::UNIX_EPOCH + Duration::from_secs(seconds)).into();
+        (params.not_before, params.not_after) = (moment(from), moment(until));
+        let pem = params.self_signed(&key).expect("a certificate").pem() + &key.serialize_pem();
+        let files = Files::new("/".as_ref(), "https://ca.test/dir");
+        Held::new(files.parse("a.test", pem.as_bytes()).expect("a certificate"), pem.into_bytes(), 0)
+    }
+
+    fn name(held: Option<Held>, standing: Option<Standing>) -> Name {
+        let settings = Settings {
+            contact: Vec::new(),
+            directory: "https://ca.test/dir".to_owned(),
+            accept_terms: true,
+            challenges: vec![AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01],
+            ca: None,
+            tls: Arc::new(tls_of_site(&Default::default()).expect("the system's authorities")),
+        };
+        let files = Files::new("/".as_ref(), &settings.directory);
+        let (settings, changed) = (Arc::new(settings), Arc::default());
+        Name { settings, files, position: 0, held, standing, obstacle: None, is_ordered: false, changed }
+    }
+
+    fn failed(failures: u32, retry: u64) -> Option<Standing> {
+        Some(Standing { failures, retry, ..Standing::default() })
+    }
+
+    #[test]
+    fn what_is_to_be_done_follows_from_the_certificate_and_the_failures() {
+        let asked = |inquiry: u64, window: Option<Window>| {
+            Some(Held { inquiry: inquiry * DAY, window, ..held(0, 90 * DAY) })
+        };
+        let window = |start: u64| Some(Window { start: start * DAY, end: start * DAY + 1 });
+        let wait = Step::Wait(LOOK);
+        let table = [
+            ("no certificate", None, None, 0, Step::Order),
+            ("a failure", None, failed(1, DAY), 0, wait),
+            ("the end of the wait", None, failed(1, DAY), DAY, Step::Order),
+            ("a new certificate", Some(held(0, 90 * DAY)), None, DAY, Step::Inquire),
+            ("long before the end", asked(100, None), None, 56 * DAY, wait),
+            ("two thirds", asked(100, None), None, 60 * DAY, Step::Order),
+            ("two thirds, after a failure", asked(100, None), failed(2, 61 * DAY), 60 * DAY, wait),
+            ("expired, after a failure", asked(200, None), failed(2, 91 * DAY), 92 * DAY, Step::Order),
+            ("time to ask", asked(30, None), None, 30 * DAY, Step::Inquire),
+            ("the authority's word", asked(100, window(9)), None, 10 * DAY, Step::Order),
+            ("before the authority's word", asked(100, window(70)), None, 61 * DAY, wait),
+        ];
+        for (what, held, standing, now, expected) in table {
+            assert_eq!(name(held, standing).step(now), expected, "{what}");
+        }
+        let obtained = 10 * DAY;
+        let again = Some(Held { obtained, ..asked(100, window(9)).expect("a certificate") });
+        assert_eq!(name(again.clone(), None).step(obtained), wait, "an authority that always says 'now'");
+        assert_eq!(name(again, None).step(obtained + OFTEN), Step::Order);
+        let soon = name(None, failed(1, 100)).step(95);
+        assert_eq!(soon, Step::Wait(Duration::from_secs(5)));
+        let spoilt = Name { obstacle: Some(Obstacle::File("x".to_owned())), ..name(None, None) };
+        assert_eq!(spoilt.step(0), wait);
+    }
+
+    #[test]
+    fn after_a_failure_the_other_challenge_is_answered() {
+        let kinds = (0..3).map(|failures| name(None, failed(failures, 0)).challenge());
+        let (file, tls) = (Some(AcmeChallenge::Http01), Some(AcmeChallenge::TlsAlpn01));
+        assert_eq!(kinds.collect::<Vec<_>>(), [file, tls, file]);
+    }
+
+    #[test]
+    fn an_older_certificate_never_replaces_a_newer_one() {
+        let mut name = name(Some(held(10, 100)), None);
+        assert!(!name.take(held(9, 99)) && !name.take(held(10, 100)));
+        assert!(name.take(held(11, 101)) && !name.take(held(10, 100)));
+    }
+}

@@ -1,0 +1,107 @@
+//! What one node of a cluster has done becomes true of the others: certificates, failures, and answers to challenges.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use super::answers::Answer;
+use super::files::name_of;
+use super::name::{Held, Name};
+use super::shared::Shared;
+use super::{Acme, now};
+use crate::cluster::EngineError;
+
+/// What fields with answers begin with.
+const CHALLENGE: &str = "challenge ";
+
+impl Acme {
+    /// Puts in force what other nodes have changed since the last look.
+    pub(super) async fn look(&self) {
+        let Some(shared) = self.shared.as_ref().filter(|_| !self.names().is_empty()) else { return };
+        if let Err(error) = self.synchronise(shared).await {
+            tracing::debug!("what other nodes know of certificates is not known: {error}");
+        }
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// Why it is not known what they have changed.
+    pub(super) async fn synchronise(&self, shared: &Arc<Shared>) -> Result<(), EngineError> {
+        let Some((number, fields)) = shared.news().await? else { return Ok(()) };
+        self.give(shared, &fields);
+        let untold = self.learn(&fields);
+        shared.note(number).await?;
+        for (field, pem) in untold {
+            shared.put(&field, &pem).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers what other nodes have been asked, and nothing else.
+    fn give(&self, shared: &Arc<Shared>, fields: &BTreeMap<String, Vec<u8>>) {
+        let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |(field, value): (&String, &Vec<u8>)| {
+            let answer: Answer = serde_json::from_slice(value).ok()?;
+            field.starts_with(CHALLENGE).then(|| (field.clone(), answer))
+        };
+        let (answers, over): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            fields.iter().filter_map(read).partition(|(_, answer)| answer.until > now());
+        over.keys().for_each(|field| shared.remove_later(field));
+        let old = std::mem::replace(&mut *elsewhere, answers);
+        for (_, answer) in old.iter().filter(|(field, answer)| elsewhere.get(*field) != Some(*answer)) {
+            self.answers.withdraw(answer);
+        }
+        for (field, answer) in elsewhere.iter().filter(|(field, answer)| old.get(*field) != Some(*answer)) {
+            if let Err(why) = self.answers.give(answer) {
+                tracing::warn!("'{}' is not answered: {why}", field.escape_debug());
+            }
+        }
+    }
+
+    /// Takes newer certificates and the failures of others. Returns the certificates that others do not have yet.
+    fn learn(&self, fields: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+        let (mut untold, mut is_new) = (Vec::new(), false);
+        for (host, name) in self.names().iter_mut() {
+            let field = certificate_field(name, host);
+            let theirs = fields.get(&field);
+            if theirs != name.held.as_ref().map(|held| &held.pem) {
+                let parsed = theirs
+                    .and_then(|pem| Some(Held::new(name.files.parse(host, pem).ok()?, pem.clone(), now())));
+                if parsed.is_some_and(|held| name.take(held)) {
+                    is_new = true;
+                    keep(name, host);
+                } else if let Some(held) = &name.held {
+                    untold.push((field, held.pem.clone()));
+                }
+            }
+            let failure = fields.get(&failure_field(name, host));
+            name.standing = failure.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        }
+        if is_new {
+            self.publish();
+        }
+        untold
+    }
+}
+
+/// Keeps what another node has ordered for the next process of this one, too.
+fn keep(name: &Name, host: &str) {
+    let Some(held) = &name.held else { return };
+    tracing::info!("another node has ordered a certificate for {host}");
+    let kept =
+        name.files.write_certificate(host, &held.pem).and_then(|()| name.files.write_standing(host, None));
+    if let Err(why) = kept {
+        tracing::error!("the certificate for {host} is lost with this process: {why}");
+    }
+    name.changed.notify_one();
+}
+
+/// Where the certificate for a name stands on the engine.
+pub(super) fn certificate_field(name: &Name, host: &str) -> String {
+    format!("certificate {} {host}", name_of(&name.settings.directory))
+}
+
+/// Where it stands how orders for it have failed.
+pub(super) fn failure_field(name: &Name, host: &str) -> String {
+    format!("failure {} {host}", name_of(&name.settings.directory))
+}

@@ -1,0 +1,31 @@
+//! Answers an authority that looks for a file to verify that a name leads here (HTTP-01, RFC 8555 section 8.3).
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use larder_semantics::key;
+use larder_semantics::status::Why;
+
+use crate::base::outcome::{Kind, Outcome};
+use crate::exchange::reply::{Content, Reply, Source};
+use crate::exchange::request::Request;
+use crate::exchange::route::Route;
+use crate::flow::worker::Worker;
+
+/// The content of the file, if `request` is for one.
+pub(super) fn answer(worker: &Worker, request: &Request) -> Option<Reply> {
+    let acme = worker.shared.acme.as_ref().filter(|acme| acme.has_answers())?;
+    if !matches!(request.route, Route::Site(_)) || !matches!(request.method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    // The path in the key is the one that was asked for, whatever rules have made of it.
+    let (_, _, path) = key::parse(request.key.split_last()?.1)?;
+    let content = Bytes::from(acme.answer(path)?);
+    tracing::info!(client = %request.client.ip(), "answered the authority that verifies {}", request.authority);
+    let mut fields = HeaderMap::new();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let outcome = Outcome::forwarded(Kind::Pass, Why::Bypass);
+    let length = Some(content.len() as u64);
+    let content = if request.method == Method::HEAD { Content::None } else { Content::Bytes(content) };
+    Some(Reply { length, content, ..Reply::new(StatusCode::OK, Source::Fields(fields.into()), outcome) })
+}

@@ -1,0 +1,71 @@
+//! Certificates by which an authority verifies that a name leads here (TLS-ALPN-01, RFC 8737). Clients never get them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::server::ClientHello;
+use rustls::sign::CertifiedKey;
+
+use super::provider;
+
+/// The protocol that an authority speaks in such a handshake, and which has no content (RFC 8737 section 4).
+pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// The certificates for verifications in progress, by name in lower case.
+#[derive(Default)]
+pub(crate) struct Challenges(Mutex<HashMap<String, Arc<CertifiedKey>>>);
+
+impl Challenges {
+    /// Answers for `name`, until [`withdraw`](Self::withdraw), with the certificate that has the hash of `key_authorization`
+    /// (RFC 8737 section 3).
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn offer(&self, name: &str, key_authorization: &str) -> Result<(), String> {
+        let made = certificate(name, key_authorization).map_err(|error| error.to_string())?;
+        self.lock().insert(name.to_owned(), Arc::new(made));
+        Ok(())
+    }
+
+    /// Answers no more for `name`.
+    pub(crate) fn withdraw(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    /// What is shown to the authority that asks for `name`.
+    pub(super) fn answer(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        self.lock().get(&name.to_ascii_lowercase()).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CertifiedKey>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Challenges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.lock().keys()).finish()
+    }
+}
+
+/// Whether this is an authority that verifies a name: it offers no other protocol.
+pub(super) fn is_asked(client: &ClientHello<'_>) -> bool {
+    client.alpn().is_some_and(|mut offered| offered.next() == Some(PROTOCOL) && offered.next().is_none())
+}
+
+fn certificate(
+    name: &str,
+    key_authorization: &str,
+) -> Result<CertifiedKey, Box<dyn std::error::Error + Send + Sync>> {
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    let hash = digest(&SHA256, key_authorization.as_bytes());
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(hash.as_ref())];
+    let key = KeyPair::generate()?;
+    let made = params.self_signed(&key)?;
+    let private = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok(CertifiedKey::from_der(vec![made.der().clone()], private.into(), &provider())?)
+}

@@ -1,0 +1,27 @@
+//! What a site says of certificates that an authority issues, as it was written.
+
+use std::path::PathBuf;
+
+use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT};
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) contact: Vec<String>,
+    pub(crate) directory: String,
+    pub(crate) accept_terms: bool,
+    pub(crate) challenge: Option<AcmeChallenge>,
+    pub(crate) ca: Option<PathBuf>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            contact: Vec::new(),
+            directory: LETS_ENCRYPT.to_owned(),
+            accept_terms: false,
+            challenge: None,
+            ca: None,
+        }
+    }
+}

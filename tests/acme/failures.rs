@@ -1,0 +1,105 @@
+//! What fails, who is told of it, and that it ends well.
+
+use std::process::Command;
+
+use crate::pebble::Pebble;
+use crate::support::{Larder, within};
+use crate::world::{LONG, ORDER, World, ended, fetch, figures, wait_for};
+
+/// Waits until so many orders have failed; what is said of the last one.
+fn trouble(larder: &Larder, failures: u64) -> String {
+    within(ORDER, "a failure", || {
+        let figures = figures(larder, "site.test");
+        (figures["failures"].as_u64() >= Some(failures))
+            .then(|| figures["trouble"].as_str().expect("why").to_owned())
+    })
+}
+
+#[test]
+fn a_directory_that_is_down_is_told_of_everywhere_and_asked_again() {
+    let Some(mut pebble) = Pebble::prepare(LONG) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    let why = trouble(&larder, 1);
+    assert!(why.contains("cannot connect to localhost"), "{why}");
+    larder.wait_for_log("no new certificate for site.test: cannot connect to localhost");
+    let metrics = larder.ask_admin("GET /metrics").text();
+    for line in ["larder_acme_orders_total{result=\"failed\"}", "larder_acme_failures{name=\"site.test\"}"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    let mut stats = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output = stats.args(["stats", "--admin", &larder.admin.to_string()]).output().expect("it runs");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        shown.contains("acme      site.test: awaited, 1 failure: cannot connect to localhost"),
+        "{shown}"
+    );
+    pebble.restart();
+    wait_for(&larder, "site.test");
+    let figures = figures(&larder, "site.test");
+    assert!(figures["trouble"].is_null() && figures["failures"] == 0, "{figures}");
+    assert_eq!(fetch(&pebble.root(), pebble.ports[1], "site.test").as_deref(), Ok("a page"));
+}
+
+#[test]
+fn an_order_that_is_refused_is_not_repeated_soon_by_this_process_or_the_next() {
+    let Some(pebble) = Pebble::start(LONG) else { return };
+    let world = World::new();
+    pebble.dns.know("site.test", false);
+    let larder = world.start(&pebble);
+    let why = trouble(&larder, 1);
+    assert!(why.contains("site.test"), "{why}");
+    assert!(figures(&larder, "site.test")["retry_seconds"].as_u64() >= Some(200));
+    drop(larder);
+    pebble.dns.know("site.test", true);
+    let larder = world.start(&pebble);
+    assert_eq!(trouble(&larder, 1), why);
+    drop(larder);
+    assert_eq!(pebble.orders(), 1);
+    // Later, the other challenge is tried.
+    let larder = world.start_ahead(&pebble, 400);
+    wait_for(&larder, "site.test");
+    assert_eq!((pebble.orders(), ended(&larder, "failed")), (2, 0));
+    assert_eq!(pebble.said("Attempting to validate w/ HTTP"), 1);
+}
+
+#[test]
+fn a_renewal_that_fails_leaves_the_old_certificate_in_use() {
+    let Some(mut pebble) = Pebble::start(LONG) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    drop(larder);
+    let root = pebble.root();
+    pebble.stop();
+    let larder = world.start_ahead(&pebble, LONG * 2 / 3 + 60);
+    trouble(&larder, 1);
+    assert_eq!(figures(&larder, "site.test")["state"], "valid");
+    assert_eq!(fetch(&root, pebble.ports[1], "site.test").as_deref(), Ok("a page"));
+    let text = larder.ask_admin("GET /stats").text();
+    assert!(text.contains("\"failing_seconds\""), "{text}");
+}
+
+#[test]
+fn nonces_that_are_rejected_are_replaced() {
+    let Some(pebble) = Pebble::start_with(LONG, ("PEBBLE_WFE_NONCEREJECT", "30")) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    assert_eq!(ended(&larder, "issued"), 1);
+}
+
+#[test]
+fn an_authority_that_has_forgotten_the_account_gets_a_new_one() {
+    let Some(mut pebble) = Pebble::start(LONG) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    drop(larder);
+    let account = std::fs::read(world.file("_account.json")).expect("an account");
+    pebble.restart();
+    let larder = world.start_by(&world.config(&pebble, "'site.test', 'new.test'", ""));
+    wait_for(&larder, "new.test");
+    assert_ne!(std::fs::read(world.file("_account.json")).expect("an account"), account);
+    larder.wait_for_log("does not know its account any more; a new one is made");
+}

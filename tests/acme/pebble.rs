@@ -1,0 +1,195 @@
+//! Pebble: an authority of a test's own, which looks for the answers to its challenges at two ports of this machine.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::dns::Dns;
+use crate::support::{SelfSigned, eventually, not_tested};
+
+/// The authority. It keeps nothing on disk: started again, it knows no account.
+pub(crate) struct Pebble {
+    program: PathBuf,
+    folder: TempDir,
+    listen: SocketAddr,
+    management: SocketAddr,
+    /// Where it looks for files, and for certificates.
+    pub(crate) ports: [u16; 2],
+    pub(crate) dns: Dns,
+    environment: Vec<(String, String)>,
+    log: Arc<Mutex<Vec<String>>>,
+    child: Option<Child>,
+}
+
+impl Pebble {
+    /// One whose certificates are valid for so many seconds; `None` if there is no Pebble here.
+    pub(crate) fn start(seconds: u64) -> Option<Self> {
+        let mut pebble = Self::prepare(seconds)?;
+        pebble.restart();
+        Some(pebble)
+    }
+
+    /// The same with a variable in its environment.
+    pub(crate) fn start_with(seconds: u64, (name, value): (&str, &str)) -> Option<Self> {
+        let mut pebble = Self::prepare(seconds)?;
+        pebble.environment.retain(|(known, _)| known != name);
+        pebble.environment.push((name.to_owned(), value.to_owned()));
+        pebble.restart();
+        Some(pebble)
+    }
+
+    /// One that does not run yet.
+    pub(crate) fn prepare(seconds: u64) -> Option<Self> {
+        let Some(program) = program() else {
+            not_tested("Pebble, which cargo x test builds,");
+            return None;
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        SelfSigned::new(folder.path(), "localhost");
+        let [listen, management, file, tls] = [(); 4].map(|()| free());
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let config = json!({ "pebble": {
+            "listenAddress": listen.to_string(),
+            "managementListenAddress": management.to_string(),
+            "certificate": path("cert"),
+            "privateKey": path("key"),
+            "httpPort": file.port(),
+            "tlsPort": tls.port(),
+            "keyAlgorithm": "ecdsa",
+            "profiles": { "default": { "description": "", "validityPeriod": seconds } },
+        }});
+        std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+        let environment =
+            [("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "0"), ("PEBBLE_AUTHZREUSE", "0")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let ports = [file.port(), tls.port()];
+        let (dns, log) = (Dns::start(), Arc::default());
+        Some(Self { program, folder, listen, management, ports, dns, environment, log, child: None })
+    }
+
+    /// Starts it, or starts it again: it has forgotten everything.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let mut command = Command::new(&self.program);
+        command.arg("-config").arg(self.folder.path().join("config.json"));
+        command.args(["-dnsserver", &self.dns.address.to_string()]);
+        command.envs(self.environment.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("pebble starts");
+        let (out, log) = (child.stdout.take().expect("a pipe"), Arc::clone(&self.log));
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
+        self.child = Some(child);
+        eventually("pebble", || TcpStream::connect(self.listen).ok());
+        eventually("pebble", || TcpStream::connect(self.management).ok());
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// What a site says to get its certificates here, with more `keys`.
+    pub(crate) fn acme(&self, keys: &str) -> String {
+        let ca = self.folder.path().join("cert");
+        format!(
+            "acme = {{ contact = 'mailto:me@site.test', accept_terms = true, directory = '{}', ca = '{}'{keys} }}",
+            self.directory(),
+            ca.display()
+        )
+    }
+
+    pub(crate) fn directory(&self) -> String {
+        format!("https://localhost:{}/dir", self.listen.port())
+    }
+
+    /// A config's table with listeners at both ports.
+    pub(crate) fn listen(&self) -> String {
+        let [file, tls] = self.ports;
+        format!("[reverse]\nlisten = '127.0.0.1:{file}'\nlisten_tls = '127.0.0.1:{tls}'\n")
+    }
+
+    /// The file with the certificate that clients have to trust.
+    pub(crate) fn root(&self) -> PathBuf {
+        let file = self.folder.path().join("root.pem");
+        std::fs::write(&file, self.manage("roots/0", None)).expect("written");
+        file
+    }
+
+    /// The file with its own certificate, which no client of a site trusts with reason.
+    pub(crate) fn directory_certificate(&self) -> PathBuf {
+        self.folder.path().join("cert")
+    }
+
+    /// Has it say that the certificate in `pem` is to be renewed within these moments.
+    pub(crate) fn suggest(&self, pem: &str, start: &str, end: &str) {
+        let answer = json!({ "suggestedWindow": { "start": start, "end": end } }).to_string();
+        self.manage(
+            "set-renewal-info/",
+            Some(&json!({ "Certificate": pem, "ARIResponse": answer }).to_string()),
+        );
+    }
+
+    fn manage(&self, path: &str, content: Option<&str>) -> Vec<u8> {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--fail", "--noproxy", "*", "--cacert"]);
+        curl.arg(self.folder.path().join("cert")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if content.is_some() {
+            curl.args(["--data-binary", "@-"]);
+        }
+        curl.arg(format!("https://localhost:{}/{path}", self.management.port()));
+        let mut child = curl.spawn().expect("curl");
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(content.unwrap_or_default().as_bytes()).expect("it reads");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    }
+
+    /// How often `text` is in what it has logged.
+    pub(crate) fn said(&self, text: &str) -> usize {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// The orders that it got.
+    pub(crate) fn orders(&self) -> usize {
+        self.said("orders in the db")
+    }
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        self.stop();
+        if std::thread::panicking() {
+            eprintln!("{}", self.log.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+        }
+    }
+}
+
+fn program() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/pebble");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = std::env::split_paths(&path).map(|folder| folder.join("pebble"));
+    [built].into_iter().chain(installed).find(|file| file.is_file())
+}
+
+/// An address where nobody listens, of those that the system gives to nobody who asks for any.
+pub(crate) fn free() -> SocketAddr {
+    loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Certificates are renewed in time: by their lifetime, and when the authority wants that.
+
+use crate::pebble::Pebble;
+use crate::support::{eventually, within};
+use crate::world::{LONG, ORDER, World, ended, fetch, figures, leaf, wait_for};
+
+#[test]
+fn a_certificate_is_renewed_while_it_is_in_use() {
+    let Some(pebble) = Pebble::start(12) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    let first = leaf(&world.kept());
+    within(ORDER, "a renewal", || (ended(&larder, "issued") > 1).then_some(()));
+    assert_ne!(leaf(&world.kept()), first);
+    assert_eq!((ended(&larder, "failed"), figures(&larder, "site.test")["failures"].as_u64()), (0, Some(0)));
+    assert_eq!(fetch(&pebble.root(), pebble.ports[1], "site.test").as_deref(), Ok("a page"));
+}
+
+#[test]
+fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_noticed() {
+    let Some(pebble) = Pebble::start(LONG) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    drop(larder);
+    let first = world.kept();
+    // The authority would say the same.
+    pebble.suggest(&leaf(&first), "bad", "bad");
+    drop(world.start_ahead(&pebble, LONG / 2));
+    assert_eq!((pebble.orders(), &world.kept()), (1, &first));
+    let larder = world.start_ahead(&pebble, LONG * 2 / 3 + 60);
+    within(ORDER, "a renewal", || (ended(&larder, "issued") == 1).then_some(()));
+    // By that clock, the new one is as old.
+    eventually("the trouble", || {
+        let trouble = figures(&larder, "site.test")["trouble"].as_str()?.to_owned();
+        trouble.contains("the clock of this machine may be wrong").then_some(())
+    });
+    assert_ne!(world.kept(), first);
+    assert!(figures(&larder, "site.test")["retry_seconds"].as_u64() >= Some(200));
+}
+
+#[test]
+fn the_authority_may_want_it_sooner() {
+    let Some(pebble) = Pebble::start(LONG) else { return };
+    let world = World::new();
+    let larder = world.start(&pebble);
+    wait_for(&larder, "site.test");
+    drop(larder);
+    let first = world.kept();
+    pebble.suggest(&leaf(&first), "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z");
+    let larder = world.start(&pebble);
+    within(ORDER, "a renewal", || (ended(&larder, "issued") == 1).then_some(()));
+    assert_ne!(world.kept(), first);
+    assert_eq!(ended(&larder, "failed"), 0);
+}
