@@ -162,6 +162,11 @@ impl Pebble {
         log.iter().filter(|line| line.contains(text)).count()
     }
 
+    /// How often it was asked when to renew a certificate.
+    pub(crate) fn inquiries(&self) -> usize {
+        self.said("renewalInfo/")
+    }
+
     /// The orders that it got.
     pub(crate) fn orders(&self) -> usize {
         self.said("orders in the db")

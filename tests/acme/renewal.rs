@@ -2,11 +2,11 @@
 
 use crate::pebble::Pebble;
 use crate::support::{eventually, within};
-use crate::world::{LONG, ORDER, World, ended, fetch, figures, leaf, wait_for};
+use crate::world::{LONG, ORDER, World, ended, fetch, figures, leaf, wait_for, wait_for_inquiry};
 
 #[test]
 fn a_certificate_is_renewed_while_it_is_in_use() {
-    let Some(pebble) = Pebble::start(12) else { return };
+    let Some(pebble) = Pebble::start(20) else { return };
     let world = World::new();
     let larder = world.start(&pebble);
     wait_for(&larder, "site.test");
@@ -22,12 +22,17 @@ fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_no
     let Some(pebble) = Pebble::start(LONG) else { return };
     let world = World::new();
     let larder = world.start(&pebble);
-    wait_for(&larder, "site.test");
+    wait_for_inquiry(&larder, &pebble, 0);
+    let renewal = figures(&larder, "site.test")["renewal"].as_u64().expect("a time");
     drop(larder);
     let first = world.kept();
-    // The authority would say the same.
+    // An authority that says nothing of use.
     pebble.suggest(&leaf(&first), "bad", "bad");
-    drop(world.start_ahead(&pebble, LONG / 2));
+    let larder = world.start_ahead(&pebble, LONG / 2);
+    wait_for_inquiry(&larder, &pebble, 1);
+    let by_lifetime = figures(&larder, "site.test")["renewal"].as_u64().expect("a time");
+    assert!(by_lifetime.abs_diff(renewal) < LONG / 15, "{by_lifetime} {renewal}");
+    drop(larder);
     assert_eq!((pebble.orders(), &world.kept()), (1, &first));
     let larder = world.start_ahead(&pebble, LONG * 2 / 3 + 60);
     within(ORDER, "a renewal", || (ended(&larder, "issued") == 1).then_some(()));

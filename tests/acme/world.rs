@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::pebble::Pebble;
-use crate::support::{Larder, Origin, site, within};
+use crate::support::{Larder, Origin, eventually, site, within};
 
 /// Seconds of 90 days.
 pub(crate) const LONG: u64 = 90 * 86_400;
@@ -78,6 +78,12 @@ pub(crate) fn wait_for(larder: &Larder, name: &str) {
         let figures = figures(larder, name);
         (figures["state"] == "valid" && figures["ordering"] == false).then_some(())
     });
+}
+
+/// Waits until a process with a certificate for `site.test` has asked when to renew it, after so many earlier ones.
+pub(crate) fn wait_for_inquiry(larder: &Larder, pebble: &Pebble, earlier: usize) {
+    wait_for(larder, "site.test");
+    eventually("the inquiry", || (pebble.inquiries() > earlier).then_some(()));
 }
 
 /// Orders of this process that have ended so.

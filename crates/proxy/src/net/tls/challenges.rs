@@ -67,5 +67,33 @@ fn certificate(
     let key = KeyPair::generate()?;
     let made = params.self_signed(&key)?;
     let private = PrivatePkcs8KeyDer::from(key.serialize_der());
-    Ok(CertifiedKey::from_der(vec![made.der().clone()], private.into(), &provider())?)
+    // It is not looked into as other certificates are: it has a critical extension that only authorities know.
+    Ok(CertifiedKey::new(vec![made.der().clone()], provider().key_provider.load_private_key(private.into())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use x509_cert::der::asn1::ObjectIdentifier;
+    use x509_cert::der::{Decode, asn1::OctetString};
+
+    use super::*;
+
+    /// RFC 8737 section 3: the name alone, and a critical extension with the hash of the key authorization.
+    #[test]
+    fn an_authority_finds_the_hash_in_the_certificate_for_the_name() {
+        let challenges = Challenges::default();
+        assert!(challenges.answer("site.test").is_none());
+        challenges.offer("site.test", "token.thumbprint").expect("a certificate");
+        let shown = challenges.answer("SITE.test").expect("the certificate");
+        let parsed = x509_cert::Certificate::from_der(&shown.cert[0]).expect("a certificate");
+        let extensions = parsed.tbs_certificate.extensions.expect("extensions");
+        let identifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.31");
+        let found =
+            extensions.iter().find(|extension| extension.extn_id == identifier).expect("the extension");
+        let value = OctetString::from_der(found.extn_value.as_bytes()).expect("a string");
+        assert!(found.critical);
+        assert_eq!(value.as_bytes(), digest(&SHA256, b"token.thumbprint").as_ref());
+        challenges.withdraw("site.test");
+        assert!(challenges.answer("site.test").is_none());
+    }
 }
