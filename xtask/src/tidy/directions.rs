@@ -10,6 +10,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("larder-rpc", &[]),
     ("larder-cluster", &["larder-semantics"]),
     ("larder-http2", &[]),
+    ("larder-predict", &[]),
     ("larder-disk", &["larder-evict"]),
     ("larder-store", &["larder-disk", "larder-evict", "larder-semantics"]),
     ("larder-stats", &[]),
@@ -24,12 +25,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-rules",
             "larder-http2",
             "larder-cluster",
+            "larder-predict",
             "larder-store",
             "larder-stats",
             "larder-tags",
         ],
     ),
-    ("larder-lab", &["larder-evict", "larder-rpc", "larder-cluster"]),
+    ("larder-lab", &["larder-evict", "larder-rpc", "larder-cluster", "larder-predict"]),
     (
         "larder",
         &[
@@ -38,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-rpc",
             "larder-http2",
             "larder-cluster",
+            "larder-predict",
             "larder-store",
             "larder-stats",
             "larder-tags",
@@ -64,8 +67,15 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide without touching the world.
-const PURE: &[&str] =
-    &["larder-evict", "larder-semantics", "larder-rpc", "larder-cluster", "larder-http2", "larder-tags"];
+const PURE: &[&str] = &[
+    "larder-evict",
+    "larder-semantics",
+    "larder-rpc",
+    "larder-cluster",
+    "larder-http2",
+    "larder-predict",
+    "larder-tags",
+];
 
 /// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &[&str] = &[

@@ -1,0 +1,79 @@
+//! Prefetches until it is known whether they were of use.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::Kind;
+
+/// Prefetches that are observed at once.
+pub(crate) const MOST: usize = 1_024;
+/// How long a client has to ask for what was prefetched, in milliseconds.
+pub(crate) const PATIENCE: u64 = 60_000;
+
+/// What is prefetched: a URL, and the first byte of the range; `u64::MAX` for all of it.
+pub(crate) type Key = (u64, u64);
+
+/// One prefetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prefetch {
+    pub(crate) kind: Kind,
+    pub(crate) site: u64,
+    /// What it may have, or has had, in bytes.
+    pub(crate) bytes: u64,
+    pub(crate) is_running: bool,
+    /// Whether it was of use, once that is known.
+    pub(crate) is_used: Option<bool>,
+    until: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    all: HashMap<Key, Prefetch>,
+    /// In the order of their ends; some may be gone.
+    ends: VecDeque<(u64, Key)>,
+}
+
+impl Pending {
+    pub(crate) fn has_room_for(&self, key: Key) -> bool {
+        self.all.len() < MOST && self.ends.len() < 2 * MOST && !self.all.contains_key(&key)
+    }
+
+    pub(crate) fn add(&mut self, key: Key, kind: Kind, site: u64, bytes: u64, now: u64) {
+        let until = now.saturating_add(PATIENCE);
+        self.all.insert(key, Prefetch { kind, site, bytes, is_running: true, is_used: None, until });
+        self.ends.push_back((until, key));
+    }
+
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Prefetch> {
+        self.all.get_mut(&key)
+    }
+
+    /// Forgets it if nothing more is to be learnt of it.
+    pub(crate) fn settle(&mut self, key: Key) {
+        if self.all.get(&key).is_some_and(|prefetch| !prefetch.is_running && prefetch.is_used.is_some()) {
+            self.all.remove(&key);
+        }
+    }
+
+    /// Forgets it: nothing is to be learnt of it.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.all.remove(&key);
+    }
+
+    /// One whose time is over at `now` without use.
+    pub(crate) fn expired(&mut self, now: u64) -> Option<Key> {
+        while let Some((until, key)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
+            self.ends.pop_front();
+            let is_it = |prefetch: &Prefetch| prefetch.until == until && prefetch.is_used.is_none();
+            if self.all.get(&key).is_some_and(is_it) {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let entry = size_of::<(Key, Prefetch)>() + 1;
+        self.all.capacity() * 8 / 7 * entry + self.ends.capacity() * size_of::<(u64, Key)>()
+    }
+}
