@@ -335,6 +335,73 @@ fn wrong_clusters_are_one_clear_line() {
     }
 }
 
+/// A log of pages with their pictures, and of nothing else that would be in order.
+fn log(folder: &Path) -> String {
+    let mut random = fastrand::Rng::with_seed(27);
+    let mut log = String::new();
+    for visit in 0..4_000 {
+        let (client, page) = (random.u8(1..250), random.u32(..300));
+        for (second, url) in [(0, format!("page{page}x")), (3, format!("picture{page}x"))] {
+            let time = 1_700_000_000 + 10 * visit + second;
+            let (micros, bytes) = (20_000 + page, 5_000 + page);
+            log += &format!("{time},192.0.2.{client},http://shop.test/{url},{bytes},{micros}\n");
+        }
+    }
+    let file = folder.join("log.csv");
+    fs::write(&file, format!("time,client,url,bytes,micros\n{log}")).expect("written");
+    file.display().to_string()
+}
+
+#[test]
+fn prefetching_shows_what_it_would_bring_and_cost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = log(folder.path());
+    let words = [&*file, "--policy", "lru,belady", "--capacity", "5%", "--prefetch", "association"];
+    let output = simulate(&[&words[..], &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("belady: left out, for prefetches change the future"), "{said}");
+    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cell = &page["cells"][0];
+    let figure = |name: &str| cell[name].as_f64().unwrap_or_else(|| panic!("no {name} in {cell}"));
+    assert_eq!((&cell["prefetch"], figure("requests")), (&serde_json::json!(["association"]), 8_000.0));
+    assert!(figure("precision") > 0.95 && figure("early_ratio") > 0.1, "{cell}");
+    assert!(figure("hit_ratio") > figure("hit_ratio_without"), "{cell}");
+    assert!(figure("extra_requests") <= 0.05 * figure("requests"), "{cell}");
+    assert!(figure("saved_micros_per_request") > 1_000.0, "{cell}");
+    let csv = stdout(&simulate(&[&words[..], &["--csv"]].concat()));
+    assert!(csv.starts_with("trace,policy,capacity,by,prefetch,prefetch_traffic,requests,"), "{csv}");
+    let table = stdout(&simulate(&[&words[..], &["--prefetch-traffic", "1%"]].concat()));
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(
+        lines[0],
+        "log: 8,000 requests counted, prefetched by association, at most 1.00% of the traffic for nothing"
+    );
+    assert!(
+        lines[1].starts_with("capacity  policy  hit ratio") && table.contains("precision: share"),
+        "{table}"
+    );
+}
+
+#[test]
+fn wrong_prefetching_is_one_clear_line() {
+    let table: &[(&[&str], &str)] = &[
+        (&["--prefetch", "asociation"], "unknown prediction 'asociation'; did you mean 'association'?"),
+        (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not tell what follows a request"),
+        (
+            &["--prefetch", "sequence", "--policy", "belady"],
+            "belady cannot serve, and prefetching is for what serves",
+        ),
+        (&["--prefetch", "sequence", "--nodes", "3"], "cannot be used with"),
+        (&["--prefetch-traffic", "1%"], "--prefetch <PREDICTIONS>"),
+    ];
+    for (words, expected) in table {
+        let output = simulate(&[&[SHOP], *words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn the_page_on_policies_is_in_step() {
     let traces =

@@ -134,6 +134,11 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         Some(slot)
     }
 
+    /// Whether an object is there. Nobody has asked for it by that.
+    pub fn contains(&self, id: u32) -> bool {
+        self.contents.slot(id) < NOTED
+    }
+
     /// How many objects had to leave for lack of room, so far.
     pub fn evictions(&self) -> u64 {
         self.evictions

@@ -11,6 +11,7 @@ pub mod describe;
 pub mod live;
 pub mod nodes;
 pub mod plot;
+pub mod prefetch;
 pub mod replay;
 pub mod stack;
 pub mod sweep;

@@ -94,7 +94,10 @@ fn separated_values() {
     let (trace, _) = File::new(b"x,a,5,9\ny,b,6,9\n").read(&options).unwrap();
     assert_eq!(show(&trace), ["0 a 9 5 0", "1 b 9 6 0"]);
     let wrong = "tme".parse::<Field>().unwrap_err();
-    assert_eq!(wrong, "unknown column 'tme'; known: time key size micros seconds method status cache _");
+    assert_eq!(
+        wrong,
+        "unknown column 'tme'; known: time key size micros seconds method status cache client _"
+    );
 }
 
 #[test]

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_evict::By;
 use larder_lab::sweep::Size;
+use larder_predict::Kind;
 
 use crate::cli::numbers::whole;
 use crate::cli::traces::Reading;
 use crate::cli::units;
+use crate::cli::words::hint;
 use crate::config::bounds::THREADS;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -24,6 +26,8 @@ Examples:
       miss-ratio curves from a hundredth of the objects
   larder simulate access.log --policy lru --capacity 1GiB --nodes 1,3,10
       clusters of one, three and ten nodes of 1 GiB: common hit ratio, and requests between nodes
+  larder simulate access.log --policy lru --capacity 1GiB --prefetch association
+      what prefetching would bring and cost, before it is switched on
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -81,6 +85,9 @@ pub(crate) struct Simulate {
     /// Clusters.
     #[command(flatten)]
     pub(super) cluster: Cluster,
+    /// Prefetching.
+    #[command(flatten)]
+    pub(super) prefetch: Prefetch,
 }
 
 /// Which clusters `simulate` replays.
@@ -117,6 +124,32 @@ pub(super) struct Cluster {
     pub(super) slots: Option<NonZeroU16>,
 }
 
+/// What `simulate` prefetches.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prefetching")]
+pub(super) struct Prefetch {
+    /// Prefetch by these predictions: association, sequence
+    #[arg(
+        id = "prefetch",
+        long = "prefetch",
+        value_name = "PREDICTIONS",
+        value_delimiter = ',',
+        value_parser = kind,
+        conflicts_with_all = ["nodes", "curve", "reference"]
+    )]
+    pub(super) kinds: Vec<Kind>,
+    /// Share of the traffic that prefetches of no use may have
+    #[arg(
+        id = "prefetch_traffic",
+        long = "prefetch-traffic",
+        value_name = "SHARE",
+        value_parser = units::parse_share,
+        default_value = "5%",
+        requires = "prefetch"
+    )]
+    pub(super) traffic: f64,
+}
+
 /// What capacities count.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Unit {
@@ -140,6 +173,15 @@ fn size(text: &str) -> Result<Size, String> {
         (_, Ok(number)) => Ok(Size::Units(number)),
         _ => units::parse_size(text).map(Size::Bytes),
     }
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let names = || Kind::ALL.into_iter().map(Kind::name);
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| {
+        let known = names().collect::<Vec<_>>().join(" ");
+        format!("unknown prediction '{}'{}; known: {known}", text.escape_debug(), hint(text, names()))
+    })
 }
 
 fn warmup(text: &str) -> Result<f64, String> {

@@ -6,6 +6,7 @@ mod args;
 mod clusters;
 mod data;
 mod policies;
+mod prefetches;
 mod reference;
 mod results;
 mod table;
@@ -22,6 +23,7 @@ use larder_evict::{By, Capacity};
 use larder_lab::curve::{self, Curve};
 use larder_lab::nodes;
 use larder_lab::plot::Plot;
+use larder_lab::prefetch;
 use larder_lab::sweep::{Plan, Size, Subject, Unsuitable, anomalies};
 use larder_lab::trace;
 use signal_hook::consts::SIGINT;
@@ -40,6 +42,7 @@ const USUAL: [f64; 4] = [0.001, 0.01, 0.1, 0.3];
 enum Work {
     Policies(Plan),
     Clusters(nodes::Plan),
+    Prefetches(prefetch::Plan),
 }
 
 /// Runs the command.
@@ -57,9 +60,10 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN),
     };
-    let work = match args.cluster.nodes.is_empty() {
-        true => Work::Policies(plan),
-        false => Work::Clusters(clusters::plan(args, plan).map_err(Failure::Refused)?),
+    let work = match (args.cluster.nodes.is_empty(), args.prefetch.kinds.is_empty()) {
+        (true, true) => Work::Policies(plan),
+        (false, _) => Work::Clusters(clusters::plan(args, plan).map_err(Failure::Refused)?),
+        (true, false) => Work::Prefetches(prefetches::plan(args, plan).map_err(Failure::Refused)?),
     };
     let interrupted = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
     let mut results = Results::default();
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
             break;
         }
     }
-    if !results.cells.is_empty() || !results.clusters.is_empty() || outcome.is_ok() {
+    if !results.is_empty() || outcome.is_ok() {
         results.anomalies = anomalies(&results.cells);
         show(args, &results);
     }
@@ -123,6 +127,11 @@ fn one(
             let picture = clusters::plot(&subject.name, &cells);
             (append(&mut results.clusters, cells), picture)
         }
+        Work::Prefetches(plan) => {
+            let cells = plan.run(&subject, &capacities, &watch);
+            let picture = prefetches::plot(&subject.name, &cells);
+            (append(&mut results.prefetches, cells), picture)
+        }
     };
     progress.finish();
     draw(args, &subject.name, &picture)?;
@@ -141,6 +150,7 @@ impl Work {
         match self {
             Self::Policies(plan) => plan.specs.len(),
             Self::Clusters(plan) => plan.cells(),
+            Self::Prefetches(plan) => plan.cells(),
         }
     }
 }
@@ -209,6 +219,10 @@ fn show(args: &Simulate, results: &Results) {
     }
     if !args.cluster.nodes.is_empty() {
         say(clusters::page(args, &results.clusters).trim_end());
+        return;
+    }
+    if !args.prefetch.kinds.is_empty() {
+        say(prefetches::page(args, &results.prefetches).trim_end());
         return;
     }
     if args.json {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use larder_evict::Capacity;
 use larder_lab::curve::Curve;
 use larder_lab::nodes;
+use larder_lab::prefetch;
 use larder_lab::sweep::{Anomaly, Cell};
 
 /// What the replays measured.
@@ -14,6 +15,14 @@ pub(super) struct Results {
     pub(super) curves: Vec<Curve>,
     pub(super) anomalies: Vec<Anomaly>,
     pub(super) clusters: Vec<nodes::Cell>,
+    pub(super) prefetches: Vec<prefetch::Cell>,
     /// For each trace, the capacity in which everything fits.
     pub(super) whole: BTreeMap<String, Capacity>,
+}
+
+impl Results {
+    /// Whether nothing is done yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.clusters.is_empty() && self.prefetches.is_empty()
+    }
 }

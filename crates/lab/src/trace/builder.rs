@@ -16,6 +16,7 @@ pub struct Builder {
     /// Objects by the hash of their names, which stand in the trace.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    client: u32,
 }
 
 /// A trace has more requests, or more objects, than can be numbered: 4,294,967,294.
@@ -31,6 +32,11 @@ impl Display for TooMany {
 impl std::error::Error for TooMany {}
 
 impl Builder {
+    /// Says who makes the requests that are added from now on: a mark of the client; 0 if it is not known.
+    pub fn by(&mut self, client: u32) {
+        self.client = client;
+    }
+
     /// Adds a request for the object that the trace calls by a number.
     pub fn push_number(&mut self, record: Record<u64>) -> Result<(), TooMany> {
         let objects = self.trace.objects;
@@ -81,6 +87,7 @@ impl Builder {
         trace.times.push(at, record.time);
         trace.sizes.push(at, record.size);
         trace.costs.push(at, record.cost);
+        trace.clients.push(at, self.client);
         Ok(())
     }
 }

@@ -42,6 +42,8 @@ pub struct Trace {
     times: Column<u64>,
     sizes: Column<u64>,
     costs: Column<u32>,
+    /// Marks of those who asked; 0 where the trace does not say.
+    clients: Column<u32>,
     /// By object: its URL, where the trace has URLs.
     names: Names,
     nexts: OnceLock<Vec<u32>>,
@@ -107,6 +109,17 @@ impl Trace {
     #[inline]
     pub fn time(&self, at: usize) -> u64 {
         self.times.get(at)
+    }
+
+    /// A mark of the client that made request number `at`, counted from 0; 0 where the trace does not say.
+    #[inline]
+    pub fn client(&self, at: usize) -> u32 {
+        self.clients.get(at)
+    }
+
+    /// Whether the trace tells clients apart.
+    pub fn has_clients(&self) -> bool {
+        self.clients.differs() || (!self.is_empty() && self.client(0) != 0)
     }
 
     /// The URL of object `id`, where the trace has URLs.

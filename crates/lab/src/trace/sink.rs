@@ -14,6 +14,8 @@ pub(super) struct Facts {
     pub(super) size: Fact<u64>,
     /// In microseconds.
     pub(super) cost: Fact<u32>,
+    /// A mark of the client; 0 if the trace does not say.
+    pub(super) client: u32,
 }
 
 /// What a request says of its object.
@@ -53,6 +55,7 @@ impl<'o> Sink<'o> {
         }
         self.reading.kept += 1;
         self.note_guesses(facts);
+        self.builder.by(facts.client);
         self.builder.push_number(facts.of(key))
     }
 
@@ -66,6 +69,7 @@ impl<'o> Sink<'o> {
         }
         self.reading.kept += 1;
         self.note_guesses(facts);
+        self.builder.by(facts.client);
         self.builder.push_name(facts.of(key))
     }
 
@@ -107,7 +111,7 @@ impl<'o> Sink<'o> {
 
 impl Facts {
     /// A request of which only the object is known.
-    pub(super) const NONE: Self = Self { time: 0, size: Fact::Known(1), cost: Fact::Known(0) };
+    pub(super) const NONE: Self = Self { time: 0, size: Fact::Known(1), cost: Fact::Known(0), client: 0 };
 
     fn of<K>(self, key: K) -> Record<K> {
         Record { key, time: self.time, size: self.size.value(), cost: self.cost.value() }
@@ -168,6 +172,11 @@ fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
+}
+
+/// The mark of a client that the trace calls so.
+pub(super) fn client(name: &[u8]) -> u32 {
+    if matches!(name, b"" | b"-") { 0 } else { (hash(name) as u32).max(1) }
 }
 
 /// Spreads names evenly: FNV-1a, then [`mix`].

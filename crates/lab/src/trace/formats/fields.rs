@@ -6,7 +6,7 @@ use super::lines::{Parsed, Said};
 use super::words::{Access, Wrong, integer, moment, no, seconds, size, status};
 use super::{larder, plain};
 use crate::trace::read::LeftOut;
-use crate::trace::sink::{Fact, Facts};
+use crate::trace::sink::{Fact, Facts, client};
 
 /// What a field says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Field {
     Status,
     /// The Cache-Status.
     Cache,
+    /// Who asked.
+    Client,
 }
 
 /// Names of fields, in small letters and without `-` and `_`. The first ones name columns in options.
@@ -43,6 +45,7 @@ const NAMES: &[(&str, Field)] = &[
     ("method", Field::Method),
     ("status", Field::Status),
     ("cache", Field::Cache),
+    ("client", Field::Client),
     ("_", Field::Ignored),
     ("timestamp", Field::Time),
     ("ts", Field::Time),
@@ -72,10 +75,13 @@ const NAMES: &[(&str, Field)] = &[
     ("requesttime", Field::Seconds),
     ("requestmethod", Field::Method),
     ("cachestatus", Field::Cache),
+    ("clientip", Field::Client),
+    ("remoteaddr", Field::Client),
+    ("remoteip", Field::Client),
 ];
 
 /// How many of [`NAMES`] are proposed.
-const PROPOSED: usize = 9;
+const PROPOSED: usize = 10;
 
 impl Field {
     /// What a field of this name says, as far as is known.
@@ -115,6 +121,7 @@ pub(super) struct Fields<'l> {
     method: Option<Cow<'l, str>>,
     status: Option<Cow<'l, str>>,
     cache: Option<Cow<'l, str>>,
+    client: Option<Cow<'l, str>>,
 }
 
 impl<'l> Fields<'l> {
@@ -131,6 +138,7 @@ impl<'l> Fields<'l> {
             Field::Method => &mut self.method,
             Field::Status => &mut self.status,
             Field::Cache => &mut self.cache,
+            Field::Client => &mut self.client,
         };
         place.get_or_insert_with(|| value.into());
     }
@@ -145,15 +153,16 @@ impl<'l> Fields<'l> {
         let time = self.time.as_deref().map_or(Ok(0), time)?;
         let cost = self.cost()?;
         let bytes = self.size.as_deref().map_or(Ok(1), |text| size(text.as_bytes()))?;
+        let client = self.client.as_deref().map_or(0, |name| client(name.as_bytes()));
         let method = self.method.as_deref().unwrap_or("GET");
         if let Some(text) = &self.status {
             let status = status(text.as_bytes())?;
-            return Access { method: method.as_bytes(), status, time, bytes, cost }.of(key);
+            return Access { method: method.as_bytes(), status, time, bytes, cost, client }.of(key);
         }
         if !method.eq_ignore_ascii_case("get") {
             return Ok(Said::LeftOut(LeftOut::Method));
         }
-        plain::key(key, Facts { time, size: Fact::Known(bytes), cost })
+        plain::key(key, Facts { time, size: Fact::Known(bytes), cost, client })
     }
 
     fn cost(&self) -> Result<Fact<u32>, Wrong> {

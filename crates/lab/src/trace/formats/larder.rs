@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::lines::{Parsed, Said};
 use super::words::{Access, integer, moment, no, size, status, text, word};
-use crate::trace::sink::Fact;
+use crate::trace::sink::{Fact, client};
 
 /// How long a date of HTTP is.
 const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
@@ -24,7 +24,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let (date, mut rest) = line.split_at_checked(length).ok_or("no date")?;
     let time = moment(text(date)?)?;
     let mut next = || word(&mut rest).ok_or("too few words for a line of Larder's log");
-    next()?;
+    let client = client(next()?);
     let (method, url) = (next()?, text(next()?)?);
     let mut number = next()?;
     if number == b"*" {
@@ -36,7 +36,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let bytes = size(bytes.strip_suffix(b"B").ok_or_else(|| no("a size", bytes))?)?;
     let number = micros.strip_suffix(b"us").and_then(integer).ok_or_else(|| no("a duration", micros))?;
     let cost = cost(number, &String::from_utf8_lossy(rest));
-    Access { method, status, time, bytes, cost }.of(Cow::Borrowed(url))
+    Access { method, status, time, bytes, cost, client }.of(Cow::Borrowed(url))
 }
 
 /// Whether `line` stands before the log.

@@ -36,7 +36,7 @@ pub(super) fn read(mut input: impl Read, sink: &mut Sink<'_>) -> Result<(), Faul
     while let Some(record) = records.next(sink)? {
         let time = time.map_or(0, |field| field.value(record)).saturating_mul(1_000_000);
         let size = size.map_or(1, |field| field.value(record)).min(u32::MAX.into());
-        sink.number(object.value(record), Facts { time, size: Fact::Known(size), cost: Fact::Known(0) })?;
+        sink.number(object.value(record), Facts { time, size: Fact::Known(size), ..Facts::NONE })?;
     }
     Ok(())
 }

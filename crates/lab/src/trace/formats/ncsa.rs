@@ -6,7 +6,7 @@ use memchr::memchr;
 use super::larder;
 use super::lines::{Parsed, Said};
 use super::words::{Access, Wrong, date, size, status, text, word};
-use crate::trace::sink::Fact;
+use crate::trace::sink::{Fact, client};
 
 const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
 
@@ -29,18 +29,22 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let mut request = request;
     let method = word(&mut request).unwrap_or_default();
     let target = text(word(&mut request).unwrap_or(b"-"))?;
-    let access = Access { method, status, time, bytes, cost: Fact::Known(0) };
-    match host(before)? {
+    let (host, client) = parties(before)?;
+    let access = Access { method, status, time, bytes, cost: Fact::Known(0), client };
+    match host {
         Some(host) if target.starts_with('/') => access.of(format!("{host}{target}")),
         _ => access.of(target),
     }
 }
 
-/// The virtual host, if the words before the date begin with one.
-fn host(mut before: &[u8]) -> Result<Option<&str>, Wrong> {
-    let (first, others) = (word(&mut before).unwrap_or_default(), before);
+/// The virtual host, if the words before the date begin with one, and the client.
+fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), Wrong> {
+    let (first, mut others) = (word(&mut before).unwrap_or_default(), before);
     let named = others.trim_ascii().split(|byte| *byte == b' ').count() == 3 && first.contains(&b':');
-    if named { text(first).map(Some) } else { Ok(None) }
+    match named {
+        true => Ok((Some(text(first)?), client(word(&mut others).unwrap_or_default()))),
+        false => Ok((None, client(first))),
+    }
 }
 
 /// What stands before and after the first `mark`.

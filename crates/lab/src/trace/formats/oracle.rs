@@ -29,7 +29,7 @@ pub(super) fn read(input: impl Read, sink: &mut Sink<'_>) -> Result<(), Fault> {
     while let Some(record) = records.next(sink)? {
         let time = u64::from(u32_at(record, 0)) * 1_000_000;
         let size = Fact::Known(u32_at(record, 12).into());
-        sink.number(u64_at(record, 4), Facts { time, size, cost: Fact::Known(0) })?;
+        sink.number(u64_at(record, 4), Facts { time, size, ..Facts::NONE })?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::larder;
 use super::lines::{Parsed, Said};
 use super::words::{Access, no, seconds, size, status, text, word};
-use crate::trace::sink::Fact;
+use crate::trace::sink::{Fact, client};
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     if larder::announces(line) {
@@ -15,7 +15,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let time = seconds(time).ok_or_else(|| no("a time in seconds", time))?;
     let elapsed = next()?;
     let elapsed = super::words::integer(elapsed).ok_or_else(|| no("a duration", elapsed))?;
-    next()?;
+    let client = client(next()?);
     let outcome = next()?;
     let slash = memchr::memchr(b'/', outcome).ok_or_else(|| no("a result and a status", outcome))?;
     let (result, status) = (&outcome[..slash], status(&outcome[slash + 1..])?);
@@ -25,5 +25,5 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     // A hit took no fetching.
     let hit = memchr::memmem::find(result, b"HIT").is_some();
     let cost = if hit { Fact::Guessed(0) } else { Fact::Known(micros) };
-    Access { method, status, time, bytes, cost }.of(url)
+    Access { method, status, time, bytes, cost, client }.of(url)
 }

@@ -108,6 +108,8 @@ pub(super) struct Access<'l> {
     pub(super) bytes: u64,
     /// In microseconds.
     pub(super) cost: Fact<u32>,
+    /// A mark of the client; 0 if the line does not say.
+    pub(super) client: u32,
 }
 
 impl Access<'_> {
@@ -124,6 +126,6 @@ impl Access<'_> {
             304 => Fact::Guessed(0),
             _ => Fact::Known(self.bytes),
         };
-        Ok(Said::Name(url.into(), Facts { time: self.time, size, cost: self.cost }))
+        Ok(Said::Name(url.into(), Facts { time: self.time, size, cost: self.cost, client: self.client }))
     }
 }

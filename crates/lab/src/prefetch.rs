@@ -1,0 +1,342 @@
+//! One trace through one policy with prefetching, by the code that decides in the proxy (`larder-predict`).
+//!
+//! A prefetch is stored at once. Its response is in time for a client to the extent that fetching it took before that client came.
+//! A trace has only what could be stored, so that no prefetch is refused; what it never asks for does not exist.
+//!
+//! Not here: lifetimes, ranges, and the number of prefetches at once.
+
+use std::num::NonZeroUsize;
+
+use hashbrown::HashMap;
+use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec, spread};
+use larder_predict::budget::Share;
+use larder_predict::{Answer, Ask, Ending, Kind, Kinds, Planner, Wish};
+
+use crate::replay::{Run, in_units, ratio};
+use crate::sweep::{Subject, in_parallel};
+use crate::trace::Trace;
+
+/// Without times, so many milliseconds lie between two requests.
+pub const STEP: u64 = 100;
+/// What stands for sizes that are all alike, in bytes.
+const ALIKE: u64 = 64 << 10;
+/// How many requests pass between two calls to the watcher.
+const STRETCH: usize = 1 << 16;
+
+/// What to run over a trace.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The policies. Not those that know the future: prefetches change it.
+    pub specs: Vec<Spec>,
+    /// What is predicted.
+    pub kinds: Kinds,
+    /// The share of the traffic that may be of no use.
+    pub share: Share,
+    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    pub warmup: f64,
+    /// For the policies' randomness.
+    pub seed: u64,
+    /// How many cells run at once.
+    pub threads: NonZeroUsize,
+}
+
+/// One policy at one capacity.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The trace's name.
+    pub trace: String,
+    /// The policy.
+    pub spec: Spec,
+    /// The capacity.
+    pub capacity: Capacity,
+    /// What was predicted.
+    pub kinds: Kinds,
+    /// The share of the traffic that might be of no use.
+    pub share: Share,
+    /// What happened.
+    pub counts: Counts,
+}
+
+/// What happened after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Requests of clients.
+    pub requests: u64,
+    /// Those of them that found their object.
+    pub hits: u64,
+    /// The same without prefetching.
+    pub plain_hits: u64,
+    /// Bytes that clients asked for.
+    pub bytes: u128,
+    /// Objects that were prefetched.
+    pub prefetches: u64,
+    /// Prefetches whose object a client asked for in time, as the proxy measures it.
+    pub used: u64,
+    /// Those that were of no use, as the proxy measures it.
+    pub unused: u64,
+    /// Requests that found an object which was there because of a prefetch only.
+    pub early: u64,
+    /// Bytes that were prefetched.
+    pub prefetched_bytes: u128,
+    /// Bytes of the objects that these requests found.
+    pub early_bytes: u128,
+    /// Time that they did not have to wait, in microseconds, as far as the trace says what fetching costs.
+    pub saved: u128,
+    /// Whether it says so.
+    pub has_costs: bool,
+}
+
+impl Counts {
+    /// Prefetches that were used over those of which that is known; `None` of nothing.
+    pub fn precision(&self) -> Option<f64> {
+        let known = self.used + self.unused;
+        (known > 0).then(|| self.used as f64 / known as f64)
+    }
+
+    /// The share of the requests that found an object because of a prefetch.
+    pub fn early_ratio(&self) -> f64 {
+        ratio(self.early as f64, self.requests as f64)
+    }
+
+    /// Requests to the origin that no client had any use for.
+    pub fn extra_requests(&self) -> u64 {
+        self.prefetches.saturating_sub(self.early)
+    }
+
+    /// Bytes that no client had any use for.
+    pub fn extra_bytes(&self) -> u128 {
+        self.prefetched_bytes.saturating_sub(self.early_bytes)
+    }
+
+    /// Hits over requests.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits as f64, self.requests as f64)
+    }
+
+    /// The same without prefetching.
+    pub fn plain_hit_ratio(&self) -> f64 {
+        ratio(self.plain_hits as f64, self.requests as f64)
+    }
+
+    /// Microseconds that a request waits less, on average; `None` where the trace has no costs.
+    pub fn saved_per_request(&self) -> Option<f64> {
+        self.has_costs.then(|| ratio(self.saved as f64, self.requests as f64))
+    }
+}
+
+impl Plan {
+    /// Runs every policy at each of `capacities`. `watch` is told from several threads how many requests more are
+    /// done, and says whether to go on. What it stopped is left out; the rest is in order of capacity, then policy.
+    pub fn run(
+        &self,
+        subject: &Subject,
+        capacities: &[Capacity],
+        watch: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Vec<Cell> {
+        let jobs: Vec<_> = capacities
+            .iter()
+            .flat_map(|&capacity| self.specs.iter().map(move |spec| (capacity, spec)))
+            .collect();
+        let objects = Objects::new(&subject.trace, self.kinds);
+        in_parallel(&jobs, self.threads, |&(capacity, spec)| {
+            let counts = self.counts(&subject.trace, &objects, spec, capacity, watch)?;
+            let (trace, spec) = (subject.name.clone(), spec.clone());
+            Some(Cell { trace, spec, capacity, kinds: self.kinds, share: self.share, counts })
+        })
+    }
+
+    /// How many cells there are at each capacity.
+    pub fn cells(&self) -> usize {
+        self.specs.len()
+    }
+
+    fn counts(
+        &self,
+        trace: &Trace,
+        objects: &Objects<'_>,
+        spec: &Spec,
+        capacity: Capacity,
+        watch: &dyn Fn(usize) -> bool,
+    ) -> Option<Counts> {
+        let warmup = (trace.len() as f64 * self.warmup) as usize;
+        let run = Run { trace, spec, capacity, warmup, by_object: false, seed: self.seed };
+        let plain = run.go(&|_| watch(0))?;
+        let counts = spec.select(Loop { plan: self, trace, objects, capacity, warmup, watch })?;
+        Some(Counts { plain_hits: plain.hits, ..counts })
+    }
+}
+
+/// What is known of the objects of a trace.
+struct Objects<'t> {
+    by_url: HashMap<u64, u32>,
+    by_name: HashMap<&'t str, u32>,
+    /// As each was first asked for, in bytes.
+    sizes: Vec<u64>,
+}
+
+impl<'t> Objects<'t> {
+    fn new(trace: &'t Trace, kinds: Kinds) -> Self {
+        let objects = trace.shape().objects;
+        let mut sizes = Vec::with_capacity(objects as usize);
+        for (at, &id) in trace.ids().iter().enumerate() {
+            if id as usize == sizes.len() {
+                sizes.push(trace.size(at));
+            }
+        }
+        let names = (0..objects).filter_map(|id| Some((trace.name(id)?, id)));
+        Self {
+            by_url: (0..objects).map(|id| (spread(id), id)).collect(),
+            by_name: if kinds.sequence { names.collect() } else { HashMap::new() },
+            sizes,
+        }
+    }
+
+    /// The object that is wished for; `None` if it does not exist.
+    fn find(&self, wish: &Wish) -> Option<u32> {
+        match wish.target {
+            Some(url) => self.by_url.get(&url).copied(),
+            None => self.by_name.get(&*wish.url).copied(),
+        }
+    }
+}
+
+struct Loop<'a> {
+    plan: &'a Plan,
+    trace: &'a Trace,
+    objects: &'a Objects<'a>,
+    capacity: Capacity,
+    warmup: usize,
+    watch: &'a dyn Fn(usize) -> bool,
+}
+
+impl Select for Loop<'_> {
+    type Output = Option<Counts>;
+
+    fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
+        let Self { plan, trace, objects, capacity, warmup, watch } = self;
+        let cache = Replay::<P>::new(in_units(trace, capacity), trace.shape(), params, plan.seed);
+        let (planner, early, counts) = <_>::default();
+        let mut world = World { plan, trace, objects, cache, planner, early, counts, now: 0 };
+        let mut before = [0; 2];
+        for at in 0..trace.len() {
+            if at == warmup {
+                (world.counts, before) = (Counts::default(), world.known());
+            }
+            world.request(at);
+            if (at + 1) % STRETCH == 0 && !watch(STRETCH) {
+                return None;
+            }
+        }
+        if !watch(trace.len() % STRETCH) {
+            return None;
+        }
+        let [used, unused] = world.known();
+        let requests = trace.len().saturating_sub(warmup) as u64;
+        let has_costs = trace.costs().is_some() && trace.times().is_some();
+        Some(Counts {
+            requests,
+            has_costs,
+            used: used - before[0],
+            unused: unused - before[1],
+            ..world.counts
+        })
+    }
+}
+
+/// The cache and the planner at one time.
+struct World<'a, P: Policy> {
+    plan: &'a Plan,
+    trace: &'a Trace,
+    objects: &'a Objects<'a>,
+    cache: Replay<P>,
+    planner: Planner,
+    /// Objects that are there because of a prefetch, and when it began, in microseconds.
+    early: HashMap<u32, u64>,
+    counts: Counts,
+    /// In milliseconds.
+    now: u64,
+}
+
+impl<P: Policy> World<'_, P> {
+    fn request(&mut self, at: usize) {
+        let (trace, request) = (self.trace, self.trace.request(at));
+        let time = if trace.times().is_some() { trace.time(at) / 1_000 } else { at as u64 * STEP };
+        self.now = self.now.max(time);
+        let name = trace.name(request.id).unwrap_or_default();
+        let ask = Ask {
+            now: self.now,
+            client: trace.client(at).into(),
+            site: 0,
+            host: host(name),
+            url: spread(request.id),
+            text: name,
+            range: None,
+            kinds: self.plan.kinds,
+            share: self.plan.share,
+        };
+        let mut wishes = Vec::new();
+        self.planner.asked(&ask, &mut wishes);
+        let is_hit = self.cache.request(request);
+        self.count(request, is_hit, trace.time(at));
+        let bytes = Some(self.bytes(request.size));
+        let answer = Answer { by_cache: is_hit, is_stored: true, bytes, complete: None };
+        self.planner.answered(&ask, &answer);
+        wishes.iter().for_each(|wish| self.prefetch(wish, trace.time(at)));
+    }
+
+    fn count(&mut self, request: Request, is_hit: bool, time: u64) {
+        self.counts.bytes += u128::from(request.size);
+        self.counts.hits += u64::from(is_hit);
+        let Some(begun) = self.early.remove(&request.id).filter(|_| is_hit) else { return };
+        self.counts.early += 1;
+        self.counts.early_bytes += u128::from(request.size);
+        self.counts.saved += u128::from(time.saturating_sub(begun).min(request.cost.into()));
+    }
+
+    fn prefetch(&mut self, wish: &Wish, time: u64) {
+        let found = self.objects.find(wish);
+        if found.is_some_and(|id| self.cache.contains(id)) {
+            return;
+        }
+        let target = found.map_or_else(|| hash(&wish.url), spread);
+        let Some(ticket) = self.planner.start(wish, target, 0, self.now) else { return };
+        self.counts.prefetches += 1;
+        let Some(id) = found else { return self.planner.ended(ticket, Ending::Failed(0), self.now) };
+        let size = self.objects.sizes[id as usize];
+        let bytes = self.bytes(size).min(ticket.most());
+        self.counts.prefetched_bytes += u128::from(size.min(ticket.most()));
+        if self.bytes(size) <= ticket.most() {
+            self.cache.request(Request { id, size, cost: 0, next: u64::MAX });
+        }
+        let is_stored = self.cache.contains(id);
+        if is_stored {
+            self.early.insert(id, time);
+        }
+        let ending = if is_stored { Ending::Stored(bytes) } else { Ending::Failed(bytes) };
+        self.planner.ended(ticket, ending, self.now);
+    }
+
+    /// What an object of this size counts in the budget: where sizes are not known, they limit nothing.
+    fn bytes(&self, size: u64) -> u64 {
+        if self.trace.shape().sized { size } else { ALIKE }
+    }
+
+    /// Prefetches of which it is known that they were used, and that they were not.
+    fn known(&mut self) -> [u64; 2] {
+        let figures = Kind::ALL.map(|kind| self.planner.figures(kind, self.now));
+        [figures.iter().map(|figures| figures.used).sum(), figures.iter().map(|figures| figures.unused).sum()]
+    }
+}
+
+/// What stands for scheme and host of a URL.
+fn host(url: &str) -> u64 {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find('/').map_or(url.len(), |at| start + at);
+    hash(&url[..end])
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,96 @@
+//! What prefetching brings and costs, on traces of which that is known.
+
+use std::num::NonZeroUsize;
+
+use larder_evict::{By, Capacity, Spec};
+use larder_lab::prefetch::{Counts, Plan};
+use larder_lab::sweep::Subject;
+use larder_lab::trace::{Builder, Record, Trace};
+use larder_predict::budget::Share;
+use larder_predict::{Kind, Kinds};
+
+/// What fetching an object costs, in microseconds, and the time between two requests.
+const COST: u32 = 100_000;
+const PAUSE: u64 = 2_000_000;
+
+/// A trace of requests for these names, by the client that stands beside them.
+fn trace(requests: &[(String, u32)]) -> Trace {
+    let mut builder = Builder::default();
+    for (at, (name, client)) in requests.iter().enumerate() {
+        builder.by(*client);
+        // Costs that are all alike would not be kept.
+        let cost = COST + u32::from(at == 0);
+        let record = Record { key: &**name, time: at as u64 * PAUSE, size: 1_000 + at as u64 % 2, cost };
+        builder.push_name(record).expect("few requests");
+    }
+    builder.finish()
+}
+
+fn run(trace: Trace, kinds: &[Kind], percent: f64) -> Counts {
+    let plan = Plan {
+        specs: vec![Spec::parse("lru").expect("a policy")],
+        kinds: Kinds::of(kinds),
+        share: Share::percent(percent),
+        warmup: 0.0,
+        seed: 1,
+        threads: NonZeroUsize::MIN,
+    };
+    let subject = Subject::whole("test", trace);
+    let cells = plan.run(&subject, &[Capacity { by: By::Entries, amount: 10 }], &|_| true);
+    cells[0].counts
+}
+
+/// Pages in any order, each with its picture behind it.
+fn pages(clients: u32) -> Vec<(String, u32)> {
+    let mut random = fastrand::Rng::with_seed(27);
+    let mut requests = Vec::new();
+    for _ in 0..5_000 {
+        let (page, client) = (random.u32(..100), 1 + random.u32(..clients));
+        requests.push((format!("http://a/page/{page}.html"), client));
+        requests.push((format!("http://a/picture/{page}.png"), client));
+    }
+    requests
+}
+
+#[test]
+fn what_follows_is_there_before_it_is_asked_for() {
+    let counts = run(trace(&pages(1)), &[Kind::Association], 5.0);
+    assert_eq!(counts.requests, 10_000);
+    assert!(counts.precision() > Some(0.99), "{counts:?}");
+    assert!(counts.early > 3_000 && counts.hits > counts.plain_hits + 2_500, "{counts:?}");
+    assert!(counts.extra_requests() <= 10_000 / 20, "{counts:?}");
+    // Each was fetched whole two seconds before it was asked for.
+    assert_eq!(counts.saved, u128::from(counts.early) * u128::from(COST));
+    assert_eq!(counts, run(trace(&pages(1)), &[Kind::Association], 5.0));
+}
+
+#[test]
+fn clients_that_alternate_are_told_apart() {
+    let requests = pages(40);
+    let (one, other) = requests.split_at(5_000);
+    let mixed: Vec<_> = one.iter().zip(other).flat_map(|(one, other)| [one.clone(), other.clone()]).collect();
+    let early = |requests: &[(String, u32)]| run(trace(requests), &[Kind::Association], 5.0).early;
+    let merged: Vec<_> = mixed.iter().map(|(name, _)| (name.clone(), 1)).collect();
+    let (apart, merged) = (early(&mixed), early(&merged));
+    assert!(apart > 2_000 && merged * 10 < apart, "{apart} and {merged}");
+}
+
+#[test]
+fn segments_of_videos_that_were_never_asked_for_are_early() {
+    let segment = |video: u32| move |number: u32| (format!("http://a/{video}/seg-{number:03}.ts"), 1 + video);
+    let requests: Vec<_> = (0..100).flat_map(|video| (1..=50).map(segment(video))).collect();
+    let counts = run(trace(&requests), &[Kind::Sequence], 5.0);
+    assert_eq!((counts.requests, counts.plain_hits), (5_000, 0));
+    // Not the first two of a video; and behind its last one, there is nothing.
+    assert!((4_600..=4_800).contains(&counts.early), "{counts:?}");
+    assert!((90..=100).contains(&counts.extra_requests()), "{counts:?}");
+}
+
+#[test]
+fn without_order_nothing_is_prefetched() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let requests: Vec<_> = (0..10_000).map(|_| (format!("http://a/x{}y", random.u32(..300)), 1)).collect();
+    let counts = run(trace(&requests), &Kind::ALL, 5.0);
+    assert!(counts.prefetches < 100, "{counts:?}");
+    assert_eq!(run(trace(&pages(1)), &Kind::ALL, 0.0).prefetches, 0);
+}

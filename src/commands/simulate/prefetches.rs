@@ -1,0 +1,173 @@
+//! `larder simulate --prefetch`: the simulation of prefetching, and its output.
+
+use larder_evict::By;
+use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::prefetch::{Cell, Plan};
+use larder_lab::sweep::{self, unit};
+use larder_predict::budget::Share;
+use larder_predict::{Kind, Kinds};
+use serde_json::json;
+
+use super::args::Simulate;
+use super::data::{self, Column, is_offline};
+use super::table::{capacity, percent};
+use crate::cli::tables::{self, fitted};
+use crate::cli::terminal;
+use crate::cli::units::{about_count, about_time, counted};
+
+/// What the figures mean.
+const LEGEND: &str = "\
+hit ratio: with prefetching; without: the same cache without it
+early: share of the requests that found what was there because of a prefetch
+precision: share of the prefetches that were used within a minute
+extra: requests and bytes that origins sent for nothing, over those of clients
+saved: time that a request waits less, on average, if the trace says what
+fetching costs
+";
+
+/// What programs get: names and units are promised to stay.
+const COLUMNS: &[Column<Cell>] = &[
+    ("trace", |cell| json!(cell.trace)),
+    ("policy", |cell| json!(cell.spec.to_string())),
+    ("capacity", |cell| json!(cell.capacity.amount)),
+    ("by", |cell| json!(unit(cell.capacity.by))),
+    ("prefetch", |cell| json!(kinds(cell.kinds))),
+    ("prefetch_traffic", |cell| json!(cell.share.part())),
+    ("requests", |cell| json!(cell.counts.requests)),
+    ("hits", |cell| json!(cell.counts.hits)),
+    ("hit_ratio", |cell| json!(cell.counts.hit_ratio())),
+    ("hit_ratio_without", |cell| json!(cell.counts.plain_hit_ratio())),
+    ("prefetches", |cell| json!(cell.counts.prefetches)),
+    ("early", |cell| json!(cell.counts.early)),
+    ("early_ratio", |cell| json!(cell.counts.early_ratio())),
+    ("precision", |cell| json!(cell.counts.precision())),
+    ("extra_requests", |cell| json!(cell.counts.extra_requests())),
+    ("prefetched_bytes", |cell| json!(bytes(cell.counts.prefetched_bytes))),
+    ("extra_bytes", |cell| json!(bytes(cell.counts.extra_bytes()))),
+    ("saved_micros_per_request", |cell| json!(cell.counts.saved_per_request())),
+];
+
+/// A name, a rank among those that are left out where there is no room, and a text for each cell.
+type Shown = (&'static str, u8, fn(&Cell) -> String);
+
+/// What people get.
+const FIGURES: &[Shown] = &[
+    ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
+    ("without", 2, |cell| percent(cell.counts.plain_hit_ratio())),
+    ("early", 0, |cell| percent(cell.counts.early_ratio())),
+    ("prefetches", 5, |cell| about_count(cell.counts.prefetches)),
+    ("precision", 0, |cell| cell.counts.precision().map_or_else(|| "-".to_owned(), percent)),
+    ("extra requests", 1, |cell| share(cell.counts.extra_requests() as f64, cell.counts.requests as f64)),
+    ("extra bytes", 3, |cell| share(cell.counts.extra_bytes() as f64, cell.counts.bytes as f64)),
+    ("saved", 4, saved),
+];
+
+/// What `args` want over each trace, for the policies of `plain`. The error is one line.
+pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
+    if args.reading.sample < 1.0 {
+        return Err("a sample does not tell what follows a request; leave out --sample or --prefetch".into());
+    }
+    let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
+    let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
+    if specs.is_empty() {
+        return Err(format!("{} cannot serve, and prefetching is for what serves", offline.join(", ")));
+    }
+    if !offline.is_empty() {
+        eprintln!("larder: {}: left out, for prefetches change the future", offline.join(", "));
+    }
+    Ok(Plan {
+        specs,
+        kinds: Kinds::of(&args.prefetch.kinds),
+        share: Share::percent(args.prefetch.traffic * 100.0),
+        warmup: plain.warmup,
+        seed: plain.seed,
+        threads: plain.threads,
+    })
+}
+
+/// The outcome as `args` want it.
+pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
+    if args.json {
+        json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
+    } else if args.csv {
+        data::csv(COLUMNS, cells)
+    } else {
+        table(cells)
+    }
+}
+
+fn table(cells: &[Cell]) -> String {
+    let mut page = String::new();
+    for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
+        let Cell { trace: name, kinds: predicted, share, counts, .. } = &trace[0];
+        page += &format!(
+            "{name}: {} counted, prefetched by {}, at most {} of the traffic for nothing\n",
+            counted(counts.requests, "request", "requests"),
+            kinds(*predicted).join(" and "),
+            percent(share.part()),
+        );
+        for line in rows(trace) {
+            page += &(line + "\n");
+        }
+        page.push('\n');
+    }
+    page + LEGEND
+}
+
+/// A table that fits the terminal; all of it where there is none.
+fn rows(cells: &[Cell]) -> Vec<String> {
+    let names = ["capacity", "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
+    let columns = FIGURES.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
+    let columns: Vec<_> = names.into_iter().chain(columns).collect();
+    let row = |cell: &Cell| {
+        let figures = FIGURES.iter().map(|(_, _, text)| text(cell));
+        [capacity(cell.capacity), cell.spec.to_string()].into_iter().chain(figures).collect()
+    };
+    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
+}
+
+/// The miss ratios of one trace's `cells` against the capacity, a line for each policy with prefetching and one without.
+pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
+    let unit = match cells.first().map(|cell| cell.capacity.by) {
+        Some(By::Entries) => Unit::Count,
+        _ => Unit::Bytes,
+    };
+    let plot = Plot::new(title, Axis::log("capacity", unit), Axis::linear("miss ratio", Unit::Share));
+    let mut specs: Vec<_> = Vec::new();
+    for cell in cells {
+        if !specs.contains(&&cell.spec) {
+            specs.push(&cell.spec);
+        }
+    }
+    specs.into_iter().fold(plot, |plot, spec| {
+        let points = |ratio: fn(&Cell) -> f64| {
+            let of_it = cells.iter().filter(|cell| cell.spec == *spec);
+            let mut points: Vec<_> =
+                of_it.map(|cell| (cell.capacity.amount as f64, 1.0 - ratio(cell))).collect();
+            points.sort_by(|one, next| one.0.total_cmp(&next.0));
+            points
+        };
+        let with = plot.line(&format!("{spec} with prefetching"), points(|cell| cell.counts.hit_ratio()));
+        with.line(&format!("{spec} without"), points(|cell| cell.counts.plain_hit_ratio()))
+    })
+}
+
+fn kinds(kinds: Kinds) -> Vec<&'static str> {
+    let is_wanted = |kind: &Kind| match kind {
+        Kind::Association => kinds.association,
+        Kind::Sequence => kinds.sequence,
+    };
+    Kind::ALL.into_iter().filter(is_wanted).map(Kind::name).collect()
+}
+
+fn bytes(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
+}
+
+fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { percent(part / whole) } else { "-".to_owned() }
+}
+
+fn saved(cell: &Cell) -> String {
+    cell.counts.saved_per_request().map_or_else(|| "-".to_owned(), about_time)
+}
