@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use larder_predict::association::{Association, CONFIDENCE, Past, SUPPORT};
 use larder_predict::budget::Share;
+use larder_predict::sequence::Numbered;
 use larder_predict::{Answer, Ask, Ending, Kind, Kinds, MOST_BYTES, Planner, Ticket, Wish};
 use proptest::prelude::*;
 
@@ -158,6 +159,17 @@ proptest! {
         }
         prop_assert_eq!(&worlds[0].wishes, &worlds[1].wishes);
         prop_assert_eq!(worlds[0].extra(), worlds[1].extra());
+    }
+
+    #[test]
+    fn any_bytes_are_a_url_with_a_number_or_without(
+        url in prop_oneof![".{0,60}", "(http://)?[a-z0-9/.?=-]{0,40}"],
+    ) {
+        if let Some(numbered) = Numbered::of(&url) {
+            prop_assert_eq!(numbered.with(numbered.number()), &*url);
+            let next = numbered.with(numbered.number() + 1);
+            prop_assert_eq!(Numbered::of(&next).map(|next| next.template()), Some(numbered.template()), "{}", next);
+        }
     }
 
     #[test]
