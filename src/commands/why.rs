@@ -188,7 +188,7 @@ fn nothing(said: &Explanation) -> String {
 }
 
 fn held(stored: &Stored) -> String {
-    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, .. } = stored;
+    let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, prefetched, .. } = stored;
     let from = match lifetime_from.as_str() {
         "nothing" => "no field says how long it is good".to_owned(),
         from => format!("by {from}"),
@@ -199,7 +199,9 @@ fn held(stored: &Stored) -> String {
         _ => format!("stale for {} s", ttl.unsigned_abs()),
     };
     let place = if tier == "disk" { "on disk" } else { "in memory" };
-    format!("{place}: status {status}, {}, {age} s old of {lifetime} s ({from}), {state}", about_size(*bytes))
+    let bytes = about_size(*bytes);
+    let how = if *prefetched { ", prefetched" } else { "" };
+    format!("{place}: status {status}, {bytes}, {age} s old of {lifetime} s ({from}), {state}{how}")
 }
 
 fn kept(tier: &SecondTier) -> String {

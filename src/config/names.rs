@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 use larder_semantics::coding::{Coding, MediaRange};
+use larder_semantics::storable::Prediction;
 
 use super::draft::AdminAddress;
 use super::draft::statistics::DatabasePlace;
@@ -26,6 +27,10 @@ pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
 /// The codings that responses can be compressed with.
 pub(crate) const CODINGS: &[(&str, Coding)] =
     &[("zstd", Coding::Zstd), ("br", Coding::Brotli), ("gzip", Coding::Gzip)];
+
+/// What is prefetched.
+pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
+    &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
 
 /// How origins may learn the client's address.
 pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[

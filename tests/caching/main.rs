@@ -11,6 +11,8 @@ mod groups;
 mod invalidation;
 mod no_vary_search;
 mod outcomes;
+mod prefetch;
+mod prefetch_limits;
 mod queries;
 mod ranges;
 mod sites;

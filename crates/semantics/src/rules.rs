@@ -24,6 +24,10 @@ pub struct Rules {
     pub stale_while_revalidate: u32,
     /// Share of their lifetime, in percent, before the end of which popular responses are refreshed; 0: they are not.
     pub refresh_ahead: u8,
+    /// What is prefetched.
+    pub prefetch: Vec<Prediction>,
+    /// Share of the traffic of clients, in percent, that prefetches without use may have.
+    pub prefetch_traffic: u8,
     /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
     /// validator, may be stored as well.
     pub validated: bool,
@@ -41,6 +45,15 @@ pub struct Rules {
     pub ignored: Ignored,
     /// What is sent to clients in another coding than the origin's.
     pub compression: Compression,
+}
+
+/// What is prefetched: responses that have not been asked for yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prediction {
+    /// What clients often asked for next.
+    Association,
+    /// The next of numbered URLs or of ranges that a client asks for one after the other.
+    Sequence,
 }
 
 /// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
@@ -88,6 +101,8 @@ impl Default for Rules {
             stale_if_error: 3_600,
             stale_while_revalidate: 0,
             refresh_ahead: 0,
+            prefetch: Vec::new(),
+            prefetch_traffic: 5,
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,

@@ -10,7 +10,7 @@ use crate::range::ContentRange;
 use crate::status::Why;
 use crate::{key, vary};
 
-pub use crate::rules::{Cookies, Rules, Times};
+pub use crate::rules::{Cookies, Prediction, Rules, Times};
 
 /// Judges the response to a GET, whole or partial; that the content arrives whole, and is as long
 /// as a `Content-Range` says, is for the caller to see. A response with a validator but no

@@ -21,6 +21,7 @@ pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<S
     lines.extend(some(&all["sites"], site));
     lines.extend(some(&rules(&all), rule));
     lines.extend(some(&all["acme"]["names"], certificate));
+    lines.extend(["association", "sequence"].iter().filter_map(|kind| prefetches(&all, kind)));
     lines.push(in_progress(&all));
     lines.extend(reasons(&all));
     lines.iter().map(|line| shortened(line, width)).collect()
@@ -181,6 +182,24 @@ fn certificate(of: &Value) -> String {
     line("acme", &format!("{}: {}{ordering}{failures}{trouble}", word(of, "name"), word(of, "state")))
 }
 
+/// What one kind of prediction has led to; nothing before the first prefetch.
+fn prefetches(all: &Value, kind: &str) -> Option<String> {
+    let done = &all["prefetches"][kind];
+    let off = match count(done, "off") {
+        0 => String::new(),
+        sites => format!("; off: {}", counted(sites, "site", "sites")),
+    };
+    let text = format!(
+        "{} by {kind}, {} of {} used ({}), {} unused{off}",
+        about_count(count(done, "started")),
+        about_count(count(done, "used")),
+        about_count(count(done, "used") + count(done, "unused")),
+        ratio(done, "precision"),
+        about_size(count(done, "unused_bytes")),
+    );
+    (count(done, "started") > 0).then(|| line("prefetch", &text))
+}
+
 fn in_progress(all: &Value) -> String {
     let text = format!(
         "{}; {} to origins in progress, {} queued",
@@ -255,6 +274,10 @@ mod tests {
                 {"name": "b.test", "state": "awaited", "failures": 2, "trouble": "no route\n(connection)"},
             ]},
             "reasons": {"absent": 3, "fresh": 7},
+            "prefetches": {
+                "association": {"started": 9, "used": 5, "unused": 2, "precision": 0.7143, "unused_bytes": 2048, "off": 1},
+                "sequence": {"started": 0},
+            },
         });
         let expected = [
             "requests  1,234,567: 900,000 hits, 60,000 validated, 240,000 misses",
@@ -268,6 +291,7 @@ mod tests {
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",
             "acme      a.test: valid, being ordered",
             "acme      b.test: awaited, 2 failures: no route\\n(connection)",
+            "prefetch  9 by association, 5 of 7 used (71.43%), 2.00 KiB unused; off: 1 site",
             "now       2 connections; 1 request to origins in progress, 0 queued",
             "reasons   fresh 7, absent 3",
         ];

@@ -3,7 +3,7 @@
 use larder_semantics::storable::Rules;
 
 use super::key::{Key, key};
-use super::values::{CODING, COOKIES, FIELD, MEDIA_RANGE, RELOADS};
+use super::values::{CODING, COOKIES, FIELD, MEDIA_RANGE, PREDICTION, RELOADS};
 use crate::config::kinds::{Flag, Kind, List, Percent, Seconds, Size, Words};
 
 /// What both a `[[site]]` and `[forward]` say of caching.
@@ -44,6 +44,18 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         Percent,
         refresh_ahead,
         "refresh popular responses in the background when this share of their lifetime is left (docs/refresh-ahead.md)"
+    ),
+    key!(
+        "prefetch",
+        List(PREDICTION),
+        prefetch,
+        "fetch what clients are likely to ask for next: association: what often followed; sequence: the next number or range (docs/prefetch.md)"
+    ),
+    key!(
+        "prefetch_traffic",
+        Percent,
+        prefetch_traffic,
+        "share of the requests and bytes of clients that prefetches without use may have"
     ),
     key!(
         "store_cookies",

@@ -9,7 +9,7 @@ use larder_proxy::settings::{
     AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
 };
 use larder_semantics::coding::{Coding, MediaRange};
-use larder_semantics::storable::Cookies;
+use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, Listen};
 use crate::config::kinds::{Choice, Text};
@@ -67,6 +67,7 @@ pub(super) const TIMES: Text<Times> = Text {
 pub(super) const COOKIES: Choice<Cookies> =
     Choice(&[("short", Cookies::Short), ("all", Cookies::All), ("none", Cookies::None)]);
 pub(super) const CODING: Choice<Coding> = Choice(names::CODINGS);
+pub(super) const PREDICTION: Choice<Prediction> = Choice(names::PREDICTIONS);
 pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
 pub(super) const COUNTS: Choice<Counts> = Choice(&[("all", Counts::All), ("content", Counts::Content)]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use larder_proxy::settings::{Ignored, Pattern, Query, TRACKING};
 use larder_semantics::coding::Coding;
+use larder_semantics::storable::Prediction;
 use toml::de::DeValue;
 
 use super::answers::{redirect, respond};
@@ -102,6 +103,24 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         about: "as the site's key of this name",
         set: |rule, value| {
             rule.effects.refresh_ahead = Some(Percent.read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "prefetch",
+        values: "list of: association sequence, or false",
+        about: "as the site's key of this name; false: nothing",
+        set: |rule, value| {
+            rule.effects.prefetch = Some(predictions(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "prefetch_traffic",
+        values: "share",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.prefetch_traffic = Some(Percent.read(value)?);
             Ok(())
         },
     },
@@ -338,6 +357,14 @@ fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
     match value.as_bool() {
         Some(false) => Ok(None),
         _ => string(value).map(Some),
+    }
+}
+
+fn predictions(value: &DeValue<'_>) -> Result<Vec<Prediction>, String> {
+    match value.as_bool() {
+        Some(false) => Ok(Vec::new()),
+        Some(true) => Err("write what is predicted, such as [\"association\", \"sequence\"]".to_owned()),
+        None => each(value, |text| word(text, names::PREDICTIONS)),
     }
 }
 

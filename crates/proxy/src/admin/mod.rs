@@ -46,6 +46,7 @@ use self::sites::Site;
 use crate::base::settings::Counts;
 use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
+use crate::cache::prefetches::Prefetched;
 use crate::counts::counters::Totals;
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
@@ -81,6 +82,8 @@ struct Stats {
     fills: usize,
     /// Refreshes of popular responses before they expire.
     refreshes_ahead: Refreshed,
+    /// What was fetched before it was asked for.
+    prefetches: Prefetched,
     /// Forms of stored responses in other codings.
     compression: Compressed,
     policy: String,
@@ -223,6 +226,7 @@ impl Stats {
             memory_file_refusals: shared.cache.fills.arena().refusals(),
             fills: shared.cache.fills.under_way(),
             refreshes_ahead: shared.cache.ahead.figures(),
+            prefetches: shared.cache.prefetches.figures(),
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,

@@ -88,6 +88,9 @@ pub struct Stored {
     /// Bytes of content in the codings that it has been compressed with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub forms: BTreeMap<String, u64>,
+    /// Whether no client had asked for it when it was fetched, as far as that is remembered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefetched: bool,
 }
 
 /// What the second tier of a cluster has for the request.

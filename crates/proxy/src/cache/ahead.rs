@@ -75,6 +75,12 @@ impl RefreshesAhead {
         Some(permit)
     }
 
+    /// A permit for a prefetch, which takes at most half of those that refreshes have.
+    pub(crate) fn begin_prefetch(&self) -> Option<OwnedSemaphorePermit> {
+        let leaves_half = self.running.available_permits() > AT_ONCE / 2;
+        leaves_half.then(|| Arc::clone(&self.running).try_acquire_owned().ok()).flatten()
+    }
+
     /// Observes whether what was refreshed under `key`, and would have expired with `old`, is asked for after that.
     pub(crate) async fn observe(&self, store: &Store, key: &[u8], old: &Freshness) {
         let Ok(_place) = self.observed.try_acquire() else { return };

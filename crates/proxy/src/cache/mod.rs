@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod compressor;
 pub(crate) mod doubt;
+pub(crate) mod prefetches;
 pub(crate) mod reclaim;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::sync::Semaphore;
 use self::ahead::RefreshesAhead;
 use self::compressor::Compressor;
 use self::doubt::Doubts;
+use self::prefetches::Prefetches;
 use self::reclaim::Reclaim;
 use crate::base::error::Error;
 use crate::base::settings::Settings;
@@ -35,6 +37,8 @@ pub(crate) struct Cache {
     pub(crate) reclaim: Reclaim,
     /// Refreshes of popular responses before they expire.
     pub(crate) ahead: RefreshesAhead,
+    /// What clients are likely to ask for next.
+    pub(crate) prefetches: Prefetches,
     /// Forms of stored responses to be made.
     pub(crate) compressor: Compressor,
     /// Room for contents whose codings are undone for clients.
@@ -60,7 +64,7 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (hit_for_miss, doubts, ahead, compressor) = <_>::default();
+        let (hit_for_miss, doubts, ahead, prefetches, compressor) = <_>::default();
         let undoing = Arc::new(Semaphore::new(UNDONE));
         Ok(Arc::new(Self {
             store,
@@ -70,6 +74,7 @@ impl Cache {
             gateways,
             reclaim,
             ahead,
+            prefetches,
             compressor,
             undoing,
         }))

@@ -92,6 +92,8 @@ pub(crate) struct Request {
     pub(crate) lost_try: AtomicBool,
     /// The limits against which it counts.
     pub(crate) entered: Entered,
+    /// No client has made it, nor waits for it.
+    pub(crate) is_prefetch: bool,
 }
 
 /// A request before rules have changed it.
@@ -196,6 +198,7 @@ impl Request {
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
+            is_prefetch: false,
         };
         Ok(request.shown(role, identity))
     }
@@ -380,6 +383,7 @@ impl Request {
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
+            is_prefetch: self.is_prefetch,
         }
     }
 }

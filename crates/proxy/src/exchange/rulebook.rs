@@ -319,6 +319,8 @@ impl Ruling {
             stores_nothing: effects.cache == Some(false),
             stale_while_revalidate: effects.stale_while_revalidate.unwrap_or(site.stale_while_revalidate),
             refresh_ahead: effects.refresh_ahead.unwrap_or(site.refresh_ahead),
+            prefetch: effects.prefetch.as_ref().unwrap_or(&site.prefetch).clone(),
+            prefetch_traffic: effects.prefetch_traffic.unwrap_or(site.prefetch_traffic),
             stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
             compression: compression(effects, site),
             ..site.clone()
@@ -346,6 +348,11 @@ impl Ruling {
             pages: (!effects.pages.is_empty()).then(|| Arc::new(effects.pages.clone())),
             tries: effects.tries,
         }
+    }
+
+    /// Whether what `client` asks for may be fetched without being asked for: no rule answers, refuses, limits or identifies it.
+    pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
+        self.answer.is_none() && self.wanted.is_none() && self.limits.is_empty() && self.serves(client)
     }
 
     /// Whether a client at this address is served.

@@ -14,11 +14,15 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
-use crate::flow::{pass, serve};
+use crate::flow::{pass, prefetch, serve};
 
 /// The reply to any request.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
+    let asked = prefetch::asked_by(worker, &request);
     let mut reply = answer(worker, plan, &mut request).await;
+    if let Some(asked) = asked {
+        asked.answered(worker, &reply);
+    }
     reply.outcome.origin_time = request.origin.sum();
     reply.site = request.route.number();
     reply.entered = request.entered.take();

@@ -228,7 +228,7 @@ impl Run<'_> {
                 }
                 decision => decision,
             },
-            stored: held.entry.as_ref().map(|entry| stored(request, shown, entry, held.tier)),
+            stored: held.entry.as_ref().map(|entry| stored(self.shared, request, shown, (entry, held.tier))),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
             owner,
             second_tier,
@@ -447,7 +447,7 @@ impl Run<'_> {
     }
 }
 
-fn stored(request: &Request, rules: &Rules, entry: &Entry, tier: Tier) -> Stored {
+fn stored(shared: &Shared, request: &Request, rules: &Rules, (entry, tier): (&Entry, Tier)) -> Stored {
     let (freshness, now) = (entry.freshness(), clock::now());
     let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), freshness.received);
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
@@ -472,6 +472,7 @@ fn stored(request: &Request, rules: &Rules, entry: &Entry, tier: Tier) -> Stored
             .flat_map(Coded::forms)
             .map(|(coding, form)| (coding.token().to_owned(), form.len()))
             .collect(),
+        prefetched: shared.cache.prefetches.is_marked(request.hash, freshness.received),
     }
 }
 

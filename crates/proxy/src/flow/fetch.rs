@@ -3,6 +3,8 @@
 //! The client that caused the fetch waits here for the answer's head; from then on the content is
 //! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
 
+pub(super) mod prefetch;
+
 use std::pin::pin;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! so that the client that caused the fetch may leave without taking it from others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,36 @@ pub(crate) struct FillTask {
     pub(crate) replaces: Option<Entry>,
     /// Where its fetch stood with what is purged, if it may be kept on the cluster's engine.
     pub(crate) place: Option<Follower>,
+    /// What may arrive, if no client has asked for it.
+    pub(crate) allowance: Option<Arc<Allowance>>,
     pub(crate) worker: Arc<Worker>,
+}
+
+/// Bytes that may arrive as long as nobody reads them, and those that have arrived.
+pub(crate) struct Allowance {
+    most: u64,
+    arrived: AtomicU64,
+}
+
+impl Allowance {
+    pub(crate) fn new(most: u64) -> Arc<Self> {
+        Arc::new(Self { most, arrived: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Whether more has arrived than may.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.arrived() > self.most
+    }
+
+    /// Whether it is exceeded by so many bytes.
+    fn is_exceeded_by(&self, arrived: u64) -> bool {
+        self.arrived.store(arrived, Ordering::Relaxed);
+        self.is_exceeded()
+    }
 }
 
 /// How fast an answer without readers arrives: since when, and from which byte on.
@@ -61,7 +91,8 @@ impl Unread {
 impl FillTask {
     /// For an answer that is all there is to store.
     pub(crate) fn new(worker: &Arc<Worker>, writer: FillWriter) -> Self {
-        Self { writer, expected: None, whole: None, replaces: None, place: None, worker: Arc::clone(worker) }
+        let (expected, whole, replaces, place, allowance) = <_>::default();
+        Self { writer, expected, whole, replaces, place, allowance, worker: Arc::clone(worker) }
     }
 
     /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
@@ -77,7 +108,7 @@ impl FillTask {
         }
     }
 
-    async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
+    pub(super) async fn carry(mut self, mut download: Box<Download>, prefix: Option<Entry>) {
         self.writer.keep().await;
         let (was_stored, mut unread) = (self.writer.unstored().is_none(), Unread::default());
         if let Some(prefix) = prefix
@@ -101,6 +132,12 @@ impl FillTask {
                 return;
             }
             self.wait_for_disk().await;
+            let arrived = self.writer.len();
+            let is_too_much =
+                self.allowance.as_ref().is_some_and(|allowance| allowance.is_exceeded_by(arrived));
+            if is_too_much && self.writer.give_up_unread() {
+                return self.publish_beginning().await;
+            }
             if unread.is_too_slow(&self.writer, &self.worker) && self.writer.give_up_unread() {
                 tracing::debug!("fetch given up: it is slow and has no reader");
                 return self.publish_beginning().await;

@@ -14,6 +14,7 @@ pub(crate) mod follow;
 pub(crate) mod forms;
 pub(crate) mod generated_etag;
 pub(crate) mod pass;
+pub(crate) mod prefetch;
 pub(crate) mod reload;
 pub(crate) mod revalidation;
 mod rewrite;

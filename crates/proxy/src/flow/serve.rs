@@ -35,7 +35,7 @@ use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::stored::{Found, Held, find, selects_entry};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, equivalent, forms, pass, reload};
+use crate::flow::{answer, equivalent, forms, pass, prefetch, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// What the cache answers without waiting.
@@ -113,6 +113,12 @@ pub(crate) fn at_once(
     }
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
+    } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
+        let (client, fields) = (asker.address, &head.fields);
+        let seen = prefetch::Seen { role, client, site, key: (&**key, hash), fields, rules };
+        if let Some(asked) = prefetch::asked(worker, &seen) {
+            asked.answered(worker, &reply);
+        }
     }
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }

@@ -85,8 +85,13 @@ pub(crate) async fn send(
     // A client that announces content and sends none holds nothing that others need.
     content.begun().await;
     let claim = claim(plan, request);
-    let permit = match plan.concurrency.try_enter(claim) {
+    let permit = match request.is_prefetch {
+        true => plan.concurrency.try_enter_spare(claim),
+        false => plan.concurrency.try_enter(claim),
+    };
+    let permit = match permit {
         Some(permit) => permit,
+        None if request.is_prefetch => return Err(no_permit()),
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let (begun, requested) = (Instant::now(), clock::now());
@@ -175,7 +180,11 @@ pub(crate) fn claim(plan: &Plan, request: &Request) -> Claim {
 async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Permit, OriginError> {
     let patience = plan.settings.timeouts.first_byte;
     let permit = tokio::time::timeout(patience, plan.concurrency.enter(claim, fetch)).await;
-    permit.ok().and_then(Result::ok).ok_or_else(|| OriginError {
+    permit.ok().and_then(Result::ok).ok_or_else(no_permit)
+}
+
+fn no_permit() -> OriginError {
+    OriginError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         why: Why::Overloaded,
         detail:
@@ -183,7 +192,7 @@ async fn queue_up(plan: &Plan, claim: Claim, fetch: Option<usize>) -> Result<Per
                 .to_owned(),
         unsent: true,
         unconnected: false,
-    })
+    }
 }
 
 async fn to_site(

@@ -19,6 +19,8 @@ use tokio::sync::oneshot;
 /// How many times as many permits as are free a site, and a client, may hold.
 const OF_A_SITE: usize = 3;
 const OF_A_CLIENT: usize = 1;
+/// One of so many permits at most is for what no client waits for.
+const SPARE: usize = 8;
 /// Waiting requests that are looked at when a permit becomes free and one of them took it.
 const LOOKED_AT: usize = 32;
 /// Claims with which one request waits.
@@ -38,6 +40,8 @@ pub struct ConcurrencyLimit {
 #[derive(Debug, Default)]
 struct State {
     held: usize,
+    /// Those of them that are for what no client waits for.
+    spare: usize,
     waiting: usize,
     counts: HashMap<Holder, Counts, RandomState>,
     /// Those who have left are still in it, until they are looked at.
@@ -78,6 +82,7 @@ struct Waiter {
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,
     claim: Claim,
+    is_spare: bool,
 }
 
 /// A waiting request, and its permit.
@@ -106,6 +111,17 @@ impl ConcurrencyLimit {
     /// A permit, if one may be had at once.
     pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
         self.state().try_take(self, claim)
+    }
+
+    /// A permit for what no client waits for: while nothing waits, half of all permits stay free, and few are used so.
+    pub fn try_enter_spare(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
+        let mut state = self.state();
+        let is_idle = state.waiting == 0 && 2 * (state.held + 1) <= self.permits;
+        let most = (self.permits / SPARE).max(1);
+        let mut permit = (is_idle && state.spare < most).then(|| state.try_take(self, claim)).flatten()?;
+        permit.is_spare = true;
+        state.spare += 1;
+        Some(permit)
     }
 
     /// A permit: at once, after waiting, or never. `fetch` names the fetch that it is for, if others may share that.
@@ -174,7 +190,7 @@ impl State {
         for holder in [claim.site, claim.client] {
             self.counts.entry(holder).or_default().held += 1;
         }
-        Some(Permit { limit: Arc::clone(limit), claim })
+        Some(Permit { limit: Arc::clone(limit), claim, is_spare: false })
     }
 
     fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<Served> {
@@ -236,6 +252,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let served = {
             let mut state = self.limit.state();
+            state.spare -= usize::from(self.is_spare);
             state.give_back(self.claim);
             state.serve_line(&self.limit)
         };
@@ -304,6 +321,24 @@ mod tests {
         drop((first, all));
         assert_eq!(limit.occupancy(), (0, 0));
         assert!(limit.state().counts.is_empty());
+    }
+
+    #[test]
+    fn what_no_client_waits_for_gets_few_permits_and_leaves_half_of_them_free() {
+        let limit = Arc::new(ConcurrencyLimit::new(32, 0));
+        let spare = || limit.try_enter_spare(claim(&limit, 1, 9));
+        let first: Vec<_> = std::iter::from_fn(spare).collect();
+        assert_eq!(first.len(), 4);
+        drop(first);
+        let clients: Vec<_> =
+            (0..14).filter_map(|client| limit.try_enter(claim(&limit, 2, client))).collect();
+        let second: Vec<_> = std::iter::from_fn(spare).collect();
+        assert_eq!((clients.len(), second.len(), limit.occupancy().0), (14, 2, 16));
+        drop((clients, second));
+        assert_eq!((limit.occupancy(), limit.state().spare), ((0, 0), 0));
+        // The only permit is for clients.
+        let limit = Arc::new(ConcurrencyLimit::new(1, 0));
+        assert!(limit.try_enter_spare(claim(&limit, 1, 1)).is_none());
     }
 
     #[test]

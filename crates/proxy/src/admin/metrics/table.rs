@@ -12,6 +12,7 @@ use crate::acme::OfName;
 use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
+use crate::cache::prefetches::Done;
 use crate::cluster::Report as Cluster;
 use crate::cluster::invalidations::Report as Invalidations;
 use crate::cluster::members::Standing;
@@ -107,6 +108,29 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&["yes"], ahead.used);
         to.put(&["no"], ahead.measured.saturating_sub(ahead.used));
     }),
+    metric!(Counter "larder_prefetches_total" ["kind"]
+        "Requests for what no client had asked for, by the kind of prediction."
+        |moment, to| prefetches(moment, to, |done| done.started)),
+    metric!(Counter "larder_prefetches_measured_total" ["kind", "used"]
+    "Those of them whose use is known, by whether a client got the response within a minute."
+    |moment, to| {
+        for (kind, done) in moment.stats.prefetches.each() {
+            to.put(&[kind, "yes"], done.used);
+            to.put(&[kind, "no"], done.unused);
+        }
+    }),
+    metric!(Counter "larder_prefetches_refused_total" ["kind"]
+        "Prefetched responses that may not be stored, so that their URLs are not prefetched again."
+        |moment, to| prefetches(moment, to, |done| done.refused)),
+    metric!(Counter "larder_prefetched_bytes_total" ["kind"]
+        "Bytes of content that were prefetched."
+        |moment, to| prefetches(moment, to, |done| done.bytes)),
+    metric!(Counter "larder_prefetched_unused_bytes_total" ["kind"]
+        "Those of them that were of no use."
+        |moment, to| prefetches(moment, to, |done| done.unused_bytes)),
+    metric!(Gauge "larder_prefetches_off" ["kind"]
+        "Sites for which prefetches are off at present, since too few were of use."
+        |moment, to| prefetches(moment, to, |done| done.off)),
     metric!(Counter "larder_compressed_forms_total" []
         "Forms of stored responses that were made by compression."
         |moment, to| to.put(&[], moment.stats.compression.forms)),
@@ -391,6 +415,13 @@ pub(super) const METRICS: &[Metric] = &[
 
 const MEMORY: &str = "memory";
 const DISK: &str = "disk";
+
+/// A figure of the prefetches by each kind of prediction.
+fn prefetches(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Done) -> u64) {
+    for (kind, done) in moment.stats.prefetches.each() {
+        to.put(&[kind], figure(&done));
+    }
+}
 
 /// A figure of every way to end: of hits by their tier, of the rest without one.
 fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {

@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use larder_rules::{Networks, Pattern, Query, Rule};
 use larder_semantics::coding::Coding;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
+use larder_semantics::storable::Prediction;
 
 use super::limit::Limit;
 use super::pages::Pages;
@@ -40,6 +41,10 @@ pub struct Effects {
     pub stale_while_revalidate: Option<u32>,
     /// Share of their lifetime, in percent, before the end of which popular responses are refreshed.
     pub refresh_ahead: Option<u8>,
+    /// What is prefetched.
+    pub prefetch: Option<Vec<Prediction>>,
+    /// Share of the traffic of clients, in percent, that prefetches without use may have.
+    pub prefetch_traffic: Option<u8>,
     /// How stale a response may be when the origin fails, in seconds.
     pub stale_if_error: Option<u32>,
     /// Directives of responses without effect.
@@ -276,6 +281,8 @@ impl Effects {
             ("ttl_max", lifetimes.most.is_some()),
             ("stale_while_revalidate", self.stale_while_revalidate.is_some()),
             ("refresh_ahead", self.refresh_ahead.is_some()),
+            ("prefetch", self.prefetch.is_some()),
+            ("prefetch_traffic", self.prefetch_traffic.is_some()),
             ("stale_if_error", self.stale_if_error.is_some()),
             ("ignore", self.ignored.is_some()),
             ("query", self.query.is_some()),
@@ -317,6 +324,8 @@ impl Effects {
         replace(&mut self.lifetimes.most, &later.lifetimes.most);
         replace(&mut self.stale_while_revalidate, &later.stale_while_revalidate);
         replace(&mut self.refresh_ahead, &later.refresh_ahead);
+        replace(&mut self.prefetch, &later.prefetch);
+        replace(&mut self.prefetch_traffic, &later.prefetch_traffic);
         replace(&mut self.stale_if_error, &later.stale_if_error);
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);

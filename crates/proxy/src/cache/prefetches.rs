@@ -1,0 +1,125 @@
+//! What clients are likely to ask for next, and what was prefetched because of that.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use larder_predict::{Figures, Kind, Planner};
+use serde::Serialize;
+
+use crate::base::clock;
+
+/// Places for what was prefetched last; of two keys at one place, the later one counts.
+const MARKS: usize = 4_096;
+
+/// The predictions. Nothing is allocated for them before the first request of a site that wants some.
+pub(crate) struct Prefetches {
+    planner: Mutex<Option<Box<Planner>>>,
+    hasher: RandomState,
+    /// The upper half of a key's hash, and the second in which its response was prefetched.
+    marks: Box<[AtomicU64]>,
+}
+
+/// What prefetches have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Prefetched {
+    /// By [`Kind::Association`].
+    pub(crate) association: Done,
+    /// By [`Kind::Sequence`].
+    pub(crate) sequence: Done,
+}
+
+/// What prefetches of one kind have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Done {
+    /// Prefetches.
+    pub(crate) started: u64,
+    /// Those of them for which no permit was free in the end.
+    pub(crate) unsent: u64,
+    /// Those of them whose response a client has got within a minute.
+    pub(crate) used: u64,
+    /// Those that were of no use.
+    pub(crate) unused: u64,
+    /// Those of them whose response may not be stored.
+    pub(crate) refused: u64,
+    /// Used ones over those whose use is known.
+    pub(crate) precision: f64,
+    /// Bytes of content that were prefetched.
+    pub(crate) bytes: u64,
+    /// Those of them that were of no use.
+    pub(crate) unused_bytes: u64,
+    /// Sites for which these prefetches are off at present, since too few were of use.
+    pub(crate) off: u64,
+}
+
+impl Default for Prefetches {
+    fn default() -> Self {
+        let marks = (0..MARKS).map(|_| AtomicU64::default()).collect();
+        Self { planner: Mutex::default(), hasher: RandomState::new(), marks }
+    }
+}
+
+impl Prefetches {
+    /// Works with the planner.
+    pub(crate) fn plan<T>(&self, work: impl FnOnce(&mut Planner) -> T) -> T {
+        work(self.planner().get_or_insert_default())
+    }
+
+    /// What stands for a client: an address, or the /64 of an IPv6 address.
+    pub(crate) fn client(&self, address: IpAddr) -> u64 {
+        match address.to_canonical() {
+            IpAddr::V4(address) => self.hash(address),
+            IpAddr::V6(address) => self.hash(u128::from(address) >> 64),
+        }
+    }
+
+    /// A hash that nobody outside can foresee.
+    pub(crate) fn hash(&self, value: impl Hash) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
+    /// Notes that what has this hash of its key was prefetched, and received in that second (UNIX).
+    pub(crate) fn mark(&self, hash: u64, received: u32) {
+        let (place, stamp) = self.place(hash, received);
+        place.store(stamp, Ordering::Relaxed);
+    }
+
+    /// Whether a response that was received in that second came by a prefetch, as far as that is remembered.
+    pub(crate) fn is_marked(&self, hash: u64, received: u32) -> bool {
+        let (place, stamp) = self.place(hash, received);
+        place.load(Ordering::Relaxed) == stamp
+    }
+
+    /// What was done so far.
+    pub(crate) fn figures(&self) -> Prefetched {
+        let mut planner = self.planner();
+        let Some(planner) = planner.as_mut() else { return Prefetched::default() };
+        let mut done = |kind| Done::from(planner.figures(kind, clock::millis()));
+        Prefetched { association: done(Kind::Association), sequence: done(Kind::Sequence) }
+    }
+
+    fn place(&self, hash: u64, second: u32) -> (&AtomicU64, u64) {
+        let stamp = (hash >> 32 << 32) | u64::from(second);
+        (&self.marks[hash as usize % MARKS], stamp)
+    }
+
+    fn planner(&self) -> MutexGuard<'_, Option<Box<Planner>>> {
+        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Prefetched {
+    /// The figures of each kind, with its name.
+    pub(crate) fn each(&self) -> [(&'static str, Done); 2] {
+        [(Kind::Association.name(), self.association), (Kind::Sequence.name(), self.sequence)]
+    }
+}
+
+impl From<Figures> for Done {
+    fn from(figures: Figures) -> Self {
+        let precision = figures.precision().unwrap_or_default();
+        let Figures { started, unsent, used, unused, refused, bytes, unused_bytes, off } = figures;
+        Self { started, unsent, used, unused, refused, precision, bytes, unused_bytes, off }
+    }
+}

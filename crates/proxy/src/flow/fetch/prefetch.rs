@@ -1,0 +1,103 @@
+//! Fetches that no client has asked for. They leave no trace where nothing comes of them: the URL is not marked, nothing is noted
+//! for `why`, and a client that waits for one leads the next fetch.
+
+use http::StatusCode;
+use larder_predict::Ending;
+use larder_semantics::fields::Fields;
+use larder_semantics::range::ContentRange;
+use larder_semantics::status::Why;
+use larder_semantics::storable::Times;
+use larder_store::Entry;
+use larder_store::fill::{Epoch, FillWriter};
+
+use super::{Fetched, Meaning};
+use crate::base::clock;
+use crate::cache::doubt::Doubt;
+use crate::exchange::request::Request;
+use crate::flow::fetching::Fetching;
+use crate::flow::fill_task::{Allowance, FillTask};
+use crate::flow::revalidation::Revalidation;
+use crate::flow::serve::Context;
+use crate::flow::upstream::{self, Answer};
+use crate::http::body::Upload;
+
+/// Fetches for `request`, which no client has made, at most so many bytes of content. `stored` and `looked` as for
+/// [`fetch`](super::fetch).
+pub(crate) async fn prefetch(
+    cx: Context<'_>,
+    request: &Request,
+    writer: FillWriter,
+    (stored, looked): (Option<Entry>, Epoch),
+    most: u64,
+) -> Ending {
+    let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
+    let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
+    let wants_part = request.fields.contains("range");
+    let revalidation = Revalidation::about(own, wants_part);
+    let asked = revalidation.fields(&request.fields, wants_part);
+    let doubt = Doubt::about(&cx.worker.cache, &request.key);
+    let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
+    let (mut nothing, fetch) = (Upload::Empty, Some(writer.fetch()));
+    let answer = match upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetch).await {
+        Ok(answer) => answer,
+        Err(error) if error.why == Why::Overloaded => return Ending::Unsent,
+        Err(error) => {
+            tracing::debug!("{} was not prefetched: {error}", request.logged_url());
+            return Ending::Failed(0);
+        }
+    };
+    let times = Times { requested: answer.requested, received: clock::now(), by_age: answer.by_peer };
+    let confirmed = revalidation.confirmed(cx.plan, request, &answer);
+    let ruling = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
+    let cx = Context { rules: &ruling.caching, ..cx };
+    let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
+    let stored = stored.as_ref();
+    let fetched =
+        Fetched { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, place, doubt };
+    match fetched.understand(&revalidation, &answer) {
+        Meaning::StillGood(entry) => {
+            let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
+            fetched.still_good(Fetching::Leads(Box::new(writer)), entry, &news);
+            Ending::Stored(0)
+        }
+        Meaning::Answer => fetched.keep(writer, answer, most).await,
+        Meaning::AskAgain | Meaning::StaleInstead(_) | Meaning::Completes(..) => Ending::Failed(0),
+    }
+}
+
+impl Fetched<'_> {
+    /// Stores the answer if that is allowed, and no error: what is missing now may be there when a client asks.
+    async fn keep(&self, writer: FillWriter, answer: Answer, most: u64) -> Ending {
+        if !is_kept(answer.status) {
+            return Ending::Failed(0);
+        }
+        let Ok(keeping) = self.judge(self.cx.rules, answer.status, &*answer.fields) else {
+            return Ending::Refused(0);
+        };
+        let length = answer.download.length();
+        if length.is_some_and(|length| length > most) {
+            return Ending::Failed(0);
+        }
+        let map = answer.written();
+        let Answer { status, download, .. } = answer;
+        let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
+        let head = self.head(status, &map, keeping, length);
+        let allowance = Allowance::new(most);
+        let task = self.task(writer, expected, None);
+        let mut task = FillTask { allowance: Some(allowance.clone()), ..task };
+        self.cx.worker.cache.hit_for_miss.clear(self.request.hash);
+        let kept = self.kept(&head);
+        task.writer.limit(kept);
+        let is_stored = task.writer.stream(head);
+        // A client may read it by now, even if it is not stored.
+        task.carry(download, None).await;
+        match is_stored && !allowance.is_exceeded() {
+            true => Ending::Stored(allowance.arrived()),
+            false => Ending::Failed(allowance.arrived()),
+        }
+    }
+}
+
+fn is_kept(status: StatusCode) -> bool {
+    status.is_success() || status.is_redirection()
+}

@@ -1,0 +1,355 @@
+//! Prefetches: what a client is likely to ask for next is fetched before it does.
+//!
+//! Each GET of a client tells the planner ([`asked`], [`Asked::answered`]). What that wishes for is asked for in a task of this
+//! thread, as a client without credentials would ask: under the same rules and keys, with those fields of this client's request that
+//! responses often vary by. It takes nothing from clients: it waits for no permit, counts against no limit, and is no use of what is
+//! stored.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use larder_predict::budget::Share;
+use larder_predict::{Answer, Ask, Ending, Kind, Kinds, Ticket, Wish};
+use larder_semantics::fields::Fields;
+use larder_semantics::key;
+use larder_semantics::storable::{Prediction, Rules};
+use larder_store::Joined;
+
+use crate::base::clock;
+use crate::base::outcome::Kind as Outcome;
+use crate::base::settings::Role;
+use crate::cluster::peers;
+use crate::exchange::arrival::Asker;
+use crate::exchange::client_cert;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::exchange::route::{Route, SiteNumber};
+use crate::exchange::target::key_role;
+use crate::flow::serve::{self, Context, Found};
+use crate::flow::worker::Worker;
+use crate::flow::{fetch, pass};
+use crate::http::head::{self, Parsed};
+
+/// The field by which a client, or this proxy, says that nobody has asked yet (Fetch Standard).
+const PURPOSE: &str = "sec-purpose";
+/// The fields that a prefetch has from the request that led to it.
+const CARRIED: [&str; 4] = ["accept", "accept-encoding", "accept-language", "user-agent"];
+/// Longer values are not carried, in bytes.
+const LONGEST: usize = 1_024;
+
+/// A GET of a client that the cache may answer, as predictions see it.
+pub(crate) struct Seen<'s, F> {
+    pub(crate) role: Role,
+    pub(crate) client: SocketAddr,
+    pub(crate) site: SiteNumber,
+    /// The cache key, and the memory tier's hash of it.
+    pub(crate) key: (&'s [u8], u64),
+    pub(crate) fields: &'s F,
+    pub(crate) rules: &'s Rules,
+}
+
+/// A request that the planner was told of.
+pub(crate) struct Asked {
+    client: u64,
+    site: u64,
+    host: u64,
+    url: u64,
+    text: String,
+    range: Option<(u64, u64)>,
+    kinds: Kinds,
+    share: Share,
+    is_named: bool,
+}
+
+/// What is to be prefetched, and because of which request.
+struct Order {
+    wish: Wish,
+    role: Role,
+    client: SocketAddr,
+    site: SiteNumber,
+    fields: HeaderMap,
+}
+
+/// Tells the planner of a request, and begins what it wishes for. `None` if nothing is to be learnt from the request: where
+/// nothing is prefetched, or a client prefetches itself.
+pub(crate) fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Asked> {
+    let is_on = !seen.rules.prefetch.is_empty();
+    let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
+    let asked = (is_on && is_for_client).then(|| Asked::new(worker, seen)).flatten()?;
+    let mut wishes = Vec::new();
+    worker.cache.prefetches.plan(|planner| planner.asked(&asked.ask(), &mut wishes));
+    if !wishes.is_empty() {
+        begin(worker, seen, wishes);
+    }
+    Some(asked)
+}
+
+/// [`asked`] for a request that memory has not answered at once.
+pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>> {
+    let rules = request.ruling.caching().filter(|rules| !rules.prefetch.is_empty())?;
+    let is_simple = serve::passes(request, !request.content.is_empty()).is_none() && !request.by_peer;
+    if !is_simple || request.method != Method::GET || request.asked_for_certificate {
+        return None;
+    }
+    let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
+    let (client, site) = (request.client, request.route.number());
+    let (role, key) = (key_role(&request.key)?, (&*request.key, request.hash));
+    asked(worker, &Seen { role, client, site, key, fields, rules }).map(Box::new)
+}
+
+impl Asked {
+    fn new<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Self> {
+        let Seen { client, site, key: (key, hash), fields, rules, .. } = *seen;
+        let (_, target) = key.split_last()?;
+        let (scheme, authority, path) = key::parse(target)?;
+        let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
+        let (has, prefetches) = (|kind| rules.prefetch.contains(&kind), &worker.cache.prefetches);
+        Some(Self {
+            client: prefetches.client(client.ip()),
+            site: site.index() as u64,
+            host: prefetches.hash((scheme, authority)),
+            url: hash,
+            text: format!("{scheme}://{authority}{path}"),
+            range: fields.first("range").and_then(range),
+            kinds: Kinds { association: has(Prediction::Association), sequence: has(Prediction::Sequence) },
+            share: Share::percent(rules.prefetch_traffic.into()),
+            is_named: client_cert::names_client(fields),
+        })
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            now: clock::millis(),
+            client: self.client,
+            site: self.site,
+            host: self.host,
+            url: self.url,
+            text: &self.text,
+            range: self.range,
+            kinds: self.kinds,
+            share: self.share,
+        }
+    }
+
+    /// Tells the planner of the reply.
+    pub(crate) fn answered(&self, worker: &Worker, reply: &Reply) {
+        let outcome = &reply.outcome;
+        let is_followed = outcome.kind == Outcome::Coalesced;
+        let complete = || match &reply.content_range {
+            Some(part) => part.complete(),
+            None => reply.field("content-range")?.rsplit_once('/')?.1.parse().ok(),
+        };
+        let answer = Answer {
+            by_cache: outcome.is_hit() || is_followed,
+            is_stored: (outcome.stored || outcome.is_stored() || is_followed) && !self.is_named,
+            bytes: reply.length,
+            complete: self.range.and_then(|_| complete()),
+        };
+        worker.cache.prefetches.plan(|planner| planner.answered(&self.ask(), &answer));
+    }
+}
+
+/// The range that a `Range` field asks for, if it is one with both ends.
+fn range(field: &[u8]) -> Option<(u64, u64)> {
+    let (first, last) = str::from_utf8(field).ok()?.strip_prefix("bytes=")?.split_once('-')?;
+    Some((first.trim().parse().ok()?, last.trim().parse().ok()?)).filter(|(first, last)| first <= last)
+}
+
+/// Begins as many of these prefetches as there are places for.
+fn begin<F: Fields>(worker: &Worker, seen: &Seen<'_, F>, wishes: Vec<Wish>) {
+    if worker.shared.is_draining() {
+        return;
+    }
+    let Some(worker) = worker.shared.workers().get(worker.number).cloned() else { return };
+    for wish in wishes {
+        let Some(place) = worker.cache.ahead.begin_prefetch() else { return };
+        let &Seen { role, client, site, .. } = seen;
+        let order = Order { fields: carried(seen.fields, wish.kind), wish, role, client, site };
+        let worker = Arc::clone(&worker);
+        tokio::spawn(async move {
+            order.run(&worker).await;
+            drop(place);
+        });
+    }
+}
+
+/// The fields of a request that a prefetch has, too. What follows by association is seldom of the same media type.
+fn carried(fields: &impl Fields, kind: Kind) -> HeaderMap {
+    let mut carried = HeaderMap::new();
+    for name in CARRIED.into_iter().filter(|name| kind == Kind::Sequence || *name != "accept") {
+        let value = fields.first(name).filter(|value| value.len() <= LONGEST);
+        if let Some(value) = value.and_then(|value| HeaderValue::from_bytes(value).ok()) {
+            carried.insert(HeaderName::from_static(name), value);
+        }
+    }
+    carried
+}
+
+impl Order {
+    async fn run(&self, worker: &Arc<Worker>) {
+        let plan = worker.plan();
+        let Some(request) = self.request(worker, &plan) else { return };
+        let ruling = Arc::clone(&request.ruling);
+        let Some(rules) = ruling.caching().filter(|rules| self.is_allowed(worker, &plan, &request, rules))
+        else {
+            return;
+        };
+        let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
+        let looked = cache.fills.now_for(request.hash);
+        let held = cx.look(&request).await;
+        let Found::Ask(_, stored) = serve::find(&request, &held) else { return };
+        let signature = held.resident.as_ref().map(|resident| serve::expected(resident, &request));
+        let writer = match self.wish.range {
+            Some(_) => cache.fills.alone(&request.key, cache.fills.now_for(request.hash)),
+            None => match cache.fills.join_own(&request.key, &signature.unwrap_or_default()) {
+                Joined::Writer(writer) => writer,
+                Joined::Follow(_) => return,
+            },
+        };
+        let Some(running) = Running::start(worker, self, request.hash) else { return };
+        let ending = fetch::prefetch::prefetch(cx, &request, writer, (stored, looked), running.most()).await;
+        let stored = match ending {
+            Ending::Stored(_) => cx.look(&request).await.entry,
+            _ => None,
+        };
+        if let Some(entry) = stored {
+            cache.prefetches.mark(request.hash, entry.freshness().received);
+        }
+        running.ended(ending);
+    }
+
+    /// The request that a client without credentials would make.
+    fn request(&self, worker: &Worker, plan: &Plan) -> Option<Request> {
+        let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
+        let mut text = format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n", self.wish.url).into_bytes();
+        for (name, value) in &self.fields {
+            text.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        if let Some((first, last)) = self.wish.range {
+            text.extend(format!("Range: bytes={first}-{last}\r\n").into_bytes());
+        }
+        text.extend(b"\r\n");
+        let mut lines = head::room();
+        let Ok(Parsed::Whole(head, _)) = head::parse(&text, &mut lines, &plan.settings.limits) else {
+            return None;
+        };
+        let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
+        let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
+        request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
+        request.is_prefetch = true;
+        Some(request)
+    }
+
+    /// Whether the rules for the URL itself allow it: that of the request which led to it may have had others.
+    fn is_allowed(&self, worker: &Worker, plan: &Plan, request: &Request, rules: &Rules) -> bool {
+        let wanted = match self.wish.kind {
+            Kind::Association => Prediction::Association,
+            Kind::Sequence => Prediction::Sequence,
+        };
+        let is_plain = match &request.route {
+            Route::Site(site) => {
+                site.tags.is_none() && (request.scheme == "https" || !site.settings.only_https)
+            }
+            Route::Anywhere => pass::refuse_port(plan, request).is_none(),
+        };
+        // What another node owns would be kept there, and not here.
+        let is_own = worker
+            .shared
+            .cluster
+            .as_ref()
+            .is_none_or(|cluster| peers::owner(cluster, &request.key).is_none());
+        rules.prefetch.contains(&wanted)
+            && is_own
+            && !rules.validated
+            && !rules.stores_nothing
+            && is_plain
+            && request.route.number() == self.site
+            && request.ruling.may_prefetch(self.client.ip())
+            && worker.shared.is_sure()
+            && !worker.cache.hit_for_miss.marked(request.hash, clock::now())
+    }
+}
+
+/// A prefetch in progress: however it ends, the planner is told.
+struct Running<'w> {
+    worker: &'w Worker,
+    ticket: Option<Ticket>,
+}
+
+impl<'w> Running<'w> {
+    /// `None` if the planner does not allow it.
+    fn start(worker: &'w Worker, order: &Order, hash: u64) -> Option<Self> {
+        let site = order.site.index() as u64;
+        let start =
+            worker.cache.prefetches.plan(|planner| planner.start(&order.wish, hash, site, clock::millis()));
+        start.map(|ticket| Self { worker, ticket: Some(ticket) })
+    }
+
+    fn most(&self) -> u64 {
+        self.ticket.as_ref().map_or(0, Ticket::most)
+    }
+
+    fn ended(mut self, ending: Ending) {
+        self.tell(ending);
+    }
+
+    fn tell(&mut self, ending: Ending) {
+        if let Some(ticket) = self.ticket.take() {
+            self.worker.cache.prefetches.plan(|planner| planner.ended(ticket, ending, clock::millis()));
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.tell(Ending::Failed(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_with_both_ends_is_one_that_another_may_follow() {
+        let table: [(&str, Option<(u64, u64)>); 8] = [
+            ("bytes=0-99", Some((0, 99))),
+            ("bytes=5-5", Some((5, 5))),
+            ("bytes=9-5", None),
+            ("bytes=5-", None),
+            ("bytes=-5", None),
+            ("bytes=0-1,5-6", None),
+            ("lines=0-1", None),
+            ("bytes=0-99999999999999999999", None),
+        ];
+        for (field, expected) in table {
+            assert_eq!(range(field.as_bytes()), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_names_a_client_is_carried() {
+        let fields: HeaderMap = [
+            ("accept", "text/html"),
+            ("accept-encoding", "br"),
+            ("accept-language", "de"),
+            ("user-agent", "x"),
+            ("cookie", "id=1"),
+            ("authorization", "Basic eDp5"),
+            ("referer", "http://a/"),
+            ("x-forwarded-for", "192.0.2.1"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+        .collect();
+        let names = |kind| {
+            let mut names: Vec<_> = carried(&fields, kind).keys().map(|name| name.to_string()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(Kind::Association), ["accept-encoding", "accept-language", "user-agent"]);
+        assert_eq!(names(Kind::Sequence), ["accept", "accept-encoding", "accept-language", "user-agent"]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What prefetches may not do: cost more than their share, ask again for what may not be stored, pass by rules, and tell one client
+//! what another has asked for.
+
+use std::net::Ipv4Addr;
+
+use crate::prefetch::{BOTH, figure, is_prefetch, page, purge_all, walk};
+use crate::support::{Client, Larder, Origin, eventually, site};
+
+const MISSING: &str = "404 Not Found\n\n";
+
+/// Lets one client go so often from the first to the second of each of so many pairs, then forgets everything stored.
+fn learn_pairs(larder: &Larder, pairs: usize) {
+    for pair in 0..pairs {
+        walk(larder, &[&format!("/from/{pair}x"), &format!("/to/{pair}x")], 11);
+    }
+    purge_all(larder);
+}
+
+fn wait_for(larder: &Larder, name: &str, value: u64) {
+    eventually(name, || (figure(larder, "association", name) == value).then_some(()));
+}
+
+#[test]
+fn prefetches_without_use_stay_within_their_share_of_the_traffic() {
+    let origin = Origin::by(|seen| if is_prefetch(seen) { MISSING.to_owned() } else { page() });
+    let larder = Larder::start(&site(&[&origin], "prefetch = 'association'\nprefetch_traffic = '1%'"));
+    learn_pairs(&larder, 25);
+    for pair in 0..25 {
+        larder.get(&format!("/from/{pair}x"));
+    }
+    let (started, requests) = (figure(&larder, "association", "started"), larder.stat("requests"));
+    assert_eq!(requests, 25 * 22 + 25);
+    assert!((1..=requests / 100).contains(&started), "{started} of {requests}");
+    assert_eq!(figure(&larder, "association", "used"), 0);
+}
+
+#[test]
+fn predictions_that_are_seldom_right_are_switched_off() {
+    let origin = Origin::by(|seen| if is_prefetch(seen) { MISSING.to_owned() } else { page() });
+    let larder = Larder::start(&site(&[&origin], "prefetch = 'association'\nprefetch_traffic = '100%'"));
+    learn_pairs(&larder, 60);
+    for pair in 0..60 {
+        larder.get(&format!("/from/{pair}x"));
+        if pair < 50 {
+            wait_for(&larder, "unused", pair + 1);
+        }
+    }
+    let figures = ["started", "unused", "off"].map(|name| figure(&larder, "association", name));
+    assert_eq!(figures, [50, 50, 1]);
+}
+
+#[test]
+fn what_may_not_be_stored_is_prefetched_once_and_takes_nothing_from_clients() {
+    for field in ["Cache-Control: private, max-age=100", "Cache-Control: no-store", "Vary: *"] {
+        let origin = Origin::by(move |seen| match is_prefetch(seen) {
+            true => format!("200 OK\n{field}\n\nyours"),
+            false => page(),
+        });
+        let larder = Larder::start(&site(&[&origin], BOTH));
+        for _ in 0..3 {
+            walk(&larder, &["/a", "/b"], 12);
+            purge_all(&larder);
+            larder.get("/a");
+            wait_for(&larder, "refused", 1);
+        }
+        assert_eq!(
+            ["started", "refused"].map(|name| figure(&larder, "association", name)),
+            [1, 1],
+            "{field}"
+        );
+        let (first, second) = (larder.get("/b"), larder.get("/b"));
+        assert_eq!((first.body.len(), second.is_hit()), (4 << 10, true), "{field}");
+    }
+}
+
+#[test]
+fn rules_for_the_successor_hold() {
+    let rules = [
+        "prefetch = false",
+        "cache = false",
+        "deny = '127.0.0.0/8'",
+        "respond = 404",
+        "limit = { requests = '1000/s' }",
+    ];
+    for rule in rules {
+        let origin = Origin::by(|_| page());
+        let table = |rule: &str| format!("{BOTH}\n[[site.rule]]\nmatch = {{ path = '/b' }}\n{rule}");
+        let larder = Larder::start(&site(&[&origin], BOTH));
+        walk(&larder, &["/a", "/b"], 12);
+        purge_all(&larder);
+        larder.reload(&site(&[&origin], &table(rule)));
+        larder.wait_for_log("config reloaded");
+        larder.get("/a");
+        larder.settle();
+        assert_eq!((origin.count_of("/b"), figure(&larder, "association", "started")), (1, 0), "{rule}");
+    }
+}
+
+#[test]
+fn a_successor_at_another_host_is_not_predicted() {
+    let origin = Origin::by(|_| page());
+    let larder = Larder::start(&site(&[&origin], BOTH));
+    let mut client = larder.client();
+    for _ in 0..12 {
+        client.ask("GET /a\nHost: one.test");
+        client.ask("GET /b\nHost: two.test");
+    }
+    purge_all(&larder);
+    client.ask("GET /a\nHost: one.test");
+    larder.settle();
+    assert_eq!((origin.count_of("/b"), figure(&larder, "association", "started")), (1, 0));
+}
+
+/// One client walks from `/a` to `/b`.
+fn walk_from(larder: &Larder, address: Ipv4Addr, times: usize) {
+    let mut client = Client::from(address, larder.address());
+    for path in ["/a", "/b"].iter().cycle().take(2 * times) {
+        client.ask(&format!("GET {path}"));
+    }
+    larder.settle();
+}
+
+/// Three clients are told apart by one of 32 marks each: that of 15 fewer than three differ has a chance of
+/// C(32, 2) * (2 / 32)^15, less than 10^-15.
+#[test]
+fn what_a_single_client_does_is_no_reason_to_prefetch_for_another() {
+    let origin = Origin::by(|_| page());
+    let larder = Larder::start(&site(&[&origin], BOTH));
+    let client = |last| Ipv4Addr::new(127, 0, 0, last);
+    let ask = |last| {
+        purge_all(&larder);
+        Client::from(client(last), larder.address()).ask("GET /a");
+        larder.settle();
+    };
+    walk_from(&larder, client(2), 30);
+    ask(3);
+    assert_eq!((origin.count_of("/b"), figure(&larder, "association", "started")), (1, 0));
+    ask(2);
+    assert_eq!((origin.count_of("/b"), figure(&larder, "association", "started")), (2, 1), "but for itself");
+    (10..25).for_each(|last| walk_from(&larder, client(last), 3));
+    let before = figure(&larder, "association", "started");
+    ask(4);
+    assert_eq!(figure(&larder, "association", "started"), before + 1, "what many do is for all");
+}
+
+#[test]
+fn a_client_that_prefetches_itself_teaches_nothing() {
+    let origin = Origin::by(|_| page());
+    let larder = Larder::start(&site(&[&origin], BOTH));
+    let mut client = larder.client();
+    for _ in 0..12 {
+        client.ask("GET /a\nSec-Purpose: prefetch");
+        client.ask("GET /b\nSec-Purpose: prefetch");
+    }
+    purge_all(&larder);
+    client.ask("GET /a");
+    larder.settle();
+    assert_eq!(figure(&larder, "association", "started"), 0);
+}
