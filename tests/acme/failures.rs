@@ -23,7 +23,8 @@ fn a_directory_that_is_down_is_told_of_everywhere_and_asked_again() {
     let why = trouble(&larder, 1);
     assert!(why.contains("cannot connect to localhost"), "{why}");
     larder.wait_for_log("no new certificate for site.test: cannot connect to localhost");
-    let metrics = larder.ask_admin("GET /metrics").text();
+    let answer = larder.ask_admin("GET /metrics");
+    let metrics = answer.text();
     for line in ["larder_acme_orders_total{result=\"failed\"}", "larder_acme_failures{name=\"site.test\"}"] {
         assert!(metrics.contains(line), "{metrics}");
     }
@@ -75,7 +76,8 @@ fn a_renewal_that_fails_leaves_the_old_certificate_in_use() {
     trouble(&larder, 1);
     assert_eq!(figures(&larder, "site.test")["state"], "valid");
     assert_eq!(fetch(&root, pebble.ports[1], "site.test").as_deref(), Ok("a page"));
-    let text = larder.ask_admin("GET /stats").text();
+    let answer = larder.ask_admin("GET /stats");
+    let text = answer.text();
     assert!(text.contains("\"failing_seconds\""), "{text}");
 }
 

@@ -22,8 +22,8 @@ pub(super) use key::{Key, Section};
 use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
-    ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE, NETWORK,
-    POLICY, SECRET, TIMES, TOKEN,
+    ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
+    NETWORK, POLICY, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.

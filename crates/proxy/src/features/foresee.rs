@@ -25,7 +25,8 @@ use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
-use crate::flow::{fetch, forms, serve};
+use crate::flow::context::passes;
+use crate::flow::{fetch, forms};
 use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
 
@@ -118,7 +119,7 @@ impl Foresight {
         let passed = match (request.route.tags(), request.ruling.caching()) {
             (Some(pools), _) => Some(etag_gateway::foresee(pools, request, has_content).1),
             (None, None) => Some(Why::Bypass),
-            (None, Some(_)) => serve::passes(request, has_content),
+            (None, Some(_)) => passes(request, has_content),
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };

@@ -36,6 +36,7 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway, hints, inventory};
+use crate::flow::context::passes;
 use crate::flow::serve;
 use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
@@ -318,7 +319,7 @@ impl Run<'_> {
         if request.ruling.caching().is_none() {
             return Decision::of(Kind::Pass, Why::Bypass);
         }
-        if let Some(why) = serve::passes(request, self.has_content) {
+        if let Some(why) = passes(request, self.has_content) {
             return Decision::of(Kind::Pass, why);
         }
         match find(request, held) {

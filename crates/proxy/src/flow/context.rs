@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
 use crate::observe::Observers;
 
@@ -30,4 +31,14 @@ impl Context<'_> {
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+}
+
+/// Why a request is not the cache's business even where there is one; `None` if it is.
+pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
+    match request.method {
+        Method::GET if request.upgrade.is_none() && !has_content => None,
+        Method::HEAD if !has_content => None,
+        Method::GET => Some(Why::Bypass),
+        _ => Some(Why::Method),
+    }
 }

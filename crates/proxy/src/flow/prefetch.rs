@@ -27,7 +27,8 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteNumber};
 use crate::exchange::target::key_role;
-use crate::flow::serve::{self, Context, Found};
+use crate::flow::context::{Context, passes};
+use crate::flow::stored::{Found, expected, find};
 use crate::flow::worker::Worker;
 use crate::flow::{fetch, pass};
 use crate::http::head::{self, Parsed};
@@ -89,7 +90,7 @@ pub(crate) fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<As
 /// [`asked`] for a request that memory has not answered at once.
 pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>> {
     let rules = request.ruling.caching().filter(|rules| !rules.prefetch.is_empty())?;
-    let is_simple = serve::passes(request, !request.content.is_empty()).is_none() && !request.by_peer;
+    let is_simple = passes(request, !request.content.is_empty()).is_none() && !request.by_peer;
     if !is_simple || request.method != Method::GET || request.asked_for_certificate {
         return None;
     }
@@ -199,8 +200,8 @@ impl Order {
         let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
         let looked = cache.fills.now_for(request.hash);
         let held = cx.look(&request).await;
-        let Found::Ask(_, stored) = serve::find(&request, &held) else { return };
-        let signature = held.resident.as_ref().map(|resident| serve::expected(resident, &request));
+        let Found::Ask(_, stored) = find(&request, &held) else { return };
+        let signature = held.resident.as_ref().map(|resident| expected(resident, &request));
         let writer = match self.wish.range {
             Some(_) => cache.fills.alone(&request.key, cache.fills.now_for(request.hash)),
             None => match cache.fills.join_own(&request.key, &signature.unwrap_or_default()) {

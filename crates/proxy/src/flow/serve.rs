@@ -30,7 +30,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
-use crate::flow::context::Context;
+use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::stored::{Found, Held, find, selects_entry};
@@ -164,16 +164,6 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
         lease::confirm(cluster, &worker.cache).await;
     }
     Ok(())
-}
-
-/// Why a request is not the cache's business even where there is one; `None` if it is.
-pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
-    match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => None,
-        Method::HEAD if !has_content => None,
-        Method::GET => Some(Why::Bypass),
-        _ => Some(Why::Method),
-    }
 }
 
 /// The reply that says why a request is refused.

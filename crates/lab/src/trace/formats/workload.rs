@@ -39,7 +39,12 @@ fn request(line: &[u8]) -> Result<Line<'_>, Wrong> {
     let bytes = size(next()?)?;
     let cost = next()?;
     let cost = integer(cost).and_then(|cost| u32::try_from(cost).ok()).ok_or_else(|| no("a cost", cost))?;
-    Ok(Line { facts: Facts { time, size: Fact::Known(bytes), cost: Fact::Known(cost), ..Facts::NONE }, method, path, rest })
+    Ok(Line {
+        facts: Facts { time, size: Fact::Known(bytes), cost: Fact::Known(cost), ..Facts::NONE },
+        method,
+        path,
+        rest,
+    })
 }
 
 /// All requests with what is sent along; broken lines are noted in `reading`.

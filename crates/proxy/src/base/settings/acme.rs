@@ -93,7 +93,9 @@ mod tests {
 
     #[test]
     fn the_challenge_at_its_own_port_is_answered_first() {
-        let table: &[(&[(u16, bool)], bool, &[AcmeChallenge])] = &[
+        // Ports and whether they speak TLS, whether there are Unix sockets, what is answered.
+        type Row = (&'static [(u16, bool)], bool, &'static [AcmeChallenge]);
+        let table: &[Row] = &[
             (&[(80, false), (443, true)], false, &[Http01, TlsAlpn01]),
             (&[(8080, false), (443, true)], false, &[TlsAlpn01, Http01]),
             (&[(8080, false), (8443, true)], false, &[Http01, TlsAlpn01]),

@@ -14,10 +14,10 @@ use super::{Fetched, Meaning};
 use crate::base::clock;
 use crate::cache::doubt::Doubt;
 use crate::exchange::request::Request;
+use crate::flow::context::Context;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{Allowance, FillTask};
 use crate::flow::revalidation::Revalidation;
-use crate::flow::serve::Context;
 use crate::flow::upstream::{self, Answer};
 use crate::http::body::Upload;
 
