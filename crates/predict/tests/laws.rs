@@ -95,7 +95,7 @@ impl World {
             }
             self.wishes.push(wish);
         }
-        let by_cache = step.ending % 2 == 0;
+        let by_cache = step.ending.is_multiple_of(2);
         let answer =
             Answer { by_cache, is_stored: step.is_stored, bytes: Some(step.bytes), complete: Some(800) };
         self.planner.answered(&ask, &answer);
@@ -109,7 +109,7 @@ impl World {
         let (ticket, wish) = self.running.remove(0);
         let bytes = bytes.min(ticket.most());
         let ending = match ending {
-            0 | 1 | 2 => Ending::Stored(bytes),
+            0..=2 => Ending::Stored(bytes),
             3 => Ending::Failed(bytes),
             4 => Ending::Refused(bytes),
             _ => Ending::Unsent,

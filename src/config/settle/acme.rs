@@ -192,7 +192,6 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_way_of_a_certificate_is_said() {
-        let one = |directory: &str| format!("hosts = 'a.test'\nacme = {{ directory = '{directory}' }}");
         let table = [
             ("", TERMS.to_owned(), "f:4: site.acme: a certificate is for names: list them in 'hosts'"),
             (
@@ -235,6 +234,16 @@ mod tests {
                 "f:6: site.acme: the nodes of a cluster share the keys of certificates, encrypted with their token: set \
                  cluster.token, such as openssl rand -hex 16 prints",
             ),
+        ];
+        for (tables, keys, expected) in table {
+            assert_eq!(problems(tables, &keys), [expected], "{tables} {keys}");
+        }
+    }
+
+    #[test]
+    fn values_of_acme_that_are_none_are_told() {
+        let one = |directory: &str| format!("hosts = 'a.test'\nacme = {{ directory = '{directory}' }}");
+        let table = [
             (
                 "",
                 one("http://a.test/dir"),

@@ -157,13 +157,7 @@ impl Request {
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, taken, is_edited));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
-        let authority = match key::parse(&key) {
-            // Origins see the host as the key has it, so that all its spellings have one answer.
-            Some((_, normal, _)) if head.method != Method::CONNECT => {
-                String::from_utf8_lossy(normal).into_owned()
-            }
-            _ => authority.to_owned(),
-        };
+        let authority = host_of(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let request = Self {
             method: head.method.clone(),
             version: head.version,
@@ -386,6 +380,12 @@ impl Request {
             is_prefetch: self.is_prefetch,
         }
     }
+}
+
+/// The host as the key has it. Origins see it so, and all its spellings have one answer. A tunnel has the client's own.
+fn host_of(key: &[u8], method: &Method) -> Option<String> {
+    let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
+    Some(String::from_utf8_lossy(host).into_owned())
 }
 
 /// Takes interim answers to where the client gets them from.

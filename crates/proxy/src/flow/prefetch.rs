@@ -75,7 +75,7 @@ struct Order {
 
 /// Tells the planner of a request, and begins what it wishes for. `None` if nothing is to be learnt from the request: where
 /// nothing is prefetched, or a client prefetches itself.
-pub(crate) fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Asked> {
+fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
     let asked = (is_on && is_for_client).then(|| Asked::new(worker, seen)).flatten()?;
@@ -85,6 +85,13 @@ pub(crate) fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<As
         begin(worker, seen, wishes);
     }
     Some(asked)
+}
+
+/// [`asked`] for a request that the cache has answered at once, with this reply.
+pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &Seen<'_, F>, reply: &Reply) {
+    if let Some(asked) = asked(worker, seen) {
+        asked.answered(worker, reply);
+    }
 }
 
 /// [`asked`] for a request that memory has not answered at once.

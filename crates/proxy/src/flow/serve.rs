@@ -33,9 +33,10 @@ use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
+use crate::flow::prefetch::{self, Seen};
 use crate::flow::stored::{Found, Held, find, selects_entry};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, equivalent, forms, pass, prefetch, reload};
+use crate::flow::{answer, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// What the cache answers without waiting.
@@ -55,11 +56,7 @@ pub(crate) fn at_once(
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
-    let cacheable = matches!(head.method, Method::GET | Method::HEAD);
-    if !cacheable || head.framing != Framing::Length(0) || head.upgrade {
-        return None;
-    }
-    if !worker.shared.is_sure() {
+    if !is_simple(head) || !worker.shared.is_sure() {
         return None;
     }
     let role = asker.role;
@@ -114,13 +111,17 @@ pub(crate) fn at_once(
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
     } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
-        let (client, fields) = (asker.address, &head.fields);
-        let seen = prefetch::Seen { role, client, site, key: (&**key, hash), fields, rules };
-        if let Some(asked) = prefetch::asked(worker, &seen) {
-            asked.answered(worker, &reply);
-        }
+        let of = Seen { role, client: asker.address, site, key: (&**key, hash), fields: &head.fields, rules };
+        prefetch::hit(worker, &of, &reply);
     }
     Some(Answer { reply: Reply { site, ..reply }, hash })
+}
+
+/// Whether a request may be answered from the cache, whatever its target.
+#[inline]
+fn is_simple(head: &head::Head<'_>) -> bool {
+    let cacheable = matches!(head.method, Method::GET | Method::HEAD);
+    cacheable && head.framing == Framing::Length(0) && !head.upgrade
 }
 
 /// The reply to a request that is for the cache or for an origin, and for no feature of this proxy.

@@ -475,9 +475,7 @@ mod tests {
         {
             refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
         }
-        for host in
-            ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/", "h..", "h..:80", ".."]
-        {
+        for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/", "h..:80", ".."] {
             assert_eq!(
                 refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
                 Refusal::bad("malformed host"),

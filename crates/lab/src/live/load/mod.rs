@@ -7,6 +7,7 @@
 
 mod connection;
 mod http;
+mod pace;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -16,38 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rand_chacha::rand_core::SeedableRng;
-use rand_distr::{Distribution, Exp};
 use tokio::task::LocalSet;
 
 use self::connection::Connection;
 pub use self::connection::{Dialect, Foreign, Reply, Via};
+pub use self::pace::Pace;
 use super::Halt;
 use super::machine::spent_by_thread;
 use super::timer::Timer;
-use crate::workload::{Random, Requests, Sent};
+use crate::workload::{Requests, Sent};
 
 /// How long an answer may take, unless the load says it.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// When requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
-    /// By so many clients, each after its last answer.
-    Closed {
-        /// How many.
-        clients: usize,
-    },
-    /// At random moments (a Poisson process).
-    Open {
-        /// Requests a second.
-        rate: f64,
-        /// How many may be under way; what is due beyond them waits, and its time counts.
-        clients: usize,
-        /// For the moments.
-        seed: u64,
-    },
-}
 
 /// What to send.
 #[derive(Clone)]
@@ -282,26 +263,6 @@ impl Load {
             all.push(Client { ways, foreign });
         }
         Ok(all)
-    }
-}
-
-impl Pace {
-    fn clients(self) -> usize {
-        let (Self::Closed { clients } | Self::Open { clients, .. }) = self;
-        clients.max(1)
-    }
-
-    /// When each of `count` requests is due, from the start; nothing where answers say so.
-    fn dues(self, count: usize) -> Option<Vec<Duration>> {
-        let Self::Open { rate, seed, .. } = self else { return None };
-        let gaps = Exp::new(rate).or_else(|_| Exp::new(1.0)).expect("positive");
-        let mut random = Random::seed_from_u64(seed);
-        let mut due = 0.0;
-        let next = |_| {
-            due += gaps.sample(&mut random);
-            Duration::from_secs_f64(due)
-        };
-        Some((0..count).map(next).collect())
     }
 }
 
