@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_acme_that_are_none_are_told() {
+    fn what_is_wrong_with_a_key_is_said() {
         let one = |directory: &str| format!("hosts = 'a.test'\nacme = {{ directory = '{directory}' }}");
         let table = [
             (
@@ -267,7 +267,7 @@ mod tests {
             (
                 "",
                 "hosts = 'a.test'\nacme = true".to_owned(),
-                "f:5: site.acme: expected \"off\" or table such as `{ contact = \"mailto:admin@docs.example\", \
+                "f:5: site.acme: expected table such as `{ contact = \"mailto:admin@docs.example\", \
                  accept_terms = true }`, got type boolean",
             ),
         ];
