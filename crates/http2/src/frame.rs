@@ -5,7 +5,7 @@ use crate::error::{Code, Failure};
 /// What a client sends first (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame's header.
-pub(crate) const HEADER: usize = 9;
+pub const HEADER: usize = 9;
 /// The longest payload that may be sent to an endpoint that has not allowed more. This endpoint never allows more.
 pub(crate) const MOST_PAYLOAD: usize = 16_384;
 /// The largest `SETTINGS_MAX_FRAME_SIZE`.
@@ -86,11 +86,16 @@ impl Header {
     }
 }
 
-/// Appends a frame's header.
-pub(crate) fn header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
+/// A frame's header as bytes.
+pub(crate) fn header_of(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER] {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();
-    out.extend_from_slice(&[a, b, c, kind, flags, d, e, f, g]);
+    [a, b, c, kind, flags, d, e, f, g]
+}
+
+/// Appends a frame's header.
+pub(crate) fn header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
+    out.extend_from_slice(&header_of(length, kind, flags, stream));
 }
 
 /// Appends a frame.

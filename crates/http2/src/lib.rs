@@ -25,7 +25,7 @@ mod streams;
 
 pub use connection::{Connection, Event, Scratch};
 pub use error::{Code, Failure};
-pub use frame::{DATA_PAYLOAD, PREFACE};
+pub use frame::{DATA_PAYLOAD, HEADER, PREFACE};
 pub use head::Head;
 pub use hpack::Fields;
 pub use limits::Limits;

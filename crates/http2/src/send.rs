@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Leaving};
 use crate::error::Code;
-use crate::frame::{self, DATA_PAYLOAD, flag, kind};
+use crate::frame::{self, DATA_PAYLOAD, HEADER, flag, kind};
 use crate::hpack::encoder;
 
 /// What the `PING` of a drain carries.
@@ -84,8 +84,7 @@ impl Connection {
             }
             let flags = if ends { flag::END_STREAM } else { 0 };
             frame::write(out, kind::DATA, flags, stream, &left[..length]);
-            open.window -= length as i64;
-            open.sent += length as u64;
+            open.send(length);
             self.window -= length as i64;
             taken += length;
             let by_frame = if length < left.len() || length == 0 { 0 } else { PAID_BY_A_FRAME };
@@ -97,6 +96,17 @@ impl Connection {
         }
         open.wants = taken < bytes.len();
         taken
+    }
+
+    /// The header of a `DATA` frame with `length` bytes of content of `stream`, which the caller sends behind it: no more than
+    /// [`DATA_PAYLOAD`] and the [`room`](Self::room). For content that should not be copied.
+    pub fn data_header(&mut self, stream: u32, length: usize) -> [u8; HEADER] {
+        if let Some(open) = self.streams.get_mut(stream) {
+            open.send(length);
+            self.window -= length as i64;
+            self.budgets.control.earn(length as u64 * PAID_BY_A_BYTE);
+        }
+        frame::header_of(length, kind::DATA, 0, stream)
     }
 
     /// Bytes that the client takes on `stream` now; 0 if the stream is gone.

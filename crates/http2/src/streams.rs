@@ -82,6 +82,12 @@ impl Stream {
         if self.uncounted { 0 } else { self.held }
     }
 
+    /// Notes that `length` bytes of content are sent.
+    pub(crate) fn send(&mut self, length: usize) {
+        self.window -= length as i64;
+        self.sent += length as u64;
+    }
+
     /// Whether both directions have ended, and all content was read. Until then a tunnel counts as a stream, which bounds
     /// the content that waits for readers.
     pub(crate) fn is_over(&self) -> bool {

@@ -35,11 +35,15 @@ use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing, linger};
 use crate::net::tls::client_certificates::ClientIdentity;
+use crate::net::tls::records::Records;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
 /// How long a client without requests may take to acknowledge that the connection ends.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Bytes that are sent together with those in front of them, at the cost of a copy.
+const LITTLE: usize = 4 << 10;
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -56,6 +60,8 @@ pub(crate) struct Connection {
     session: Arc<Session>,
     reading: Reading,
     writing: Writing,
+    /// Frames that are being sent, in front of what is in `writing`.
+    bulk: Records,
     deadline: Deadline,
     awaits: Awaits,
     _permit: ConnectionPermit,
@@ -142,7 +148,8 @@ impl Connection {
             refused: Vec::new(),
         };
         let deadline = Deadline::new(Duration::ZERO);
-        Self { desk, session, reading, writing, deadline, awaits: Awaits::End, _permit: permit }
+        let bulk = Records::default();
+        Self { desk, session, reading, writing, bulk, deadline, awaits: Awaits::End, _permit: permit }
     }
 
     /// Serves the client until it leaves.
@@ -248,8 +255,21 @@ impl Connection {
     async fn flush(&mut self) -> io::Result<()> {
         {
             let mut state = self.session.state();
+            if !state.bulk.is_empty() && state.out.len() <= LITTLE {
+                let State { bulk, out, .. } = &mut *state;
+                bulk.append(out);
+                out.clear();
+            }
             std::mem::swap(&mut state.out, &mut self.writing.out);
+            std::mem::swap(&mut state.bulk, &mut self.bulk);
             state.pass();
+        }
+        if !self.bulk.is_empty() {
+            let behind = std::mem::take(&mut self.writing.out);
+            let sent = self.writing.write(self.bulk.ready()).await;
+            self.bulk.sent(self.bulk.len());
+            self.writing.out = behind;
+            sent?;
         }
         self.writing.flush().await
     }
@@ -286,11 +306,14 @@ impl Connection {
             if state.poll_news(cx).is_ready() {
                 return Poll::Ready(Ok(Woken::Work));
             }
-            state.rest();
+            // A connection that waits holds no buffer; but one whose stream sends next would only get them again.
+            if !state.is_sending() {
+                state.rest();
+                self.bulk.rest();
+                self.writing.rest();
+            }
         }
-        // A connection that waits holds no buffer.
         self.reading.rest();
-        self.writing.rest();
         if drain.is_some_and(|drain| drain.poll(cx)) {
             return Poll::Ready(Ok(Woken::Drain));
         }

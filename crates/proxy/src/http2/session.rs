@@ -3,20 +3,23 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::hpack::encoder;
-use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields};
+use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields, HEADER};
 
 use crate::base::clock;
 use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::net::input::{borrow_buffer, give_buffer};
+use crate::net::tls::records::Records;
 
 thread_local! {
     /// The field lines of the reply that is being written.
@@ -30,6 +33,8 @@ pub(super) struct State {
     pub(super) wire: Connection,
     /// Frames that have not been sent yet.
     pub(super) out: Vec<u8>,
+    /// Frames in front of those: content is read from files straight into them.
+    pub(super) bulk: Records,
     /// Streams that have a task.
     tasks: HashMap<u32, Task>,
     /// The stream that may send next, while several wait for that.
@@ -64,7 +69,8 @@ pub(super) enum Piece {
 impl Session {
     pub(super) fn new(wire: Connection, out: Vec<u8>) -> Self {
         let sent_at = clock::millis();
-        Self(Mutex::new(State { wire, out, tasks: HashMap::new(), turn: None, waker: None, sent_at }))
+        let (bulk, tasks) = (Records::default(), HashMap::new());
+        Self(Mutex::new(State { wire, out, bulk, tasks, turn: None, waker: None, sent_at }))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -80,8 +86,19 @@ impl State {
         }
     }
 
-    /// Lets go of the buffer while there is nothing to say.
+    /// Bytes that have not been sent yet.
+    fn unsent(&self) -> usize {
+        self.bulk.len() + self.out.len()
+    }
+
+    /// Whether a stream is about to send content.
+    pub(super) fn is_sending(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Lets go of the buffers while there is nothing to say.
     pub(super) fn rest(&mut self) {
+        self.bulk.rest();
         if self.out.is_empty() && self.out.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.out));
         }
@@ -89,7 +106,7 @@ impl State {
 
     /// Ready when there is something to send; otherwise `cx`, the connection's task, is woken once there is.
     pub(super) fn poll_news(&mut self, cx: &Context<'_>) -> Poll<()> {
-        if !self.out.is_empty() {
+        if self.unsent() > 0 {
             return Poll::Ready(());
         }
         keep(&mut self.waker, cx);
@@ -239,7 +256,7 @@ impl State {
         let content = if head_only || reply.is_bodiless() { Some(&[][..]) } else { at_hand(reply) };
         let fits = |content: &&[u8]| {
             content.is_empty()
-                || content.len() <= self.wire.room(stream) && self.out.len() + content.len() <= GATHER
+                || content.len() <= self.wire.room(stream) && self.unsent() + content.len() <= GATHER
         };
         let content = content.filter(fits);
         let is_empty = content.is_some_and(<[u8]>::is_empty);
@@ -256,7 +273,7 @@ impl State {
     ///
     /// A client that reads nothing gets none: they announce, and the answer itself goes on.
     pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.out.len() >= GATHER {
+        if self.unsent() >= GATHER {
             return;
         }
         self.wire.interim(&mut self.out, stream, status, write);
@@ -287,6 +304,47 @@ impl State {
         stream: u32,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_frame(cx, stream, |state| {
+            state.wake();
+            let part = &bytes[..bytes.len().min(DATA_PAYLOAD)];
+            Ok(state.wire.data(&mut state.out, stream, part, false))
+        })
+    }
+
+    /// Sends some of the `length` bytes of `file` at `offset` in the same way: how many.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the stream is gone, `UnexpectedEof` if the file has fewer bytes.
+    pub(super) fn poll_send_file(
+        &mut self,
+        cx: &Context<'_>,
+        stream: u32,
+        file: &File,
+        (offset, length): (u64, u64),
+    ) -> Poll<io::Result<usize>> {
+        self.poll_frame(cx, stream, |state| {
+            let room = state.wire.room(stream).min(DATA_PAYLOAD);
+            let length = usize::try_from(length).unwrap_or(room).min(room);
+            if length > 0 {
+                state.bulk.append(&state.out);
+                state.out.clear();
+                let (header, content) = state.bulk.room(HEADER + length).split_at_mut(HEADER);
+                file.read_exact_at(content, offset)?;
+                header.copy_from_slice(&state.wire.data_header(stream, length));
+                state.bulk.add(HEADER + length);
+            }
+            Ok(length)
+        })
+    }
+
+    /// Has `write` write a frame of content and say how much that is, once the windows of the stream allow that and no other stream
+    /// is to come first.
+    fn poll_frame(
+        &mut self,
+        cx: &Context<'_>,
+        stream: u32,
+        write: impl FnOnce(&mut Self) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
@@ -295,10 +353,8 @@ impl State {
             Some(turn) => turn == stream,
             None => !self.wire.is_any_waiting(),
         };
-        if is_next && self.out.len() < GATHER {
-            self.wake();
-            let part = &bytes[..bytes.len().min(DATA_PAYLOAD)];
-            let sent = self.wire.data(&mut self.out, stream, part, false);
+        if is_next && self.unsent() < GATHER {
+            let sent = write(self)?;
             if sent > 0 {
                 self.sent_at = clock::millis();
                 self.wire.want(stream, false);
@@ -317,7 +373,7 @@ impl State {
     /// Lets the stream send that comes next.
     pub(super) fn pass(&mut self) {
         self.turn = None;
-        while self.out.len() < GATHER
+        while self.unsent() < GATHER
             && let Some((stream, _)) = self.wire.next_to_send()
         {
             if let Some(task) = self.tasks.get(&stream) {

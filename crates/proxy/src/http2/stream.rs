@@ -3,16 +3,15 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::HeaderMap;
+use larder_http2::Code;
 use larder_http2::hpack::encoder;
-use larder_http2::{Code, DATA_PAYLOAD};
 use larder_semantics::storable;
 
-use super::session::{Piece, Session};
+use super::session::{Piece, Session, State};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 use crate::exchange::link::Interim;
@@ -21,7 +20,6 @@ use crate::exchange::send::send_content;
 use crate::exchange::sink::{SendError, Sink, cut_short};
 use crate::http::chunked::may_trail;
 use crate::net::deadline::Deadline;
-use crate::net::input::{borrow_buffer, give_buffer};
 use crate::net::pace::Pace;
 
 /// A stream. Dropped before its end, it is reset: the client must not take what was sent for the whole.
@@ -135,10 +133,27 @@ impl Stream {
         }
     }
 
-    /// Sends some of `bytes`: how many.
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    /// Notes that the client gets so many more bytes.
+    ///
+    /// # Errors
+    /// It takes them too slowly.
+    fn took(&mut self, sent: usize) -> Result<u64, SendError> {
+        let sent = sent as u64;
+        self.sent += sent;
+        match self.pace.took(sent, clock::millis) {
+            true => Ok(sent),
+            false => Err(SendError::Client(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    /// Has `send` send a frame of content: how much that is.
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        send: impl FnOnce(&mut State, &Context<'_>, u32) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         let mut state = self.session.state();
-        if let Poll::Ready(sent) = state.poll_send(cx, self.id, bytes) {
+        if let Poll::Ready(sent) = send(&mut state, cx, self.id) {
             return Poll::Ready(sent);
         }
         // Other streams may have the connection's window; then it is no fault of the client's.
@@ -170,27 +185,24 @@ impl Sink for Stream {
     async fn bytes(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
         while !bytes.is_empty() {
             self.deadline.restart();
-            let sent = poll_fn(|cx| self.poll_send(cx, bytes)).await?;
-            self.sent += sent as u64;
+            let sent = poll_fn(|cx| self.poll_frame(cx, |state, cx, id| state.poll_send(cx, id, bytes)));
+            let sent = sent.await?;
+            self.took(sent)?;
             bytes = &bytes[sent..];
-            if !self.pace.took(sent as u64, clock::millis) {
-                return Err(SendError::Client(io::ErrorKind::TimedOut.into()));
-            }
         }
         Ok(())
     }
 
     async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
         let (mut at, end) = (offset, offset + len);
-        let mut buffer = borrow_buffer();
         while at < end {
-            let length = usize::try_from(end - at).unwrap_or(DATA_PAYLOAD).min(DATA_PAYLOAD);
-            buffer.resize(length, 0);
-            file.read_exact_at(&mut buffer, at).map_err(cut_short)?;
-            self.bytes(&buffer).await?;
-            at += length as u64;
+            self.deadline.restart();
+            let sent = poll_fn(|cx| {
+                self.poll_frame(cx, |state, cx, id| state.poll_send_file(cx, id, file, (at, end - at)))
+            });
+            let sent = sent.await.map_err(cut_short)?;
+            at += self.took(sent)?;
         }
-        give_buffer(buffer);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ mod keys;
 pub mod nodes;
 pub(crate) mod output;
 pub(crate) mod record;
-mod records;
+pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod tickets;
 pub mod trial;

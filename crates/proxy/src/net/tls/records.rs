@@ -1,10 +1,10 @@
-//! Sealed records on their way out.
+//! Bytes on their way out that are written in place: sealed records, frames around content of files.
 
 use crate::net::input::{borrow_buffer, give_buffer};
 
-/// Records that are sealed, in the order in which they leave.
+/// Records or frames, in the order in which they leave.
 ///
-/// The bytes of the buffer stay initialised when records have left: clearing them would cost a fifth of sealing the next.
+/// The bytes of the buffer stay initialised when they have left: clearing them would cost a fifth of sealing the next.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     bytes: Vec<u8>,
@@ -17,6 +17,11 @@ impl Records {
     /// What is ready to be sent.
     pub(crate) fn ready(&self) -> &[u8] {
         &self.bytes[self.from..self.to]
+    }
+
+    /// How many bytes that are.
+    pub(crate) fn len(&self) -> usize {
+        self.to - self.from
     }
 
     /// Whether nothing is.
@@ -40,7 +45,7 @@ impl Records {
     }
 
     /// Room for `length` bytes behind what is ready.
-    pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
+    pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.capacity() == 0 {
             self.bytes = borrow_buffer();
         }
@@ -51,8 +56,16 @@ impl Records {
         &mut self.bytes[self.to..end]
     }
 
+    /// Appends a copy of `bytes`.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.room(bytes.len()).copy_from_slice(bytes);
+            self.add(bytes.len());
+        }
+    }
+
     /// Takes in the first `length` bytes of the room.
-    pub(super) fn add(&mut self, length: usize) {
+    pub(crate) fn add(&mut self, length: usize) {
         self.to += length;
     }
 }
