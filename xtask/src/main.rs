@@ -28,7 +28,7 @@ usage: cargo x COMMAND
              --larder PATH   a build to test (the debug build)
   testssl  what testssl.sh finds in listeners with TLS, in some minutes; fails if anything is worse than LOW
              --larder PATH   a build to test (the debug build)
-  conformance  the public HTTP caching suite against a release build, beside the expected results
+  conformance  the public HTTP caching suite against a release build, beside the expected results; --http2 asks in HTTP/2
              --suite DIR     a clone of http-tests/cache-tests in which `npm install` has run
              --larder PATH   test this program instead of building one
              --write         store the results as the expected ones

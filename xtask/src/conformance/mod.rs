@@ -16,6 +16,7 @@ const EXPECTED: &str = "tests/conformance.txt";
 pub(crate) struct Options {
     suite: PathBuf,
     larder: Option<PathBuf>,
+    http2: bool,
     write: bool,
 }
 
@@ -23,11 +24,15 @@ impl Options {
     /// # Errors
     /// Unknown options, or no `--suite`.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let words = args::parse(words, &[("--suite", true), ("--larder", true), ("--write", false)])?;
+        let words = args::parse(
+            words,
+            &[("--suite", true), ("--larder", true), ("--http2", false), ("--write", false)],
+        )?;
         let suite = words.path("--suite").context(
             "missing option `--suite DIR`: a clone of http-tests/cache-tests in which `npm install` has run",
         )?;
-        Ok(Self { suite, larder: words.path("--larder"), write: words.has("--write") })
+        let (http2, write) = (words.has("--http2"), words.has("--write"));
+        Ok(Self { suite, larder: words.path("--larder"), http2, write })
     }
 
     /// Runs the suite and compares, or with `--write` stores the results as the expected ones.
@@ -42,7 +47,7 @@ impl Options {
             Some(path) => path,
             None => build()?,
         };
-        let found = run::suite(&self.suite, &larder)?;
+        let found = run::suite(&self.suite, &larder, self.http2)?;
         println!("{}", results::summary(&found));
         let file = root().join(EXPECTED);
         if self.write {

@@ -27,11 +27,14 @@ impl Drop for Server {
     }
 }
 
-/// Runs every test of the suite in `folder` against `larder`.
+/// Passes requests of the suite's client on in HTTP/2.
+const ADAPTER: &str = include_str!("http2.mjs");
+
+/// Runs every test of the suite in `folder` against `larder`, which is asked in HTTP/2 or not.
 ///
 /// # Errors
 /// A program that cannot be started or does not listen, or output that is no result.
-pub(super) fn suite(folder: &Path, larder: &Path) -> Result<Vec<Outcome>> {
+pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Outcome>> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let (origin, proxy) = (free_port()?, free_port()?);
     let mut command = node(folder);
@@ -43,9 +46,19 @@ pub(super) fn suite(folder: &Path, larder: &Path) -> Result<Vec<Outcome>> {
     command.args(["serve", "--stats", "none", "--admin", "off", "--listen", &format!("127.0.0.1:{proxy}")]);
     command.args(["--origin", &format!("http://localhost:{origin}")]);
     let _larder = start(command, proxy, "larder")?;
+    let (_adapter, asked) = match http2 {
+        false => (None, proxy),
+        true => {
+            let (port, script) = (free_port()?, scratch.path().join("http2.mjs"));
+            std::fs::write(&script, ADAPTER).context("cannot write the adapter")?;
+            let mut command = node(folder);
+            command.arg(script).args([port.to_string(), format!("http://127.0.0.1:{proxy}")]);
+            (Some(start(command, port, "the adapter to HTTP/2")?), port)
+        }
+    };
     let list = output(node(folder).args(["--eval", LIST]), "the suite's list of tests")?;
     let mut client = node(folder);
-    client.arg("test-engine/cli.mjs").env("npm_config_base", format!("http://127.0.0.1:{proxy}"));
+    client.arg("test-engine/cli.mjs").env("npm_config_base", format!("http://127.0.0.1:{asked}"));
     // Without a name the client runs every test; it looks at both variables.
     client.env("npm_config_id", "").env("npm_package_config_id", "");
     let results = output(&mut client, "the suite's results")?;
