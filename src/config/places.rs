@@ -75,7 +75,8 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// `http://HOST[:PORT][/PATH]`, the same with https, or `unix:/SOCKET[:/PATH]`.
+/// `http://HOST[:PORT][/PATH]`, the same with https, h2 (HTTP/2 over TLS) or h2c (HTTP/2 in clear), or
+/// `unix:/SOCKET[:/PATH]`.
 fn server(text: &str) -> Result<Origin, String> {
     let wrong = |why: &str| format!("{}: {why}", quoted(text));
     if text.starts_with(Origin::SOCKET) {
@@ -88,10 +89,14 @@ fn server(text: &str) -> Result<Origin, String> {
         )));
     }
     let uri: Uri = text.parse().map_err(|_| wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"))?;
-    let https = match uri.scheme_str() {
-        Some("http") => false,
-        Some("https") => true,
-        Some(scheme) => return Err(wrong(&format!("scheme '{scheme}' is neither http nor https"))),
+    let (https, http2) = match uri.scheme_str() {
+        Some("http") => (false, false),
+        Some("https") => (true, false),
+        Some("h2c") => (false, true),
+        Some("h2") => (true, true),
+        Some(scheme) => {
+            return Err(wrong(&format!("scheme '{scheme}' is none of http, https, h2 and h2c")));
+        }
         None if text.starts_with('/') => {
             return Err(wrong("expected http://HOST[:PORT] or https://HOST[:PORT]"));
         }
@@ -116,12 +121,18 @@ fn server(text: &str) -> Result<Origin, String> {
         Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => {}
         Some(port) => return Err(wrong(&format!("port '{port}' is not from 1 to 65535"))),
     }
-    Ok(Origin { path, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
+    Ok(Origin { path, http2, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
 }
 
 /// The address of a node for other nodes: an origin without a path.
 pub(super) fn node(text: &str) -> Result<Origin, String> {
-    let Origin { https, authority, path, .. } = server(text)?;
+    let Origin { https, http2, authority, path, .. } = server(text)?;
+    if http2 {
+        return Err(format!(
+            "{}: nodes speak HTTP/1.1 with each other, as in 'http://{authority}'",
+            quoted(text)
+        ));
+    }
     if authority.starts_with(Origin::SOCKET) {
         return Err(format!("{}: a node is on a network, not at a Unix socket", quoted(text)));
     }
@@ -146,14 +157,24 @@ mod tests {
     #[test]
     fn origins_are_servers() {
         let origin = |text| origin(text).map(|origin| show_origin(&origin));
-        for right in ["http://127.0.0.1:3000", "https://docs.example", "http://[::1]:80", "http://a weight=3"]
-        {
+        for right in [
+            "http://127.0.0.1:3000",
+            "https://docs.example",
+            "http://[::1]:80",
+            "http://a weight=3",
+            "h2c://127.0.0.1:50051",
+            "h2://grpc.example/api/",
+        ] {
             assert_eq!(origin(right), Ok(right.to_owned()));
         }
+        assert_eq!(
+            node("h2c://a:1"),
+            Err("'h2c://a:1': nodes speak HTTP/1.1 with each other, as in 'http://a:1'".to_owned())
+        );
         assert_eq!(origin("HTTP://Docs.Example/"), Ok("http://docs.example/".to_owned()));
         assert_eq!(origin("http://a/B/c"), Ok("http://a/B/c/".to_owned()));
         let wrong = [
-            ("ftp://a", "'ftp://a': scheme 'ftp' is neither http nor https"),
+            ("ftp://a", "'ftp://a': scheme 'ftp' is none of http, https, h2 and h2c"),
             ("localhost", "'localhost': write the scheme too, such as 'http://localhost'"),
             ("http://a:0", "'http://a:0': port '0' is not from 1 to 65535"),
             ("http://a:65536", "'http://a:65536': port '65536' is not from 1 to 65535"),

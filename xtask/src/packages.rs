@@ -59,6 +59,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "/usr/lib/python3/dist-packages/httpx/__init__.py",
         "what larder experiment measures the proxy beside",
     ),
+    package("python3-grpcio", "/usr/lib/python3/dist-packages/grpc/__init__.py", "gRPC's library for Python"),
     package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
     package("libboost-dev", "/usr/include/boost/version.hpp", "what Thrift's library for C++ needs"),
     package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),

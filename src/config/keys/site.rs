@@ -29,7 +29,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "origin",
         List(ORIGIN),
         origins,
-        "origin servers, http://host:port, https:// or unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
+        "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 in clear or over TLS, as for gRPC) or unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
     ),
     key!(
         "balance",

@@ -240,6 +240,7 @@ impl Other {
         let (mut content, tries) = (Upload::Empty, &request.ruling.tries);
         let outgoing = Outgoing {
             https: self.origin.https,
+            http2: false,
             authority: &self.origin.authority,
             method: &request.method,
             head: &head,

@@ -116,6 +116,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     head.extend_from_slice(b"\r\n");
     let outgoing = Outgoing {
         https: origin.https,
+        http2: false,
         authority: &origin.authority,
         method: &Method::HEAD,
         head: &head,

@@ -30,6 +30,7 @@ struct Ends {
     /// The client does not understand those of origins.
     is_plain: bool,
     has_left: AtomicBool,
+    may_pause: AtomicBool,
 }
 
 /// More than these are dropped: they announce, and the answer itself goes on.
@@ -88,6 +89,15 @@ impl Link {
     /// Says that the client has left. Whatever waits is to be polled again.
     pub(crate) fn leave(&self) {
         self.0.has_left.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the client pause in its content as long as in a tunnel: its origin takes both directions as they come.
+    pub(crate) fn let_pause(&self) {
+        self.0.may_pause.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn may_pause(&self) -> bool {
+        self.0.may_pause.load(Ordering::Relaxed)
     }
 
     pub(super) fn has_left(&self) -> bool {

@@ -37,6 +37,7 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     match (&reply.content, &reply.fields) {
         (Content::None, _) => Some(&[]),
         (Content::Bytes(bytes), _) => Some(bytes),
+        (Content::Origin(download), _) if reply.length == Some(0) && download.is_over() => Some(&[]),
         (Content::Stored(from, to), Source::Entry(entry)) => match entry.body().place() {
             Place::Heap(bytes) => bytes.get(*from as usize..*to as usize),
             Place::File(_) | Place::Disk(_) => None,

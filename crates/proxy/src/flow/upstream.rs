@@ -82,8 +82,12 @@ pub(crate) async fn send(
     content: &mut Upload,
     fetch: Option<usize>,
 ) -> Result<Answer, OriginError> {
-    // A client that announces content and sends none holds nothing that others need.
-    content.begun().await;
+    match request.link.as_ref().filter(|_| !content.is_empty() && is_of_http2(request)) {
+        // The origin may have to speak first, and both may pause.
+        Some(link) => link.let_pause(),
+        // A client that announces content and sends none holds nothing that others need.
+        None => content.begun().await,
+    }
     let claim = claim(plan, request);
     let permit = match request.is_prefetch {
         true => plan.concurrency.try_enter_spare(claim),
@@ -159,13 +163,18 @@ async fn ask(
     match &request.route {
         Route::Anywhere => {
             let (https, authority) = (request.scheme == "https", &request.authority);
-            let to = To { https, authority, host: authority, path: &request.path };
+            let to = To { https, http2: false, authority, host: authority, path: &request.path };
             once(&clients.forward, plan, request, fields, content, to).await
         }
         Route::Site(site) => {
             to_site(clients.of_site(site.number), plan, site, request, fields, content).await
         }
     }
+}
+
+/// Whether origins that `request` may go to speak HTTP/2.
+fn is_of_http2(request: &Request) -> bool {
+    chosen::of_request(request).is_some_and(|chosen| chosen.pool.speaks_http2())
 }
 
 /// For whom a permit for `request` is: among what clients of the forward proxy name, each host counts as a site.
@@ -207,7 +216,7 @@ async fn to_site(
     if chosen.leads_out() {
         return Err(leads_out());
     }
-    let repeatable = content.is_empty();
+    let has_content = !content.is_empty();
     let retries = request.ruling.tries.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
@@ -215,7 +224,7 @@ async fn to_site(
         let origin = turn.origin();
         let host = chosen.host_at(origin, request);
         let path = &chosen.path_at(origin, request);
-        let to = To { https: origin.https, authority: &origin.authority, host, path };
+        let to = To { https: origin.https, http2: origin.http2, authority: &origin.authority, host, path };
         let in_progress = turn.begun();
         match once(client, plan, request, fields, content, to).await {
             Ok((mut head, download)) => {
@@ -226,7 +235,9 @@ async fn to_site(
             Err(error) => {
                 turn.failed(&error.detail);
                 failed = Some(turn);
-                let again = repeatable && (error.unsent || is_idempotent(&request.method));
+                // Content can be sent once only.
+                let is_whole = !has_content || !content.is_empty();
+                let again = is_whole && (error.unsent || is_idempotent(&request.method));
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;
                 if !error.unsent {
@@ -258,6 +269,7 @@ fn leads_out() -> OriginError {
 /// Where a request is sent.
 struct To<'t> {
     https: bool,
+    http2: bool,
     authority: &'t str,
     /// The value of `Host`.
     host: &'t str,
@@ -281,6 +293,7 @@ async fn once(
     let tries = &request.ruling.tries;
     let outgoing = Outgoing {
         https: to.https,
+        http2: to.http2,
         authority: to.authority,
         method: &request.method,
         head: &head,

@@ -1,5 +1,6 @@
 //! Content on its way to an origin.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -29,17 +30,20 @@ pub enum Upload {
 #[derive(Debug)]
 pub struct Incoming {
     frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
-    /// What came first, if that was waited for: `None` inside is the end.
-    first: Option<Option<Result<Frame<Bytes>, ClientGone>>>,
+    /// What was taken from there, and not handed out yet: `None` is the end.
+    early: VecDeque<Option<Result<Frame<Bytes>, ClientGone>>>,
     length: Option<u64>,
     received: u64,
+    /// The end has come.
+    ended: bool,
 }
 
 impl Upload {
-    /// Content whose frames come over a channel of two: one being sent, one being read.
+    /// Content whose frames come over a channel of two: one being sent, one being read. Without a length, trailers are the
+    /// last frame, even if there are none: a client that is gone must not seem to have sent all.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(2);
-        (sender, Self::Frames(Incoming { frames, first: None, length, received: 0 }))
+        (sender, Self::Frames(Incoming { frames, early: VecDeque::new(), length, received: 0, ended: false }))
     }
 
     /// Whether there is none at all.
@@ -63,11 +67,24 @@ impl Upload {
     /// Waits until there is something to send, or nothing ever will be.
     pub(crate) async fn begun(&mut self) {
         if let Self::Frames(incoming) = self
-            && incoming.first.is_none()
+            && incoming.early.is_empty()
             && incoming.received == 0
         {
-            incoming.first = Some(incoming.frames.recv().await);
+            let first = incoming.frames.recv().await;
+            incoming.early.push_back(first);
         }
+    }
+
+    /// The same content before these first frames of it were handed out.
+    pub(crate) fn with_again(mut self, frames: impl DoubleEndedIterator<Item = Frame<Bytes>>) -> Self {
+        if let Self::Frames(incoming) = &mut self {
+            for frame in frames.rev() {
+                incoming.received -= frame.data_ref().map_or(0, |data| data.len() as u64);
+                incoming.ended &= !frame.is_trailers();
+                incoming.early.push_front(Some(Ok(frame)));
+            }
+        }
+        self
     }
 
     /// Whether as much has come as was announced.
@@ -78,22 +95,27 @@ impl Upload {
         }
     }
 
-    /// The next frame; `None` after the last.
+    /// The next frame; `None` after the last. Content of unknown length ends with trailers.
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
         let Self::Frames(incoming) = self else { return Poll::Ready(None) };
-        if incoming.length == Some(incoming.received) {
+        if incoming.ended || incoming.length == Some(incoming.received) {
             return Poll::Ready(None);
         }
-        let polled = match incoming.first.take() {
+        let polled = match incoming.early.pop_front() {
             Some(first) => Poll::Ready(first),
             None => incoming.frames.poll_recv(cx),
         };
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            incoming.received += frame.data_ref().map_or(0, |data| data.len() as u64);
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                incoming.received += frame.data_ref().map_or(0, |data| data.len() as u64);
+                incoming.ended |= frame.is_trailers();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => Poll::Ready(Some(Err(ClientGone))),
+            polled => polled,
         }
-        polled
     }
 }

@@ -90,6 +90,39 @@ pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usiz
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
 
+/// The head of an answer in HTTP/2, in answer to `method`; `end`: nothing follows it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn of_stream(
+    method: &Method,
+    status: StatusCode,
+    fields: &HeaderMap,
+    end: bool,
+) -> Result<Head, Malformed> {
+    if fields.len() > MOST_FIELDS {
+        return Err(Malformed("too many fields"));
+    }
+    let mut lines = Lines::default();
+    let is_kept = |name: &HeaderName| !name.as_str().eq_ignore_ascii_case(POSITION);
+    for (name, value) in fields.iter().filter(|(name, _)| is_kept(name)) {
+        lines.push(name.as_str().as_bytes(), value.as_bytes());
+    }
+    if lines.bytes.len() > LONGEST {
+        return Err(Malformed("the head is too large"));
+    }
+    let has_none =
+        *method == Method::HEAD || status.is_informational() || matches!(status.as_u16(), 204 | 304);
+    let framing = match length(&lines)? {
+        _ if has_none => Framing::Length(0),
+        Some(1..) if end => return Err(Malformed("less content than its content-length says")),
+        _ if end => Framing::Length(0),
+        Some(length) => Framing::Length(length),
+        None => Framing::Chunked,
+    };
+    Ok(Head { status, fields: Box::new(lines), keep_alive: true, framing })
+}
+
 fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
     let (mut keep_alive, mut close) = (http11, false);
     for (count, option) in members(fields, "connection").enumerate() {

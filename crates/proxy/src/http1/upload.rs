@@ -105,9 +105,7 @@ impl Source<'_> {
                 }
                 Step::End { skip, trailers } => {
                     self.reading.input.consume(skip);
-                    if !trailers.is_empty() {
-                        let _ = self.send(Frame::trailers(trailers)).await;
-                    }
+                    let _ = self.send(Frame::trailers(trailers)).await;
                     return Ok(Pumped::Whole);
                 }
             };

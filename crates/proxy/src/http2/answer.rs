@@ -46,12 +46,12 @@ pub(super) struct Begun {
 pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, ask: Box<Ask>) {
     let Ask { mut request, delimited, expects, head_only, memo, since, permit: _permit } = *ask;
     let settings = &plan.settings;
-    let content = content::split(stream.session(), delimited, &settings.limits, &settings.timeouts);
+    let link = Link::new(true);
+    let content = content::split(stream.session(), delimited, &link, &settings.limits, &settings.timeouts);
     let (source, content) = match content {
         Ok(content) => content,
         Err(refusal) => return refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     };
-    let link = Link::new(true);
     if expects && source.is_some() {
         link.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
     }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::session::{Piece, Session};
 use crate::base::clock;
 use crate::base::settings::{Limits, Timeouts};
+use crate::exchange::link::Link;
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::head::{Framing, Refusal};
 
@@ -25,6 +26,7 @@ pub(super) struct Source<'c> {
     session: Arc<Session>,
     stream: u32,
     frames: Frames,
+    link: Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
     received: u64,
@@ -38,6 +40,7 @@ pub(super) struct Source<'c> {
 pub(super) fn split<'c>(
     (session, stream): (Arc<Session>, u32),
     framing: Framing,
+    link: &Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
 ) -> Result<(Option<Source<'c>>, Upload), Refusal> {
@@ -48,8 +51,8 @@ pub(super) fn split<'c>(
         Framing::Chunked => None,
     };
     let (frames, upload) = Upload::channel(length);
-    let started = clock::millis();
-    Ok((Some(Source { session, stream, frames, limits, timeouts, received: 0, started }), upload))
+    let (link, started) = (link.clone(), clock::millis());
+    Ok((Some(Source { session, stream, frames, link, limits, timeouts, received: 0, started }), upload))
 }
 
 impl Source<'_> {
@@ -67,8 +70,7 @@ impl Source<'_> {
 
     async fn carry(&mut self) -> Result<(), Refusal> {
         loop {
-            let next = poll_fn(|cx| self.session.state().poll_content(cx, self.stream));
-            match timeout(self.timeouts.stall, next).await.map_err(|_| TOO_SLOW)? {
+            match self.next().await? {
                 Piece::Data(data) => {
                     let length = data.len();
                     self.received += length as u64;
@@ -79,14 +81,30 @@ impl Source<'_> {
                     self.session.state().release(self.stream, length);
                 }
                 Piece::End(trailers) => {
-                    if !trailers.is_empty() {
-                        let _ = self.send(Frame::trailers(trailers)).await;
-                    }
+                    let _ = self.send(Frame::trailers(trailers)).await;
                     return Ok(());
                 }
                 Piece::Gone => return Err(STOPPED),
             }
         }
+    }
+
+    async fn next(&self) -> Result<Piece, Refusal> {
+        loop {
+            let limit = self.patience();
+            let next = poll_fn(|cx| self.session.state().poll_content(cx, self.stream));
+            match timeout(limit, next).await {
+                Ok(piece) => return Ok(piece),
+                Err(_) if limit < self.patience() => {}
+                Err(_) => return Err(TOO_SLOW),
+            }
+        }
+    }
+
+    /// How long the client may pause.
+    fn patience(&self) -> Duration {
+        let Timeouts { stall, tunnel, .. } = self.timeouts;
+        if self.link.may_pause() { *stall.max(tunnel) } else { *stall }
     }
 
     async fn send(&mut self, frame: Frame<Bytes>) -> Result<(), ()> {
@@ -100,6 +118,9 @@ impl Source<'_> {
         }
         let elapsed = Duration::from_millis(clock::millis() - self.started);
         let due = elapsed.as_secs().saturating_mul(self.timeouts.min_rate);
-        if elapsed > self.timeouts.stall && self.received < due { Err(TOO_SLOW) } else { Ok(()) }
+        match elapsed > self.timeouts.stall && self.received < due && !self.link.may_pause() {
+            true => Err(TOO_SLOW),
+            false => Ok(()),
+        }
     }
 }

@@ -22,6 +22,9 @@ use crate::net::stream::{self, Stream};
 use crate::net::tls::certificates::{self, Certificate};
 use crate::net::tls::provider;
 
+/// How HTTP/2 is called in TLS (RFC 9113 section 3.2).
+const HTTP2: &[u8] = b"h2";
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -102,6 +105,23 @@ impl Connector {
     /// # Errors
     /// Why there is none.
     pub(super) async fn open(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
+        self.open_for(https, authority, None).await
+    }
+
+    /// The same for HTTP/2, which the origin has to agree to under TLS.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
+        self.open_for(https, authority, Some(HTTP2)).await
+    }
+
+    async fn open_for(
+        &self,
+        https: bool,
+        authority: &str,
+        protocol: Option<&'static [u8]>,
+    ) -> Result<Stream, ConnectError> {
         if let Some(path) = socket_of(authority) {
             return self.socket(path, authority).await.map(Stream::Plain);
         }
@@ -111,7 +131,7 @@ impl Connector {
             return self.tcp(host, port.unwrap_or(80)).await.map(Stream::Plain);
         }
         let stream = self.tcp(host, port.unwrap_or(443)).await?;
-        match tokio::time::timeout(self.timeout, self.secure(host, stream)).await {
+        match tokio::time::timeout(self.timeout, self.secure(host, stream, protocol)).await {
             Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
         }
@@ -129,13 +149,25 @@ impl Connector {
         }
     }
 
-    async fn secure(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
-        let config = self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+    async fn secure(
+        &self,
+        host: &str,
+        stream: TcpStream,
+        protocol: Option<&'static [u8]>,
+    ) -> io::Result<Stream> {
+        let mut config = Arc::clone(self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?);
+        if let Some(protocol) = protocol {
+            // Such connections are few, and sessions are kept for all of them.
+            Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
+        }
         let name = match &self.name {
             Some(name) => name.clone(),
             None => ServerName::try_from(bare(host).to_owned()).map_err(io::Error::other)?,
         };
-        let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
+        let secured = TlsConnector::from(config).connect(name, stream).await?;
+        if protocol.is_some() && secured.get_ref().1.alpn_protocol() != protocol {
+            return Err(io::Error::other("it does not offer HTTP/2 (ALPN h2)"));
+        }
         Ok(Stream::Tls(Box::new(secured)))
     }
 

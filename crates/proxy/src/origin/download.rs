@@ -7,8 +7,10 @@ use std::time::Duration;
 use http::HeaderMap;
 
 use super::InProgress;
-use super::exchange::{Content, Exchange, Failure, Piece};
+use super::exchange::{Failure, Piece};
+use super::source::Source;
 use crate::counts::accounts::Meter;
+use crate::http::response::Framing;
 use crate::net::concurrency::Permit;
 use crate::net::stream::Stream;
 
@@ -16,9 +18,8 @@ use crate::net::stream::Stream;
 #[derive(Debug)]
 pub struct Download {
     /// `None` once all has been read.
-    exchange: Option<Exchange>,
-    content: Content,
-    /// Bytes at the start of the buffer that were handed out.
+    source: Option<Source>,
+    /// Bytes at the start of the piece that were handed out.
     lent: usize,
     length: Option<u64>,
     limit: Duration,
@@ -51,16 +52,15 @@ pub struct Upgraded {
 }
 
 impl Download {
-    /// Content whose next piece may take `limit`.
-    pub(super) fn new(mut exchange: Exchange, content: Content, limit: Duration) -> Box<Self> {
-        exchange.within(limit);
-        let length = match content {
-            Content::Length(length) => Some(length),
-            Content::Chunked(_) | Content::Close => None,
+    /// Content from `source`, delimited as `framing` says, whose next piece may take `limit`.
+    pub(super) fn new(mut source: Source, framing: Framing, limit: Duration) -> Box<Self> {
+        source.within(limit);
+        let length = match framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::Close => None,
         };
         Box::new(Self {
-            exchange: Some(exchange),
-            content,
+            source: Some(source),
             lent: 0,
             length,
             limit,
@@ -83,7 +83,7 @@ impl Download {
     /// The same, in progress at its origin until it ends.
     #[must_use]
     pub fn in_progress(mut self: Box<Self>, in_progress: Option<InProgress>) -> Box<Self> {
-        self.in_progress = in_progress.filter(|_| self.exchange.is_some());
+        self.in_progress = in_progress.filter(|_| self.source.is_some());
         self
     }
 
@@ -104,7 +104,7 @@ impl Download {
     /// The same, keeping `guard` until the last of the content is handed out, or its reader has left.
     #[must_use]
     pub fn guarded(mut self: Box<Self>, guard: impl Any + Send + Sync) -> Box<Self> {
-        self.guard = self.exchange.is_some().then(|| Box::new(guard) as _);
+        self.guard = self.source.is_some().then(|| Box::new(guard) as _);
         self
     }
 
@@ -117,11 +117,10 @@ impl Download {
             self.handed = early;
             return Ok(Some(Chunk::Data(&self.handed)));
         }
-        let Some(exchange) = self.exchange.as_mut() else { return Ok(None) };
-        exchange.consume(std::mem::take(&mut self.lent));
-        exchange.within(self.limit);
-        let content = &mut self.content;
-        let piece = poll_fn(|cx| exchange.poll_content(cx, content)).await;
+        let Some(source) = self.source.as_mut() else { return Ok(None) };
+        source.consume(std::mem::take(&mut self.lent));
+        source.within(self.limit);
+        let piece = poll_fn(|cx| source.poll_content(cx)).await;
         self.chunk(piece)
     }
 
@@ -131,9 +130,9 @@ impl Download {
             self.handed = early;
             return Some(Ok(Some(Chunk::Data(&self.handed))));
         }
-        let Some(exchange) = self.exchange.as_mut() else { return Some(Ok(None)) };
-        exchange.consume(std::mem::take(&mut self.lent));
-        let piece = exchange.next_piece(&mut self.content).transpose()?;
+        let Some(source) = self.source.as_mut() else { return Some(Ok(None)) };
+        source.consume(std::mem::take(&mut self.lent));
+        let piece = source.next_piece().transpose()?;
         Some(self.chunk(piece))
     }
 
@@ -145,11 +144,11 @@ impl Download {
         match piece {
             Piece::Data(length) => {
                 self.lent = length;
-                if matches!(self.content, Content::Length(0)) {
+                if self.source.as_ref().is_some_and(Source::is_last) {
                     self.guard = None;
                 }
                 self.meter.iter().for_each(|meter| meter.count(length));
-                Ok(self.exchange.as_ref().map(|exchange| Chunk::Data(exchange.bytes(length))))
+                Ok(self.source.as_ref().map(|source| Chunk::Data(source.bytes(length))))
             }
             Piece::Trailers(trailers) => Ok(Some(Chunk::Trailers(trailers))),
             Piece::End => {
@@ -159,22 +158,26 @@ impl Download {
         }
     }
 
-    /// Whether all that is still to come is in the buffer.
+    /// Whether all that is still to come is in a buffer.
     pub fn is_here(&self) -> bool {
-        let there = self.exchange.as_ref().map(|exchange| exchange.there() as u64);
-        there.is_none_or(|there| matches!(self.content, Content::Length(left) if left <= there))
+        self.source.as_ref().is_none_or(Source::is_here)
+    }
+
+    /// Whether nothing is still to come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.source.is_none() && self.early.is_none()
     }
 
     /// Ends content that has no bytes.
     pub(super) fn end_if_empty(&mut self) {
-        if matches!(self.content, Content::Length(0)) {
+        if self.length == Some(0) {
             self.end();
         }
     }
 
     fn end(&mut self) {
-        if let Some(exchange) = self.exchange.take() {
-            exchange.finish();
+        if let Some(source) = self.source.take() {
+            source.finish();
         }
         (self.permit, self.in_progress, self.guard) = (None, None, None);
     }
@@ -186,7 +189,7 @@ impl Download {
 
     /// Leaves HTTP, which the answer's head agreed to. `None` when it has ended already.
     pub fn into_upgraded(self: Box<Self>) -> Option<Upgraded> {
-        let (stream, early) = self.exchange?.into_parts();
+        let (stream, early) = self.source?.into_parts()?;
         Some(Upgraded { stream, early })
     }
 }

@@ -66,6 +66,12 @@ pub(super) enum Failure {
     TimedOut,
     #[error("the client stopped in the middle of its request")]
     ClientGone,
+    /// The stream failed, or its connection did.
+    #[error("{0}")]
+    Stream(h2::Error),
+    /// The origin has not looked at the request (RFC 9113 section 8.7).
+    #[error("the origin did not process the request: {0}")]
+    Unprocessed(h2::Error),
 }
 
 impl Connection {

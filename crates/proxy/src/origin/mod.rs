@@ -9,11 +9,13 @@ mod common;
 pub mod connect;
 mod download;
 mod exchange;
+mod http2;
 mod idle;
 mod pool;
 pub mod proof;
 mod resolve;
 mod sending;
+mod source;
 #[cfg(test)]
 mod tests;
 mod tls_fault;
@@ -28,17 +30,19 @@ use larder_semantics::status::Why;
 pub use self::common::{Common, Destinations, most_idle};
 pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
-use self::exchange::{Connection, Content, Exchange, Failure};
+use self::exchange::{Connection, Exchange, Failure};
+use self::http2::Places;
 use self::idle::Idle;
 pub use self::pool::{InProgress, Pool, Turn};
 pub use self::proof::{Challenge, Prove};
+use self::source::Source;
 pub use self::tls_fault::TlsFault;
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
 /// Why an origin gave no answer: what the client is told, and what the log says besides.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {detail}", why.token())]
 pub struct OriginError {
     /// 502, 503 or 504.
@@ -57,11 +61,13 @@ pub struct OriginError {
 pub struct Outgoing<'r> {
     /// Over TLS.
     pub https: bool,
+    /// In HTTP/2.
+    pub http2: bool,
     /// The origin: host, and port if it is not the scheme's own.
     pub authority: &'r str,
     /// The method, which says what the answer may be.
     pub method: &'r Method,
-    /// The head as it goes over the wire, blank line included.
+    /// The head as it goes over the wire in HTTP/1.1, blank line included.
     pub head: &'r [u8],
     /// The content, which is taken when it begins to leave.
     pub content: &'r mut Upload,
@@ -90,6 +96,7 @@ pub struct Client(Arc<Ways>);
 struct Ways {
     connector: Connector,
     idle: Arc<Idle>,
+    places: Places,
     first_byte: Duration,
     between: Duration,
     /// Has the other ends of new connections prove who they are.
@@ -99,9 +106,7 @@ struct Ways {
 impl Client {
     /// A client that connects through `connector`.
     pub fn new(connector: Connector, timeouts: &Timeouts, common: &Common) -> Self {
-        let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
-        let idle = Idle::new(common);
-        Self(Arc::new(Ways { connector, idle, first_byte, between, prover: None }))
+        Self::by(connector, timeouts, common, None)
     }
 
     /// A client of those only that prove to `prover` who they are.
@@ -111,9 +116,18 @@ impl Client {
         common: &Common,
         prover: Arc<dyn Prove>,
     ) -> Self {
+        Self::by(connector, timeouts, common, Some(prover))
+    }
+
+    fn by(
+        connector: Connector,
+        timeouts: &Timeouts,
+        common: &Common,
+        prover: Option<Arc<dyn Prove>>,
+    ) -> Self {
         let (first_byte, between) = (timeouts.first_byte, timeouts.origin_idle);
-        let (idle, prover) = (Idle::new(common), Some(prover));
-        Self(Arc::new(Ways { connector, idle, first_byte, between, prover }))
+        let (idle, places) = (Idle::new(common), Places::new(common));
+        Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
     /// Sends a request and waits for the head of the final answer.
@@ -125,6 +139,9 @@ impl Client {
     /// # Errors
     /// Why there is no answer: 504 for time, 502 for the rest.
     pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Box<Download>), OriginError> {
+        if request.http2 {
+            return Box::pin(self.send_on_stream(request)).await;
+        }
         let Ways { connector, idle, .. } = &*self.0;
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
@@ -147,7 +164,8 @@ impl Client {
             }
             match exchange.ask(&mut request, first_byte, &mut sent).await {
                 Ok(head) => {
-                    let mut download = Download::new(exchange, Content::new(head.framing), between);
+                    let source = Source::http1(exchange, head.framing);
+                    let mut download = Download::new(source, head.framing, between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
                         // There is no content to read.
                         download.end_if_empty();
@@ -175,9 +193,14 @@ fn error(failure: &Failure, first_byte: Duration) -> OriginError {
             (StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail)
         }
         Failure::Malformed(_) => (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string()),
-        Failure::Io(_) | Failure::Closed | Failure::ClientGone => {
-            (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string())
+        Failure::Stream(error) if error.is_library() => {
+            (StatusCode::BAD_GATEWAY, Why::OriginMalformed, failure.to_string())
         }
+        Failure::Io(_)
+        | Failure::Closed
+        | Failure::ClientGone
+        | Failure::Stream(_)
+        | Failure::Unprocessed(_) => (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string()),
     };
     OriginError { status, why, detail, unsent: false, unconnected: false }
 }

@@ -118,6 +118,11 @@ impl Pool {
         (0..self.origins.len()).map(|at| Turn { pool: self, at })
     }
 
+    /// Whether origins of it speak HTTP/2.
+    pub fn speaks_http2(&self) -> bool {
+        self.origins.iter().any(|member| member.origin.http2)
+    }
+
     /// How many origins would be asked, of how many.
     pub fn well(&self) -> (usize, usize) {
         let now = clock::millis();

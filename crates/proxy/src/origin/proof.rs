@@ -40,6 +40,7 @@ impl Client {
         let challenge = prover.challenge(authority);
         let mut asked = Outgoing {
             https,
+            http2: false,
             authority,
             method: &Method::HEAD,
             head: &challenge.head,

@@ -46,6 +46,7 @@ async fn connections_to_an_address_that_has_left_the_answer_get_no_further_reque
     let ask = || async {
         let request = Outgoing {
             https: false,
+            http2: false,
             authority: &authority,
             method: &Method::GET,
             head: b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n",

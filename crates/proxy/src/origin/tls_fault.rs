@@ -125,7 +125,9 @@ fn words_of(alert: AlertDescription) -> &'static str {
             "it requires another certificate of its clients: client_cert and client_key in the site's table name one"
         }
         AlertDescription::AccessDenied => "access denied",
-        AlertDescription::NoApplicationProtocol => "it does not speak HTTP/1.1",
+        AlertDescription::NoApplicationProtocol => {
+            "it does not speak the version of HTTP that it was asked for"
+        }
         AlertDescription::InternalError => "it has an internal error",
         _ => "it gave no reason that is known here",
     }

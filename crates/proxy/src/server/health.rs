@@ -59,6 +59,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
     let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.host());
     let request = Outgoing {
         https: origin.https,
+        http2: origin.http2,
         authority,
         method: &Method::GET,
         head: head.as_bytes(),

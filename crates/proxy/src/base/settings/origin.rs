@@ -10,6 +10,8 @@ use super::PathPrefix;
 pub struct Origin {
     /// Spoken over TLS.
     pub https: bool,
+    /// Spoken in HTTP/2, else in HTTP/1.1.
+    pub http2: bool,
     /// Host name or address, with its port if one was written; or `unix:` and the absolute path of a socket.
     pub authority: String,
     /// What stands in place of the site's path there; `None`: paths stay as they are.
@@ -34,7 +36,17 @@ impl Origin {
 
     /// The server at `authority`, without a path.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
-        Self { https, authority: authority.into(), path: None, weight: 1 }
+        Self { https, http2: false, authority: authority.into(), path: None, weight: 1 }
+    }
+
+    /// The scheme with which it is written.
+    pub fn scheme(&self) -> &'static str {
+        match (self.http2, self.https) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "h2c",
+            (true, true) => "h2",
+        }
     }
 
     /// What it is called as a host.
@@ -52,7 +64,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match socket_of(&self.authority) {
             Some(_) => write!(f, "{}{}", self.authority, if self.path.is_some() { ":" } else { "" })?,
-            None => write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority)?,
+            None => write!(f, "{}://{}", self.scheme(), self.authority)?,
         }
         match &self.path {
             Some(path) if path.is_root() => write!(f, "/"),

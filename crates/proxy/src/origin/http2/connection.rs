@@ -1,0 +1,195 @@
+//! A connection to an origin, and the task that reads and writes its frames.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::Request;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::base::clock;
+use crate::base::networks::host_of;
+use crate::http::response::LONGEST;
+use crate::net::stream;
+use crate::origin::connect::bare;
+use crate::origin::resolve::Resolver;
+
+/// Bytes of a response that the origin may send before they are read.
+const WINDOW: u32 = 256 << 10;
+/// Requests at once on a connection, if the origin allows as many.
+const MOST_STREAMS: usize = 100;
+/// So a response that nobody reads takes nothing from others.
+const WHOLE_WINDOW: u32 = WINDOW * MOST_STREAMS as u32;
+/// How long a connection without requests is kept, in milliseconds.
+const PATIENCE: u64 = 30_000;
+/// How often that is looked at.
+const SWEEP: Duration = Duration::from_secs(2);
+/// How long the other machine may acknowledge nothing before it is given up.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A connection to an origin.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Bytes>,
+    streams: AtomicUsize,
+    /// When its last stream ended, in `clock::millis`.
+    idle_since: AtomicU64,
+    /// An answer did not come in time. It may be that none comes any more.
+    is_distrusted: AtomicBool,
+    was_used: AtomicBool,
+    host: Box<str>,
+    /// The address that it leads to, if that was found by the host's name.
+    found: Option<IpAddr>,
+}
+
+/// Room for one request on a connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    connection: Arc<Connection>,
+    /// There were requests on this connection before.
+    pub(super) was_used: bool,
+}
+
+impl Connection {
+    /// Begins to speak HTTP/2 with the origin `authority` at the other end of `stream`. Its task calls `look` now and then, and when the
+    /// connection has ended.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    pub(super) async fn begin(
+        stream: stream::Stream,
+        authority: &str,
+        look: impl Fn() + Send + 'static,
+    ) -> Result<Arc<Self>, h2::Error> {
+        let host = bare(host_of(authority));
+        let found = if host.parse::<IpAddr>().is_ok() { None } else { stream.peer_ip() };
+        let host = host.into();
+        match stream {
+            stream::Stream::Plain(stream) => {
+                watch(&stream);
+                Self::speak(stream, (host, found), look).await
+            }
+            stream::Stream::Tls(stream) => {
+                watch(stream.get_ref().0);
+                Self::speak(*stream, (host, found), look).await
+            }
+        }
+    }
+
+    async fn speak<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        stream: S,
+        (host, found): (Box<str>, Option<IpAddr>),
+        look: impl Fn() + Send + 'static,
+    ) -> Result<Arc<Self>, h2::Error> {
+        let mut builder = Builder::new();
+        builder
+            .enable_push(false)
+            .initial_window_size(WINDOW)
+            .initial_connection_window_size(WHOLE_WINDOW)
+            .max_header_list_size(LONGEST as u32)
+            .initial_max_send_streams(MOST_STREAMS);
+        let (sender, connection) = builder.handshake(stream).await?;
+        tokio::spawn(run(connection, host.clone(), look));
+        Ok(Arc::new(Self {
+            sender,
+            streams: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(clock::millis()),
+            is_distrusted: AtomicBool::new(false),
+            was_used: AtomicBool::new(false),
+            host,
+            found,
+        }))
+    }
+
+    /// Room for one more request, whether or not it has to wait for that.
+    pub(super) fn stream(self: &Arc<Self>) -> Stream {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        let was_used = self.was_used.swap(true, Ordering::Relaxed);
+        Stream { connection: Arc::clone(self), was_used }
+    }
+
+    /// How many requests are in progress.
+    pub(super) fn streams(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
+    }
+
+    /// Whether a further request need not wait for one that is in progress.
+    pub(super) fn has_room(&self) -> bool {
+        self.streams() < self.sender.current_max_send_streams().min(MOST_STREAMS)
+    }
+
+    /// Whether further requests may go over it.
+    pub(super) fn is_good(&self, resolver: &Resolver) -> bool {
+        let has_left = || self.found.is_some_and(|ip| resolver.has_left(&self.host, ip));
+        let is_open = || {
+            let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
+            !matches!(ready, Poll::Ready(Err(_)))
+        };
+        !self.is_distrusted.load(Ordering::Relaxed) && is_open() && !has_left()
+    }
+
+    /// Whether it has had no requests for long.
+    pub(super) fn is_idle(&self) -> bool {
+        self.streams() == 0 && clock::millis() >= self.idle_since.load(Ordering::Relaxed) + PATIENCE
+    }
+}
+
+impl Stream {
+    /// Sends a request's head. `end`: nothing follows.
+    ///
+    /// # Errors
+    /// The connection has ended, or takes no further requests.
+    pub(super) fn send(
+        &mut self,
+        message: Request<()>,
+        end: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
+        self.connection.sender.clone().send_request(message, end)
+    }
+
+    /// No further request goes over its connection.
+    pub(super) fn distrust(&self) {
+        self.connection.is_distrusted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.connection.idle_since.store(clock::millis(), Ordering::Relaxed);
+        self.connection.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Has the kernel notice that the other machine is gone.
+fn watch(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3).with_retries(3);
+    // Without that, it is noticed once an answer does not come in time.
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    let _ = socket.set_tcp_user_timeout(Some(SILENCE));
+}
+
+/// Reads and writes frames until the connection ends, which it does without streams once it is no longer kept.
+async fn run<S: AsyncRead + AsyncWrite + Send + Unpin>(
+    mut connection: h2::client::Connection<S>,
+    host: Box<str>,
+    look: impl Fn() + Send,
+) {
+    loop {
+        let ended = timeout(SWEEP, &mut connection).await;
+        look();
+        match ended {
+            Err(_) => {}
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => return tracing::debug!("connection to {host} ended: {error}"),
+        }
+    }
+}

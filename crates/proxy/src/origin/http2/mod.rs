@@ -1,0 +1,88 @@
+//! Requests to origins that speak HTTP/2 (RFC 9113), such as servers of gRPC.
+//!
+//! The `h2` library does the protocol. A connection has a task that reads and writes its frames; a request is a stream of it.
+//! Content of a request is sent by a task of its own, so that neither direction waits for the other. An origin may send as
+//! much of a response as the window of its stream holds, and more once that has been read.
+
+mod connection;
+mod exchange;
+mod message;
+mod places;
+mod sending;
+
+use http::StatusCode;
+use larder_semantics::status::Why;
+
+pub(super) use self::exchange::Exchange;
+pub(super) use self::places::Places;
+use super::exchange::Failure;
+use super::source::Source;
+use super::{Client, Download, OriginError, Outgoing, is_idempotent};
+use crate::http::response::Head;
+
+/// Tries of one request where the origin says itself that it has not looked at the one before.
+const TRIES: u32 = 4;
+
+impl Client {
+    /// Sends a request to an origin that speaks HTTP/2, and waits for the head of the final answer.
+    ///
+    /// A stream that the origin has not processed (RFC 9113 section 8.7) is tried again while the request's content is whole; after
+    /// the loss of a connection that was used before, a request that may be repeated.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub(super) async fn send_on_stream(
+        &self,
+        mut request: Outgoing<'_>,
+    ) -> Result<(Head, Box<Download>), OriginError> {
+        let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
+        let between = request.waits.between.unwrap_or(self.0.between);
+        let has_content = !request.content.is_empty();
+        let repeatable = !has_content && is_idempotent(request.method);
+        let message = message::of(&request).map_err(unspeakable)?;
+        let (mut unsent, mut tries) = (true, 0);
+        loop {
+            let found = self.0.places.stream(&self.0.connector, request.https, request.authority).await;
+            let stream = found.map_err(|error| OriginError { unsent: unsent && error.unsent, ..error })?;
+            let was_used = stream.was_used;
+            let failure = match Exchange::ask(stream, &mut request, message.clone(), first_byte).await {
+                Ok((head, exchange)) => {
+                    let source = Source::Http2(Box::new(exchange));
+                    let mut download = Download::new(source, head.framing, between);
+                    download.end_if_empty();
+                    return Ok((head, download));
+                }
+                Err(failure) => failure,
+            };
+            let is_unprocessed = matches!(failure, Failure::Unprocessed(_));
+            let is_lost = matches!(failure, Failure::Io(_) | Failure::Closed) && was_used;
+            let is_whole = !has_content || !request.content.is_empty();
+            tries += 1;
+            if tries == TRIES || !(is_unprocessed && is_whole || is_lost && repeatable) {
+                let mut error = super::error(&failure, first_byte);
+                let is_other = |error: &h2::Error| error.is_go_away() && error.is_library();
+                if !was_used && matches!(&failure, Failure::Stream(error) if is_other(error)) {
+                    error.detail = format!("what comes is not HTTP/2: {}", error.detail);
+                }
+                return Err(OriginError { unsent: unsent && is_unprocessed, ..error });
+            }
+            if !is_unprocessed {
+                unsent = false;
+                request.lose_try();
+            }
+            // What a lost try means is in force before the next one leaves.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Why a request cannot be made in HTTP/2.
+fn unspeakable(why: &'static str) -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginMalformed,
+        detail: format!("the request cannot be sent in HTTP/2: {why}"),
+        unsent: true,
+        unconnected: false,
+    }
+}

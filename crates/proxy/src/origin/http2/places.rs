@@ -1,0 +1,126 @@
+//! The connections of one client to origins that speak HTTP/2.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use larder_semantics::status::Why;
+
+use super::connection::{Connection, Stream};
+use crate::origin::resolve::Resolver;
+use crate::origin::{Common, Connector, OriginError};
+
+/// Connections to one origin.
+const MOST: usize = 32;
+
+/// The connections of one client. Only the config names such origins, so that they are few.
+#[derive(Debug)]
+pub(in crate::origin) struct Places {
+    /// By authority, without and with TLS.
+    places: [Mutex<HashMap<Box<str>, Arc<Place>>>; 2],
+    resolver: Arc<Resolver>,
+}
+
+/// The connections to one origin.
+#[derive(Debug, Default)]
+struct Place {
+    connections: Mutex<Vec<Arc<Connection>>>,
+    /// Held while one is opened: others wait for that, and need none of their own.
+    opening: tokio::sync::Mutex<()>,
+    failures: AtomicU64,
+    failure: Mutex<Option<OriginError>>,
+}
+
+impl Places {
+    /// None yet.
+    pub(in crate::origin) fn new(common: &Common) -> Self {
+        Self { places: Default::default(), resolver: Arc::clone(&common.resolver) }
+    }
+
+    /// Room for a request on a connection to the origin `authority`.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(super) async fn stream(
+        &self,
+        connector: &Connector,
+        https: bool,
+        authority: &str,
+    ) -> Result<Stream, OriginError> {
+        let place = self.place(https, authority);
+        if let Some(stream) = place.take(&self.resolver) {
+            return Ok(stream);
+        }
+        let failures = place.failures.load(Ordering::Relaxed);
+        let _opening = place.opening.lock().await;
+        if let Some(stream) = place.take(&self.resolver) {
+            return Ok(stream);
+        }
+        if place.failures.load(Ordering::Relaxed) != failures
+            && let Some(failure) = locked(&place.failure).clone()
+        {
+            return Err(failure);
+        }
+        let opened = self.open(connector, https, authority, &place).await;
+        match &opened {
+            Ok(connection) => locked(&place.connections).push(Arc::clone(connection)),
+            Err(error) => {
+                *locked(&place.failure) = Some(error.clone());
+                place.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        opened.map(|connection| connection.stream())
+    }
+
+    async fn open(
+        &self,
+        connector: &Connector,
+        https: bool,
+        authority: &str,
+        place: &Arc<Place>,
+    ) -> Result<Arc<Connection>, OriginError> {
+        let stream = connector.open_for_http2(https, authority).await?;
+        let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
+        let look = move || place.upgrade().iter().for_each(|place| place.tidy(&resolver));
+        let begun = Connection::begin(stream, authority, look).await;
+        begun.map_err(|error| OriginError {
+            status: StatusCode::BAD_GATEWAY,
+            why: Why::OriginClosed,
+            detail: format!("{authority} does not speak HTTP/2: {error}"),
+            unsent: true,
+            unconnected: true,
+        })
+    }
+
+    fn place(&self, https: bool, authority: &str) -> Arc<Place> {
+        let mut places = locked(&self.places[usize::from(https)]);
+        match places.get(authority) {
+            Some(place) => Arc::clone(place),
+            None => Arc::clone(places.entry(authority.into()).or_default()),
+        }
+    }
+}
+
+impl Place {
+    /// Room on a connection that is good: on the first that has some, or on the one with the fewest requests if no other may be
+    /// opened.
+    fn take(&self, resolver: &Resolver) -> Option<Stream> {
+        let mut connections = locked(&self.connections);
+        connections.retain(|connection| connection.is_good(resolver));
+        let with_room = connections.iter().find(|connection| connection.has_room());
+        let least_busy = || connections.iter().min_by_key(|connection| connection.streams());
+        let chosen = with_room.or_else(|| if connections.len() < MOST { None } else { least_busy() });
+        chosen.map(Connection::stream)
+    }
+
+    /// Lets go of connections that are no good, or have had no requests for long.
+    fn tidy(&self, resolver: &Resolver) {
+        let is_kept = |connection: &Arc<Connection>| connection.is_good(resolver) && !connection.is_idle();
+        locked(&self.connections).retain(is_kept);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

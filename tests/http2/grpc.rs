@@ -1,0 +1,84 @@
+//! A gRPC service behind a site, with the stock client and server of Python.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{Larder, SelfSigned};
+
+/// What the client prints if each kind of method works.
+const EXPECTED: &str = r"say: b'olleh' [('x-first', '1')] [('x-data-bin', b'\x00\xff'), ('x-last', '2')]
+large: True
+fail: NOT_FOUND no such thing: 100% ü [('x-last', '3')]
+count: b'0 1 2 3 4'
+add: b'499500'
+chat: b'welcome' b'you said a' b'you said b' []
+cancel: b'ended'
+deadline: DEADLINE_EXCEEDED
+unknown: UNIMPLEMENTED
+";
+
+fn python(words: &[&str]) -> Command {
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2/grpc_peers.py")).args(words);
+    command
+}
+
+/// The server; ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(files: &[&str]) -> Self {
+        let mut command = python(&[&["server"], files].concat());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let port = line.trim().parse();
+        Self {
+            child,
+            port: port.unwrap_or_else(|_| panic!("no server of gRPC; `cargo x test` installs the library")),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn call(words: &[&str]) -> String {
+    let output = python(&[&["client"], words].concat()).output().expect("python3");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn every_kind_of_method_works_in_clear() {
+    let server = Server::start(&[]);
+    let larder = Larder::start(&format!("[[site]]\norigin = 'h2c://127.0.0.1:{}'", server.port));
+    assert_eq!(call(&[&larder.address().to_string()]), EXPECTED);
+}
+
+#[test]
+fn every_kind_of_method_works_over_tls_on_both_sides() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let pair = SelfSigned::new(folder.path(), "localhost");
+    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name).display().to_string());
+    let server = Server::start(&[&cert, &key]);
+    let config = format!(
+        "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n{}\
+         [[site]]\norigin = 'h2://localhost:{}'\nca = '{cert}'\n",
+        pair.table(),
+        server.port
+    );
+    let larder = Larder::start(&config);
+    let address = format!("localhost:{}", larder.door("reverse, TLS").port());
+    assert_eq!(call(&[&address, &cert]), EXPECTED);
+}

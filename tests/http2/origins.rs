@@ -1,0 +1,418 @@
+//! Origins that speak HTTP/2: one connection for many requests, content and trailers both ways, and origins that break rules.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use super::client::*;
+use super::server::{self, Heard, before};
+use crate::support::{Gate, Larder, Origin, eventually};
+
+const OK: (&str, &str) = (":status", "200");
+const REFUSED_STREAM: u32 = 7;
+const CANCEL: u32 = 8;
+/// `SETTINGS_MAX_CONCURRENT_STREAMS`.
+const MOST_STREAMS: u16 = 3;
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8).collect()
+}
+
+/// Answers each request with its content and trailers, and a POST with an interim response first.
+fn echo(server: &mut server::Server<'_>) {
+    while let Some((stream, seen)) = server.request() {
+        if seen.method == "POST" {
+            server.send(HEADERS, END_HEADERS, stream, &section(&[(":status", "103"), ("link", "</a>")]));
+        }
+        let trailers: Vec<_> =
+            seen.trailers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        server.answer(stream, &[OK, ("x-a", "1"), ("x-a", "2")], &seen.body, &trailers);
+    }
+}
+
+#[test]
+fn content_trailers_and_interim_responses_pass_both_ways() {
+    let (larder, origin) = before(echo);
+    let mut client = Client::new(&larder);
+    let content = pattern(100_000);
+    for (stream, fields) in [(1, &[("content-length", "50000")][..]), (3, &[])] {
+        let head = client.head("POST", "/a?b", fields);
+        client.send(HEADERS, END_HEADERS, stream, &head);
+        for piece in content[..50_000].chunks(16_384) {
+            client.send(DATA, 0, stream, piece);
+        }
+        client.send(HEADERS, END_HEADERS | END_STREAM, stream, &section(&[("x-sum", "7")]));
+        let response = client.response(stream);
+        assert_eq!((response.status, response.interim.as_slice()), (200, &[103][..]));
+        assert!(response.body == content[..50_000], "{} bytes", response.body.len());
+        let fields: Vec<_> = response.fields.iter().filter(|(name, _)| name == "x-a").collect();
+        assert_eq!(fields.len(), 2);
+        let seen = origin.last();
+        assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/a?b"));
+        assert_eq!(seen.field(":authority"), Some("a.example"));
+        assert_eq!(seen.field("te"), Some("trailers"));
+        if stream == 3 {
+            // With a length, the content has ended before trailers come.
+            assert_eq!(response.trailers, [("x-sum".to_owned(), "7".to_owned())]);
+        }
+    }
+    let response = larder.ask("PUT /b\nTransfer-Encoding: chunked\n\n2\r\nhi\r\n0\r\nX-Sum: 8\r\n\r\n");
+    assert_eq!((response.status, response.text()), (200, "hi"));
+    assert!(origin.last().trailers.contains(&("x-sum".to_owned(), "8".to_owned())));
+    let whole: Vec<_> = content.chunks(30_000).collect();
+    let mut client = Client::new(&larder);
+    client.upload(1, &whole.concat());
+    assert!(client.response(1).body == content);
+    assert!(origin.connections() <= 2, "one for each worker");
+}
+
+#[test]
+fn what_such_an_origin_sends_is_stored_and_validated_like_any_other() {
+    let (larder, origin) = before(|server| {
+        while let Some((stream, seen)) = server.request() {
+            let known = [("etag", "\"1\""), ("cache-control", "max-age=60")];
+            match seen.target.as_str() {
+                "/stale" if seen.field("if-none-match").is_some() => {
+                    server.answer(stream, &[&[(":status", "304")], &known[..1]].concat(), b"", &[]);
+                }
+                "/stale" => {
+                    let fields = [OK, known[0], ("cache-control", "max-age=60"), ("age", "60")];
+                    server.answer(stream, &fields, b"stale", &[]);
+                }
+                _ => server.answer(stream, &[&[OK], &known[..]].concat(), &pattern(200_000), &[]),
+            }
+        }
+    });
+    for hit in [false, true] {
+        let response = larder.get("/large");
+        assert!(response.body == pattern(200_000));
+        assert_eq!(response.is_hit(), hit);
+    }
+    assert_eq!(larder.get("/stale").text(), "stale");
+    assert_eq!(larder.get("/stale").text(), "stale");
+    assert_eq!((origin.count_of("/large"), origin.count_of("/stale")), (1, 2));
+}
+
+#[test]
+fn a_response_without_content_ends_with_its_head() {
+    let (larder, _origin) = before(|server| {
+        while let Some((stream, _)) = server.request() {
+            server.answer(
+                stream,
+                &[OK, ("grpc-status", "5"), ("content-type", "application/grpc")],
+                b"",
+                &[],
+            );
+        }
+    });
+    let mut client = Client::new(&larder);
+    client.post(1, "/a.B/C", &[("te", "trailers"), ("content-type", "application/grpc")], &[b"\0\0\0\0\0"]);
+    assert!(client.until(|client| client.responses.contains_key(&1)));
+    let response = &client.responses[&1];
+    assert!(response.whole, "clients of gRPC take the head for trailers only if nothing follows it");
+    assert_eq!(
+        (response.field("grpc-status"), response.field("content-type")),
+        (Some("5"), Some("application/grpc"))
+    );
+    assert_eq!(larder.ask("POST /\n\nabc").status, 200);
+}
+
+#[test]
+fn both_directions_go_on_as_long_as_they_like() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    // It speaks first, then says again what it hears.
+    let (larder, _origin) = before(move |server| {
+        let Some(Heard::Head { stream, end: false, .. }) = server.hear() else { panic!("no request") };
+        server.send(HEADERS, END_HEADERS, stream, &section(&[OK]));
+        server.send(DATA, 0, stream, b"hello");
+        while let Some(heard) = server.hear() {
+            match heard {
+                Heard::Data { data, end, .. } => {
+                    server.send(DATA, 0, stream, &data);
+                    if end {
+                        break;
+                    }
+                }
+                heard => panic!("{heard:?}"),
+            }
+        }
+        waits.pass();
+        server.send(HEADERS, END_HEADERS | END_STREAM, stream, &section(&[("grpc-status", "0")]));
+        server.hear();
+    });
+    let mut client = Client::new(&larder);
+    let head = client.head("POST", "/", &[]);
+    client.send(HEADERS, END_HEADERS, 1, &head);
+    let body = |client: &Client| client.responses.get(&1).map_or(0, |response| response.body.len());
+    assert!(client.until(|client| body(client) == 5), "the origin speaks first");
+    for said in 1..=20 {
+        client.send(DATA, 0, 1, b"again");
+        assert!(client.until(|client| body(client) == 5 + 5 * said));
+    }
+    client.send(DATA, END_STREAM, 1, b"end");
+    assert!(client.until(|client| body(client) == 108));
+    gate.open();
+    assert_eq!(client.response(1).trailers, [("grpc-status".to_owned(), "0".to_owned())]);
+}
+
+#[test]
+fn requests_share_connections_as_far_as_the_origin_allows() {
+    let origin = server::origin_with(&[(MOST_STREAMS, 2)], |server| {
+        let mut held = Vec::new();
+        while let Some((stream, seen)) = server.request() {
+            held.push(stream);
+            // The setting is known once the first request has been answered.
+            if seen.target == "/first" || held.len() == 2 {
+                held.drain(..).for_each(|stream| server.answer(stream, &[OK], seen.target.as_bytes(), &[]));
+            }
+        }
+    });
+    let larder = Larder::start(&server::site(&[&origin], "cache = false"));
+    let mut client = Client::new(&larder);
+    assert_eq!(client.get(1, "/first").body, b"/first");
+    let streams = [3, 5, 7, 9];
+    streams.iter().for_each(|stream| client.ask(*stream, "GET", "/held", &[]));
+    streams.iter().for_each(|stream| assert_eq!(client.response(*stream).body, b"/held"));
+    assert_eq!(origin.connections(), 2);
+}
+
+#[test]
+fn what_the_origin_has_not_processed_is_sent_again() {
+    let known = Mutex::new(HashSet::new());
+    let (larder, origin) = before(move |server| {
+        while let Some((stream, seen)) = server.request() {
+            let is_first = known.lock().unwrap().insert(format!("{} {}", seen.method, seen.target));
+            match seen.target.as_str() {
+                "/refused" if is_first => server.send(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()),
+                // It leaves, and names a stream before this one as the last.
+                "/left" if is_first => {
+                    let last = stream.saturating_sub(2).to_be_bytes();
+                    return server.send(GOAWAY, 0, 0, &[last, [0; 4]].concat());
+                }
+                _ => server.answer(stream, &[OK, ("cache-control", "no-store")], &seen.body, &[]),
+            }
+        }
+    });
+    let mut client = Client::new(&larder);
+    for (number, path) in [(0, "/refused"), (1, "/left")] {
+        assert_eq!(larder.get(path).status, 200);
+        client.post(2 * number + 1, path, &[], &[b"some ", b"content"]);
+        let response = client.response(2 * number + 1);
+        assert_eq!((response.status, &response.body[..]), (200, &b"some content"[..]), "{path}");
+    }
+    assert_eq!(origin.count(), 8);
+}
+
+/// Appends a field without an index.
+fn literal(mut head: Vec<u8>, name: &str, value: &str) -> Vec<u8> {
+    head.push(0);
+    for text in [name, value] {
+        head.push(text.len() as u8);
+        head.extend_from_slice(text.as_bytes());
+    }
+    head
+}
+
+#[test]
+fn an_origin_that_breaks_rules_gives_no_answer_and_harms_no_other_request() {
+    let (larder, _origin) = before(|server| {
+        while let Some((stream, seen)) = server.request() {
+            // As they are, whatever an encoder would make of them.
+            let head = |fields: &[(&str, &str)]| {
+                fields.iter().fold(section(&[OK]), |head, (name, value)| literal(head, name, value))
+            };
+            let head = match seen.target.as_str() {
+                "/connection" => head(&[("connection", "close")]),
+                "/upper" => head(&[("X-A", "1")]),
+                "/lengths" => head(&[("content-length", "5"), ("content-length", "6")]),
+                "/number" => head(&[("content-length", "+5")]),
+                "/none" => section(&[("x-a", "1")]),
+                "/less" => {
+                    server.answer(stream, &[OK, ("content-length", "5")], b"abc", &[]);
+                    continue;
+                }
+                "/more" => {
+                    server.answer(stream, &[OK, ("content-length", "2")], b"abc", &[]);
+                    continue;
+                }
+                "/fields" => {
+                    let names: Vec<_> = (0..300).map(|number| format!("x-{number}")).collect();
+                    let fields: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+                    head(&fields)
+                }
+                "/reset" => {
+                    server.send(RST_STREAM, 0, stream, &CANCEL.to_be_bytes());
+                    continue;
+                }
+                _ => {
+                    server.answer(stream, &[OK, ("cache-control", "no-store")], b"fine", &[]);
+                    continue;
+                }
+            };
+            server.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+        }
+    });
+    let mut client = Client::new(&larder);
+    for (number, path) in
+        ["/connection", "/upper", "/lengths", "/number", "/none", "/less", "/more", "/fields", "/reset"]
+            .iter()
+            .enumerate()
+    {
+        client.ask(2 * number as u32 + 1, "GET", path, &[]);
+        let response = client.response(2 * number as u32 + 1);
+        let is_cut = response.status == 200 && response.reset.is_some();
+        assert!(response.status == 502 || is_cut, "{path}: {response:?}");
+        assert_eq!(larder.get("/").text(), "fine", "after {path}");
+    }
+}
+
+#[test]
+fn content_that_ends_early_is_not_taken_for_whole() {
+    let (larder, origin) = before(|server| {
+        while let Some((stream, seen)) = server.request() {
+            let fields: &[_] = match seen.target.as_str() {
+                "/counted" => &[OK, ("content-length", "10"), ("cache-control", "max-age=60")],
+                _ => &[OK, ("cache-control", "max-age=60")],
+            };
+            server.send(HEADERS, END_HEADERS, stream, &section(fields));
+            server.send(DATA, 0, stream, b"abc");
+            match seen.target.as_str() {
+                "/counted" | "/reset" => server.send(RST_STREAM, 0, stream, &2_u32.to_be_bytes()),
+                // The connection ends.
+                _ => return,
+            }
+        }
+    });
+    for path in ["/counted", "/reset", "/closed"] {
+        for _ in 0..2 {
+            let response = Client::new(&larder).get(1, path);
+            assert!(
+                !response.whole && response.reset.is_some() || response.status == 502,
+                "{path}: {response:?}"
+            );
+            larder.settle();
+        }
+        assert_eq!(origin.count_of(path), 2, "{path} is not stored");
+    }
+}
+
+#[test]
+fn a_server_of_http_1_1_is_told_from_one_of_http_2() {
+    let origin = Origin::always("200 OK\n\nhello");
+    let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
+    assert_eq!(larder.get("/").status, 502);
+    larder.wait_for_log("what comes is not HTTP/2");
+}
+
+#[test]
+fn an_origin_sends_no_more_than_its_window_to_a_client_that_does_not_read() {
+    let sent = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&sent);
+    let (larder, origin) = before(move |server| {
+        while let Some((stream, seen)) = server.request() {
+            match seen.target.as_str() {
+                "/" => server.answer(stream, &[OK], b"fine", &[]),
+                _ => {
+                    // As much as the window allows: 256 KiB.
+                    server.send(HEADERS, END_HEADERS, stream, &section(&[OK, ("cache-control", "no-store")]));
+                    for _ in 0..16 {
+                        server.send(DATA, 0, stream, &[7; 16_384]);
+                        *count.lock().unwrap() += 16_384;
+                    }
+                }
+            }
+        }
+    });
+    // The clients open no window for more than a little.
+    let mut slow = Client::with(larder.address(), &[(4, 1_000)]);
+    slow.reads = false;
+    for number in 0..50 {
+        slow.ask(2 * number + 1, "GET", &format!("/{number}"), &[]);
+    }
+    eventually("all that fits", || (*sent.lock().unwrap() == 50 * 16 * 16_384).then_some(()));
+    for _ in 0..4 {
+        assert_eq!(larder.get("/").text(), "fine", "others have room on the same connections");
+    }
+    assert!(origin.connections() <= 2);
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_stream_of_its_request() {
+    let codes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&codes);
+    let (larder, origin) = before(move |server| {
+        while let Some(what) = server.hear() {
+            match what {
+                Heard::Head { stream, .. } => {
+                    server.peer.remember(Default::default());
+                    server.send(HEADERS, END_HEADERS, stream, &section(&[OK, ("cache-control", "no-store")]));
+                    server.send(DATA, 0, stream, b"begin");
+                }
+                Heard::Reset { code, .. } => heard.lock().unwrap().push(code),
+                _ => {}
+            }
+        }
+    });
+    let mut client = Client::new(&larder);
+    client.ask(1, "GET", "/", &[]);
+    let head = client.head("POST", "/", &[]);
+    client.send(HEADERS, END_HEADERS, 3, &head);
+    origin.wait_for(2);
+    for stream in [1, 3] {
+        client.send(RST_STREAM, 0, stream, &CANCEL.to_be_bytes());
+    }
+    eventually("two resets", || (*codes.lock().unwrap() == [CANCEL; 2]).then_some(()));
+}
+
+#[test]
+fn another_origin_answers_for_one_that_is_gone() {
+    let dead = server::origin(|_| ());
+    dead.die();
+    let well = server::origin(|server| {
+        while let Some((stream, seen)) = server.request() {
+            server.answer(stream, &[OK, ("cache-control", "no-store")], &seen.body, &[]);
+        }
+    });
+    let larder = Larder::start(&server::site(&[&dead, &well], "max_fails = 1000"));
+    for _ in 0..4 {
+        assert_eq!(larder.ask("POST /\n\ncontent").text(), "content");
+        assert_eq!(larder.get("/").status, 200);
+    }
+    // A mixed site is no different.
+    let old = Origin::always("200 OK\nCache-Control: no-store\n\nold");
+    let mixed = format!("[[site]]\norigin = ['http://{}', 'h2c://{}']", old.address, well.address);
+    let larder = Larder::start(&mixed);
+    let lengths: Vec<_> = (0..4).map(|_| larder.get("/").body.len()).collect();
+    assert_eq!(lengths.iter().filter(|length| **length == 3).count(), 2, "{lengths:?}");
+}
+
+#[test]
+fn health_checks_are_made_in_http_2() {
+    let is_well = Gate::default();
+    let well = is_well.clone();
+    let origin = server::origin(move |server| {
+        while let Some((stream, _)) = server.request() {
+            let status = if well.is_open() { "204" } else { "503" };
+            server.answer(stream, &[(":status", status)], b"", &[]);
+        }
+    });
+    let keys = "health = '/ready'\nhealth_interval = '100ms'";
+    let larder = Larder::start(&server::site(&[&origin], keys));
+    larder.wait_for_log("status 503 for its health check /ready");
+    is_well.open();
+    larder.wait_for_log("is well again");
+    assert_eq!(origin.last().target, "/ready");
+}
+
+#[test]
+fn an_idle_connection_that_the_origin_has_closed_costs_no_request() {
+    let (larder, origin) = before(|server| {
+        if let Some((stream, _)) = server.request() {
+            server.answer(stream, &[OK, ("cache-control", "no-store")], b"once", &[]);
+        }
+    });
+    for _ in 0..3 {
+        assert_eq!(larder.get("/").text(), "once");
+    }
+    assert_eq!((origin.count(), origin.connections()), (3, 3));
+}
