@@ -427,6 +427,26 @@ fn a_proxy_is_asked_in_the_absolute_form() {
 }
 
 #[test]
+fn a_proxy_is_asked_in_http_2() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\npage");
+    let larder = Larder::start(OPEN);
+    let (server, admin) = (larder.forward.to_string(), larder.admin.to_string());
+    let url = origin.url() + "/page";
+    let fetch = |words: &[&str]| {
+        self::larder(&[&["--http2", "--server", &server, "--admin", &admin, &url], words].concat())
+    };
+    assert_eq!(stdout(&fetch(&[])), "page");
+    assert_eq!(json(&fetch(&["--repeat", "20", "--json"]))["client"]["requests"], 20);
+    assert_eq!(larder.stats()["http_versions"]["2"], 21);
+    assert_eq!(origin.count(), 1);
+    let (told, code) = failure(&self::larder(&["--http2", "--via", "line", &url]));
+    assert_eq!(
+        (told.as_str(), code),
+        ("larder: --http2 goes with --via http only, not with --via line\n", Some(2))
+    );
+}
+
+#[test]
 fn a_refused_tunnel_is_told_with_the_proxys_reason() {
     let origin = Origin::always("200 OK\n\npage");
     let proxy = Larder::before(&origin);

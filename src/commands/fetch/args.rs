@@ -18,6 +18,8 @@ Examples:
       the page, through the forward proxy on 127.0.0.1:3128
   larder fetch https://example.com/ --text
       the page as text, as wide as the terminal
+  larder fetch http://example.com/ --http2 --repeat 1000
+      one page 1,000 times in HTTP/2, with the server's counters and latencies
   larder fetch http://example.com/ http://example.org/ --via thrift --save pages
       two pages from a Thrift server, into files of a folder
   larder fetch http://example.com/ --via line --server 127.0.0.1:3130 --repeat 1000
@@ -61,6 +63,9 @@ pub(crate) struct Fetch {
     /// Form of the line protocol [default: framed]
     #[arg(long, value_name = "FORM")]
     pub(super) form: Option<Ending>,
+    /// Use HTTP/2: with the proxy, or through its tunnel with the server of an https URL
+    #[arg(long)]
+    pub(super) http2: bool,
     /// Write the page to this file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["workload", "save"])]
     pub(super) output: Option<PathBuf>,

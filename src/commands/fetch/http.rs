@@ -37,11 +37,11 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// To the proxy at `server`, a host and a port, where no page may take longer than `patience`.
+    /// To the proxy at `server`, a host and a port, where no page may take longer than `patience`; in HTTP/2 or not.
     ///
     /// # Errors
     /// When the system has no room for it.
-    pub(super) fn new(server: &str, tls: ClientConfig, patience: Duration) -> io::Result<Self> {
+    pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         Ok(Self {
             runtime: Builder::new_current_thread().enable_all().build()?,
             client: client(server, tls, patience, Policy::limited(REDIRECTS))?,
@@ -55,13 +55,19 @@ impl Http {
     }
 }
 
-fn client(server: &str, tls: ClientConfig, patience: Duration, redirects: Policy) -> io::Result<Client> {
+fn client(
+    server: &str,
+    (tls, http2): (ClientConfig, bool),
+    patience: Duration,
+    redirects: Policy,
+) -> io::Result<Client> {
     let client = Client::builder()
         .proxy(Proxy::all(format!("http://{server}")).map_err(io::Error::other)?)
         .tls_backend_preconfigured(tls)
         .user_agent(concat!("larder/", env!("CARGO_PKG_VERSION")))
         .redirect(redirects)
         .timeout(patience);
+    let client = if http2 { client.http2_prior_knowledge() } else { client.http1_only() };
     client.build().map_err(io::Error::other)
 }
 
@@ -84,7 +90,7 @@ async fn explain(server: &str, patience: Duration, url: &str, error: &reqwest::E
     }
 }
 
-/// Sends requests of the load driver for `https` URLs, through tunnels that stay open.
+/// Sends requests of the load driver for `https` URLs, through tunnels that stay open, and those in HTTP/2.
 pub(super) struct Tunnels {
     client: Client,
     server: String,
@@ -96,7 +102,7 @@ impl Tunnels {
     ///
     /// # Errors
     /// When the system has no room for it.
-    pub(super) fn new(server: &str, tls: ClientConfig, patience: Duration) -> io::Result<Self> {
+    pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         let client = client(server, tls, patience, Policy::none())?;
         Ok(Self { client, server: server.to_owned(), patience })
     }
@@ -191,15 +197,19 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     cause.downcast_ref().map_or_else(|| cause.to_string(), said)
 }
 
-/// Trusts the system's certificates.
+/// Trusts the system's certificates, and asks for HTTP/2 or not.
 ///
 /// # Errors
 /// When there is no version of TLS to speak, in one line.
-pub(super) fn tls() -> Result<ClientConfig, String> {
+pub(super) fn tls(http2: bool) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let provider = larder_proxy::net::tls::provider();
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("cannot speak tls: {error}"))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    if http2 {
+        config.alpn_protocols = vec![b"h2".to_vec()];
+    }
+    Ok(config)
 }

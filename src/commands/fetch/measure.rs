@@ -83,7 +83,8 @@ pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Seen, Failu
         pace,
         patience: server.patience,
         accepts: plan.accepts,
-        foreign: if has_https { server.tunnels() } else { None },
+        foreign: if has_https || server.speaks_http2() { server.tunnels() } else { None },
+        is_foreign: server.speaks_http2(),
         ..Load::new(to, via, plan.requests)
     };
     let watch = Watch {

@@ -24,7 +24,7 @@ pub(super) struct Server {
 }
 
 enum Way {
-    Http(Box<ClientConfig>),
+    Http { tls: Box<ClientConfig>, http2: bool },
     Rpc(Speech),
 }
 
@@ -44,8 +44,12 @@ impl Server {
         foreign(args.transport.is_some(), "--transport goes", Via::Thrift)?;
         foreign(args.protocol.is_some(), "--protocol goes", Via::Thrift)?;
         foreign(args.form.is_some(), "--form goes", Via::Line)?;
+        foreign(args.http2, "--http2 goes", Via::Http)?;
         let way = match args.via {
-            Via::Http => Way::Http(Box::new(http::tls().map_err(Failure::Failed)?)),
+            Via::Http => {
+                let tls = http::tls(args.http2).map_err(Failure::Failed)?;
+                Way::Http { tls: Box::new(tls), http2: args.http2 }
+            }
             Via::Thrift => Way::Rpc(Speech::Thrift(
                 args.transport.map_or(Transport::Framed, Transport::from),
                 args.protocol.map_or(Protocol::Binary, Protocol::from),
@@ -60,8 +64,8 @@ impl Server {
     /// A door for one thread; it connects when it is asked.
     pub(super) fn open(&self) -> Result<Box<dyn Door>, Failure> {
         Ok(match &self.way {
-            Way::Http(tls) => {
-                let door = Http::new(&self.address, ClientConfig::clone(tls), self.patience);
+            Way::Http { tls, http2 } => {
+                let door = Http::new(&self.address, (ClientConfig::clone(tls), *http2), self.patience);
                 let failed = |error| Failure::Failed(format!("cannot ask {}: {error}", self.address));
                 Box::new(door.map_err(failed)?)
             }
@@ -73,7 +77,7 @@ impl Server {
     pub(super) fn dialect(&self) -> (load::Via, Dialect) {
         let usual = Dialect::default();
         match self.way {
-            Way::Http(_) => (load::Via::Http, usual),
+            Way::Http { .. } => (load::Via::Http, usual),
             Way::Rpc(Speech::Thrift(transport, protocol)) => {
                 (load::Via::Thrift, Dialect { transport, protocol, ..usual })
             }
@@ -82,13 +86,19 @@ impl Server {
         }
     }
 
-    /// Makes clients that the load driver asks for `https` URLs, through tunnels of a proxy; nothing where the server fetches
-    /// such pages itself.
+    /// Whether it is asked in HTTP/2.
+    pub(super) fn speaks_http2(&self) -> bool {
+        matches!(self.way, Way::Http { http2: true, .. })
+    }
+
+    /// Makes clients that the load driver asks for `https` URLs, through tunnels of a proxy, or for all in HTTP/2; nothing where
+    /// the server fetches such pages itself.
     pub(super) fn tunnels(&self) -> Option<MakeForeign> {
-        let Way::Http(tls) = &self.way else { return None };
-        let (tls, server, patience) = (tls.clone(), self.address.clone(), self.patience);
+        let Way::Http { tls, http2 } = &self.way else { return None };
+        let (tls, http2) = (tls.clone(), *http2);
+        let (server, patience) = (self.address.clone(), self.patience);
         Some(Arc::new(move || {
-            let client = Tunnels::new(&server, ClientConfig::clone(&tls), patience);
+            let client = Tunnels::new(&server, (ClientConfig::clone(&tls), http2), patience);
             let client = client.map_err(|error| format!("cannot ask {server}: {error}"))?;
             Ok(Box::new(client) as Box<dyn Foreign>)
         }))

@@ -54,6 +54,8 @@ pub struct Load {
     pub origin: Option<Arc<AtomicU64>>,
     /// Makes a client for `https` URLs, which are left to it.
     pub foreign: Option<MakeForeign>,
+    /// That client is asked for all URLs.
+    pub is_foreign: bool,
     /// Set when the user wants an end.
     pub stop: Arc<AtomicBool>,
 }
@@ -164,6 +166,7 @@ impl Load {
             accepts: |status| status == 200,
             origin: None,
             foreign: None,
+            is_foreign: false,
             stop: Arc::default(),
         }
     }
@@ -313,7 +316,8 @@ impl Client {
     /// The answer to `sent`. A connection that the server had closed before anything came is opened again once, unless the
     /// request may have been carried out (RFC 9110, section 9.2.2).
     async fn ask(&mut self, work: &Work, node: usize, sent: Sent<'_>) -> Result<Reply, String> {
-        if let Some(foreign) = self.foreign.as_mut().filter(|_| sent.url.starts_with("https:")) {
+        let is_foreign = work.load.is_foreign || sent.url.starts_with("https:");
+        if let Some(foreign) = self.foreign.as_mut().filter(|_| is_foreign) {
             return foreign.ask(sent, work.wants).await;
         }
         let Some((to, connection)) = self.ways.get_mut(node) else { return Err("no server".to_owned()) };
