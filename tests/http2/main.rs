@@ -5,6 +5,7 @@
 mod support;
 
 mod client;
+mod crowd;
 mod grpc;
 mod hostile;
 mod limits;

@@ -33,6 +33,42 @@ fn curl_with_prior_knowledge() {
 }
 
 #[test]
+fn httpx() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=60\n\n{}", seen.target));
+    let larder = Larder::before(&origin);
+    let script = "import sys, httpx
+with httpx.Client(http1=False, http2=True, base_url=sys.argv[1]) as client:
+    for path in ('/a', '/b', '/a'):
+        answer = client.get(path)
+        print(answer.http_version, answer.status_code, answer.text)
+    print(client.post('/', content=b'x' * 200_000).status_code)";
+    let text = output(Command::new("/usr/bin/python3").args([
+        "-c",
+        script,
+        &format!("http://{}", larder.address()),
+    ]));
+    assert_eq!(text, "HTTP/2 200 /a\nHTTP/2 200 /b\nHTTP/2 200 /a\n200\n");
+    assert_eq!(origin.last().body.len(), 200_000);
+}
+
+#[test]
+fn node() {
+    let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=60\n\n{}", seen.target));
+    let larder = Larder::before(&origin);
+    let script = "const session = require('http2').connect(process.argv[1]);
+        const ask = path => new Promise((done, failed) => {
+            const stream = session.request({ ':path': path });
+            let status, text = '';
+            stream.on('response', head => status = head[':status']);
+            stream.setEncoding('utf8').on('data', data => text += data);
+            stream.on('end', () => done(`${status} ${text}`)).on('error', failed);
+        });
+        Promise.all(['/a', '/b', '/c'].map(ask)).then(all => { console.log(all.join(', ')); session.close(); });";
+    let text = output(Command::new("node").args(["-e", script, &format!("http://{}", larder.address())]));
+    assert_eq!(text, "200 /a, 200 /b, 200 /c\n");
+}
+
+#[test]
 fn nghttp_and_h2load() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=60\n\n{}", seen.target));
     let larder = Larder::before(&origin);

@@ -60,6 +60,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "what larder experiment measures the proxy beside",
     ),
     package("python3-grpcio", "/usr/lib/python3/dist-packages/grpc/__init__.py", "gRPC's library for Python"),
+    package("python3-h2", "/usr/lib/python3/dist-packages/h2/__init__.py", "HTTP/2 for httpx"),
+    package("nodejs", "node", "another client of HTTP/2"),
     package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
     package("libboost-dev", "/usr/include/boost/version.hpp", "what Thrift's library for C++ needs"),
     package("libtirpc-dev", "/usr/include/tirpc/rpc/rpc.h", "the library of ONC RPC"),
