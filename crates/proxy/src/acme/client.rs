@@ -71,6 +71,7 @@ impl Asker {
         head.extend_from_slice(b"\r\n");
         let outgoing = Outgoing {
             https: true,
+            http2: false,
             authority,
             method: &parts.method,
             head: &head,

@@ -92,6 +92,9 @@ impl Acme {
 
     /// The right to order for `host`, if it is still to be ordered once what other nodes did is known.
     async fn granted(&self, shared: &Arc<Shared>, host: &str) -> Option<Lease> {
+        if !shared.is_settled() {
+            return None;
+        }
         let granted = async {
             let lease = shared.lease(host).await?;
             self.synchronise(shared).await?;

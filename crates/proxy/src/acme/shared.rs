@@ -21,6 +21,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a lease holds: longer than an order takes. One whose node has died ends so.
 const LEASE: Duration = Duration::from_secs(360);
 
+/// How long a node that has just started lets others join: those that it does not know could not answer its challenge.
+const SETTLING: Duration = Duration::from_secs(5);
+
 /// Writes a field, and answers the number of that change.
 ///
 /// Keys: the hash, the number. Values: the field, its value.
@@ -47,6 +50,7 @@ pub(super) struct Shared {
     /// The number whose changes are in force here.
     known: AtomicU64,
     is_said: AtomicBool,
+    began: Instant,
 }
 
 /// The right to order for a name, until this is dropped.
@@ -61,7 +65,13 @@ impl Shared {
         let settings = &cluster.settings;
         let cipher = Cipher::new(settings.token.as_ref()?.secret(), &settings.prefix)?;
         let cluster = Arc::clone(cluster);
-        Some(Self { cluster, cipher, known: AtomicU64::new(0), is_said: AtomicBool::new(false) })
+        let (known, is_said) = (AtomicU64::new(0), AtomicBool::new(false));
+        Some(Self { cluster, cipher, known, is_said, began: Instant::now() })
+    }
+
+    /// Whether this node can know by now which others there are.
+    pub(super) fn is_settled(&self) -> bool {
+        self.began.elapsed() >= SETTLING
     }
 
     /// Writes a field; the number of the change.
