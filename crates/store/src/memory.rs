@@ -4,96 +4,37 @@
 //! a purge reaches all of them. A shard is told 64-bit keyed hashes; whether a resident is the one
 //! asked for is decided by its full key, so a collision is a miss, never another URL's bytes.
 
-use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
-use larder_evict::{AnyShard, Capacity, Inserted, Object, Spec};
+use larder_evict::{AnyShard, Capacity, Inserted, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
-use crate::charge::allocated;
+use siphasher::sip::SipHasher13;
+
+use crate::Entry;
 use crate::lines::{LinePool, Lines};
 
 mod budget;
 mod filling;
+mod resident;
 mod room;
 mod walk;
 
 pub(crate) use filling::{Filling, Purpose};
+use resident::{Kept, Uses};
 use room::Withheld;
 
 pub use budget::{Budget, Counts};
+pub use resident::Resident;
 pub use walk::Used;
 
 /// The part of the memory for responses in progress that is for the field lines.
 const LINES_SHARE: u64 = 16;
-
-/// What is stored under one key.
-#[derive(Clone, Debug)]
-pub enum Resident {
-    /// One response.
-    One(Entry),
-    /// Several, selected by their signatures (RFC 9111 section 4.1); the latest first.
-    Many(Arc<Vec<Entry>>),
-}
-
-impl Resident {
-    /// The stored responses, the latest first.
-    pub fn variants(&self) -> &[Entry] {
-        match self {
-            Self::One(entry) => std::slice::from_ref(entry),
-            Self::Many(entries) => entries,
-        }
-    }
-
-    fn is_for(&self, key: &[u8]) -> bool {
-        self.variants().first().is_some_and(|entry| entry.key() == key)
-    }
-
-    /// `None` without any.
-    fn of(mut variants: Vec<Entry>) -> Option<Self> {
-        match variants.len() {
-            0 => None,
-            1 => variants.pop().map(Self::One),
-            _ => Some(Self::Many(Arc::new(variants))),
-        }
-    }
-
-    fn charge(&self) -> u64 {
-        let list = match self {
-            Self::One(_) => 0,
-            Self::Many(entries) => {
-                allocated(size_of::<Vec<Entry>>() + 16) + allocated(entries.capacity() * size_of::<Entry>())
-            }
-        };
-        self.variants().iter().map(Entry::charge).sum::<u64>() + list as u64
-    }
-
-    fn content(&self) -> u64 {
-        self.variants().iter().map(Entry::content).sum()
-    }
-
-    fn cost(&self) -> u32 {
-        self.variants().iter().map(Entry::cost).max().unwrap_or(0)
-    }
-}
-
-/// A resident, when it was last asked for (UNIX seconds), and how often it was found.
-struct Kept {
-    resident: Resident,
-    used: Cell<u32>,
-    hits: Cell<u32>,
-}
-
-impl Kept {
-    fn is_for(&self, key: &[u8]) -> bool {
-        self.resident.is_for(key)
-    }
-}
 
 type Shard = Mutex<Box<dyn AnyShard<Kept>>>;
 
@@ -185,14 +126,13 @@ impl Memory {
     pub fn find(&self, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
         let mut shard = self.shard(hash);
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
-        kept.used.set(now);
-        kept.hits.set(kept.hits.get().saturating_add(1));
-        Some(kept.resident.clone())
+        kept.uses().note(now);
+        Some(kept.resident())
     }
 
     /// What is stored under `key`, without counting as a use.
     pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
-        self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(|kept| kept.resident.clone())
+        self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(Kept::resident)
     }
 
     /// Stores `entry` beside or instead of the variants of its URL. False when it is too large.
@@ -216,13 +156,13 @@ impl Memory {
         let mut dropped = Vec::new();
         let mut shard = self.shard(hash);
         let old = shard.peek(hash).filter(|kept| kept.is_for(entry.key()));
-        if old.is_some_and(|kept| kept.resident.variants().iter().any(stays)) {
+        if old.is_some_and(|kept| kept.variants().iter().any(stays)) {
             return false;
         }
         let is_new = old.is_none();
-        let used = Cell::new(old.map_or(0, |kept| kept.used.get()).max(entry.freshness().received));
-        let hits = Cell::new(old.map_or(0, |kept| kept.hits.get()));
-        let kept = old.map_or(&[][..], |kept| kept.resident.variants()).iter().filter(|stored| {
+        let uses =
+            old.map(|kept| kept.uses().clone()).unwrap_or_default().renewed(entry.freshness().received);
+        let kept = old.map_or(&[][..], Kept::variants).iter().filter(|stored| {
             stored.signature() != entry.signature()
                 && !stored.signature().is_empty()
                 && !entry.signature().is_empty()
@@ -231,8 +171,7 @@ impl Memory {
         let mut variants = vec![entry.clone()];
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
-        let kept = Kept { resident, used, hits };
-        let stored = self.place(&mut **shard, hash, kept, &mut dropped);
+        let stored = self.place(&mut **shard, hash, Kept::new(resident, uses), &mut dropped);
         drop(shard);
         self.note_dropped(&dropped);
         let is_stored = matches!(stored, Inserted::Stored);
@@ -249,7 +188,7 @@ impl Memory {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
         let Some(kept) = shard.peek(hash) else { return };
-        let stored = kept.resident.variants();
+        let stored = kept.variants();
         if !stored.iter().any(|entry| entry.is(old)) {
             return;
         }
@@ -265,17 +204,13 @@ impl Memory {
     pub(crate) fn grow(&self, old: &Entry, new: &Entry) -> bool {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
-        let Some(kept) =
-            shard.peek(hash).filter(|kept| kept.resident.variants().iter().any(|own| own.is(old)))
-        else {
+        let Some(kept) = shard.peek(hash).filter(|kept| kept.variants().iter().any(|own| own.is(old))) else {
             return false;
         };
-        let before =
-            Kept { resident: kept.resident.clone(), used: kept.used.clone(), hits: kept.hits.clone() };
-        let grown = before.resident.variants().iter().map(|own| if own.is(old) { new } else { own });
+        let before = Kept::new(kept.resident(), kept.uses().clone());
+        let grown = before.variants().iter().map(|own| if own.is(old) { new } else { own });
         let grown = Resident::of(grown.cloned().collect());
-        let grows =
-            before.resident.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
+        let grows = before.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
         let is_stored = grows && {
             self.leave(&mut **shard, hash, grown, &mut dropped);
             shard.peek(hash).is_some()
@@ -293,7 +228,7 @@ impl Memory {
         let (hash, mut dropped) = (self.hash(key), Vec::new());
         let mut shard = self.shard(hash);
         let Some(kept) = shard.peek(hash).filter(|kept| kept.is_for(key)) else { return };
-        let left = Resident::of(kept.resident.variants().iter().filter_map(leaves).collect());
+        let left = Resident::of(kept.variants().iter().filter_map(leaves).collect());
         self.leave(&mut **shard, hash, left, &mut dropped);
         drop(shard);
         self.note_dropped(&dropped);
@@ -309,7 +244,7 @@ impl Memory {
         let removed = shard.remove(hash);
         drop(shard);
         self.note_dropped(removed.as_slice());
-        removed.map_or((0, 0), |kept| (kept.resident.variants().len(), kept.resident.charge()))
+        removed.map_or((0, 0), |kept| (kept.variants().len(), kept.charge()))
     }
 
     /// Forgets everything.
@@ -371,7 +306,7 @@ impl Memory {
             shard.validate()?;
             let mut wrong = None;
             shard.for_each(&mut |hash, kept| {
-                let mut variants = kept.resident.variants().iter();
+                let mut variants = kept.variants().iter();
                 let fault = variants.find_map(|entry| match self.hash(entry.key()) == hash {
                     true => entry.coded()?.validate().err(),
                     false => Some("it is stored under another key's hash".to_owned()),
@@ -395,7 +330,7 @@ impl Memory {
         dropped: &mut Vec<Kept>,
     ) -> Inserted<Kept> {
         let counts = self.budget.counts;
-        let (object, content) = (kept.object(hash, counts), kept.resident.content());
+        let (object, content) = (kept.object(hash, counts), kept.content());
         let uncounted = kept.uncounted(counts);
         let stored = match shard.peek_mut(hash) {
             Some(old) if old.object(hash, counts) == object => {
@@ -419,11 +354,9 @@ impl Memory {
         resident: Option<Resident>,
         dropped: &mut Vec<Kept>,
     ) {
-        let used = shard.peek(hash).map(|kept| (kept.used.clone(), kept.hits.clone()));
-        match resident.zip(used) {
-            Some((resident, (used, hits))) => {
-                self.place(shard, hash, Kept { resident, used, hits }, dropped);
-            }
+        let uses = shard.peek(hash).map(|kept| kept.uses().clone());
+        match resident.zip(uses) {
+            Some((resident, uses)) => _ = self.place(shard, hash, Kept::new(resident, uses), dropped),
             None => dropped.extend(shard.remove(hash)),
         }
     }
@@ -431,7 +364,7 @@ impl Memory {
     /// Notes that these are residents no more.
     fn note_dropped(&self, dropped: &[Kept]) {
         if !dropped.is_empty() {
-            let content = dropped.iter().map(|kept| kept.resident.content()).sum();
+            let content = dropped.iter().map(Kept::content).sum();
             self.content.fetch_sub(content, Ordering::Relaxed);
             let uncounted = dropped.iter().map(|kept| kept.uncounted(self.budget.counts)).sum();
             self.uncounted.fetch_sub(uncounted, Ordering::Relaxed);

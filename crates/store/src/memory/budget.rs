@@ -1,8 +1,9 @@
 //! The capacity of the tier, and the sizes of responses in it.
 
-use larder_evict::{By, Capacity};
+use larder_evict::{By, Capacity, Object};
 
-use super::{Kept, Memory, Object};
+use super::Memory;
+use super::resident::Kept;
 
 /// A shard is at least this large, so that small caches evict exactly as their policy says.
 const SHARD_BYTES: u64 = 128 << 20;
@@ -70,7 +71,7 @@ impl Budget {
 impl Kept {
     /// Bytes held for it.
     fn held(&self) -> u64 {
-        self.resident.charge() + BOOKKEEPING
+        self.charge() + BOOKKEEPING
     }
 
     /// As its shard weighs it.
@@ -78,16 +79,16 @@ impl Kept {
         let size = match counts {
             Counts::All => self.held(),
             // What weighs nothing could be stored without an end.
-            Counts::Content => self.resident.content().max(1),
+            Counts::Content => self.content().max(1),
         };
-        Object { key, size, cost: self.resident.cost() }
+        Object { key, size, cost: self.cost() }
     }
 
     /// Bytes held for it that its weight does not count.
     pub(super) fn uncounted(&self, counts: Counts) -> u64 {
         match counts {
             Counts::All => 0,
-            Counts::Content => self.held().saturating_sub(self.resident.content().max(1)),
+            Counts::Content => self.held().saturating_sub(self.content().max(1)),
         }
     }
 }

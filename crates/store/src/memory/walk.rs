@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Kept, Memory, Resident, Shard, lock};
+use super::{Kept, Memory, Resident, Shard, Uses, lock};
 use crate::Entry;
 
 /// Slots of a shard that are looked at while it is locked: a few microseconds.
@@ -21,11 +21,14 @@ pub struct Used {
     pub last: u32,
     /// How often it was found.
     pub hits: u32,
+    /// How often since the latest of its responses was stored or confirmed.
+    pub lately: u32,
 }
 
 impl Used {
     fn of(kept: &Kept) -> Self {
-        Self { last: kept.used.get(), hits: kept.hits.get() }
+        let Uses { last, hits, earlier } = kept.uses();
+        Self { last: last.get(), hits: hits.get(), lately: hits.get().saturating_sub(earlier.get()) }
     }
 }
 
@@ -42,7 +45,7 @@ impl Memory {
         let hash = self.hash(key);
         let shard = self.shard(hash);
         let kept = shard.peek(hash).filter(|kept| kept.is_for(key))?;
-        Some((kept.resident.clone(), Used::of(kept)))
+        Some((kept.resident(), Used::of(kept)))
     }
 
     /// The keyed hash that stands for the variant of `key` with this signature.
@@ -75,7 +78,7 @@ impl Memory {
             while let Some(from) = next {
                 let mut slice = Vec::new();
                 next = lock(shard).walk(from, SLICE, &mut |hash, kept| {
-                    slice.push(Met { hash, resident: kept.resident.clone(), used: Used::of(kept) });
+                    slice.push(Met { hash, resident: kept.resident(), used: Used::of(kept) });
                 });
                 see(shard, slice);
                 if next.is_some() {
@@ -94,7 +97,7 @@ fn take_out(shard: &Shard, dead: &[Met]) -> Vec<Kept> {
     let mut dropped = Vec::with_capacity(dead.len());
     let mut shard = lock(shard);
     for met in dead {
-        if shard.peek(met.hash).is_some_and(|kept| kept.resident.is(&met.resident)) {
+        if shard.peek(met.hash).is_some_and(|kept| kept.resident().is(&met.resident)) {
             dropped.extend(shard.remove(met.hash));
         }
     }

@@ -209,3 +209,23 @@ fn forms_are_charged_and_go_with_their_response() {
     memory.remove(&key(1));
     assert_eq!((memory.usage().bytes, memory.usage().content), (0, 0));
 }
+
+#[test]
+fn uses_are_counted_since_the_latest_response_and_in_all() {
+    let memory = Memory::new(Capacity { by: By::Entries, amount: 10 }, &Spec::default(), 3);
+    let key = key(1);
+    let put = |version| {
+        let body = Body::Heap(content(&key, version, 0, 10).into());
+        memory.put(entry(&key, b"", version, body), None)
+    };
+    let uses = || memory.used(&key).map(|(_, used)| (used.hits, used.lately));
+    assert!(put(1) && uses() == Some((0, 0)));
+    for _ in 0..3 {
+        assert!(find(&memory, &key).is_some() && memory.peek(&key, memory.hash(&key)).is_some());
+    }
+    assert_eq!(uses(), Some((3, 3)), "a look is no use");
+    assert!(put(2));
+    assert_eq!(uses(), Some((3, 0)));
+    assert!(find(&memory, &key).is_some());
+    assert_eq!(uses(), Some((4, 1)));
+}

@@ -1,0 +1,127 @@
+//! What is stored under one key, and how it is used.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::Entry;
+use crate::charge::allocated;
+
+/// What is stored under one key.
+#[derive(Clone, Debug)]
+pub enum Resident {
+    /// One response.
+    One(Entry),
+    /// Several, selected by their signatures (RFC 9111 section 4.1); the latest first.
+    Many(Arc<Vec<Entry>>),
+}
+
+impl Resident {
+    /// The stored responses, the latest first.
+    pub fn variants(&self) -> &[Entry] {
+        match self {
+            Self::One(entry) => std::slice::from_ref(entry),
+            Self::Many(entries) => entries,
+        }
+    }
+
+    /// `None` without any.
+    pub(super) fn of(mut variants: Vec<Entry>) -> Option<Self> {
+        match variants.len() {
+            0 => None,
+            1 => variants.pop().map(Self::One),
+            _ => Some(Self::Many(Arc::new(variants))),
+        }
+    }
+}
+
+/// A [`Resident`] and how it is used. As two variants it takes no more room than a resident and two numbers.
+pub(super) enum Kept {
+    One(Uses, Entry),
+    Many(Uses, Arc<Vec<Entry>>),
+}
+
+/// How a resident is used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uses {
+    /// When it was last asked for (UNIX seconds).
+    pub(super) last: Cell<u32>,
+    /// How often it was found.
+    pub(super) hits: Cell<u32>,
+    /// How often before the latest of its responses was stored or confirmed.
+    pub(super) earlier: Cell<u32>,
+}
+
+impl Uses {
+    pub(super) fn note(&self, now: u32) {
+        self.last.set(now);
+        self.hits.set(self.hits.get().saturating_add(1));
+    }
+
+    /// The same when a response that was received at `received` is stored, or confirmed.
+    pub(super) fn renewed(self, received: u32) -> Self {
+        self.last.set(self.last.get().max(received));
+        self.earlier.set(self.hits.get());
+        self
+    }
+}
+
+impl Kept {
+    pub(super) fn new(resident: Resident, uses: Uses) -> Self {
+        match resident {
+            Resident::One(entry) => Self::One(uses, entry),
+            Resident::Many(entries) => Self::Many(uses, entries),
+        }
+    }
+
+    pub(super) fn uses(&self) -> &Uses {
+        match self {
+            Self::One(uses, _) | Self::Many(uses, _) => uses,
+        }
+    }
+
+    pub(super) fn resident(&self) -> Resident {
+        match self {
+            Self::One(_, entry) => Resident::One(entry.clone()),
+            Self::Many(_, entries) => Resident::Many(Arc::clone(entries)),
+        }
+    }
+
+    pub(super) fn variants(&self) -> &[Entry] {
+        match self {
+            Self::One(_, entry) => std::slice::from_ref(entry),
+            Self::Many(_, entries) => entries,
+        }
+    }
+
+    pub(super) fn is_for(&self, key: &[u8]) -> bool {
+        self.variants().first().is_some_and(|entry| entry.key() == key)
+    }
+
+    pub(super) fn cost(&self) -> u32 {
+        self.variants().iter().map(Entry::cost).max().unwrap_or(0)
+    }
+
+    pub(super) fn charge(&self) -> u64 {
+        let list = match self {
+            Self::One(..) => 0,
+            Self::Many(_, entries) => {
+                allocated(size_of::<Vec<Entry>>() + 16) + allocated(entries.capacity() * size_of::<Entry>())
+            }
+        };
+        self.variants().iter().map(Entry::charge).sum::<u64>() + list as u64
+    }
+
+    pub(super) fn content(&self) -> u64 {
+        self.variants().iter().map(Entry::content).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resident_is_small() {
+        assert!(size_of::<Kept>() <= 24, "{}", size_of::<Kept>());
+    }
+}
