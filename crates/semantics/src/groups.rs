@@ -18,6 +18,9 @@ const INVALIDATION: &str = "cache-group-invalidation";
 const COMMAS: [&str; 1] = ["cache-tag"];
 const SPACES: [&str; 2] = ["surrogate-key", "xkey"];
 
+/// All fields that name groups or tags.
+pub const FIELDS: [&str; 4] = [GROUPS, COMMAS[0], SPACES[0], SPACES[1]];
+
 /// The groups a response belongs to. None if the field is anything else than a list of strings: then
 /// it counts as not there (RFC 9651 section 1.2). Parameters mean nothing.
 ///
@@ -41,7 +44,7 @@ pub fn tags(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
 
 /// Whether a response may have groups or tags: there is such a field.
 pub fn is_tagged(response: &impl Fields) -> bool {
-    COMMAS.into_iter().chain(SPACES).chain([GROUPS]).any(|name| response.contains(name))
+    FIELDS.into_iter().any(|name| response.contains(name))
 }
 
 fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -4,7 +4,8 @@
 //! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
 //! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] judges the origin's
 //! response; [`invalidate`] and [`groups`] decide what an unsafe request invalidates, in the words of [`purge`]; [`range`] cuts and joins parts; [`coding`]
-//! says which may be compressed. [`status`] is the list of reasons, and [`explain`] reports which fields of a response have an effect.
+//! says which may be compressed; [`early_hints`] which links are sent before a response, and [`purpose`] what a request is for. [`status`] is the list of
+//! reasons, and [`explain`] reports which fields of a response have an effect.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
 //! clock, no socket and no store here.
@@ -14,6 +15,7 @@ pub mod coding;
 mod cookies;
 pub mod date;
 pub mod directives;
+pub mod early_hints;
 pub mod explain;
 pub mod fields;
 pub mod freshness;
@@ -23,6 +25,7 @@ pub mod key;
 pub mod lifetimes;
 pub mod no_vary_search;
 pub mod purge;
+pub mod purpose;
 pub mod range;
 pub mod reuse;
 pub mod revalidate;

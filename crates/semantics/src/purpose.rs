@@ -1,0 +1,49 @@
+//! What a request is for: `Sec-Purpose` (Fetch standard), and `Purpose`, which came before it.
+
+/// The fields that say it.
+pub const FIELDS: [&str; 2] = ["sec-purpose", "purpose"];
+
+/// Whether a field line of a request says that it is a prefetch: nobody has asked for the response yet. Few names have these
+/// lengths, so that other fields cost a comparison of numbers.
+#[inline]
+pub fn is_prefetch(name: &str, value: &[u8]) -> bool {
+    let is_purpose = match name.len() {
+        7 | 11 => FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)),
+        _ => return false,
+    };
+    is_purpose && says_prefetch(value)
+}
+
+/// An item of a list is `prefetch`, with parameters or without (`prefetch;prerender`).
+fn says_prefetch(value: &[u8]) -> bool {
+    let item = |member: &[u8]| {
+        let item = member.split(|&byte| byte == b';').next().unwrap_or_default();
+        item.trim_ascii().eq_ignore_ascii_case(b"prefetch")
+    };
+    value.split(|&byte| byte == b',').any(item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefetches_say_so() {
+        for (name, value, expected) in [
+            ("Sec-Purpose", "prefetch", true),
+            ("sec-purpose", "prefetch;prerender", true),
+            ("Sec-Purpose", "prefetch; anonymous-client-ip", true),
+            ("Sec-Purpose", "Prefetch", true),
+            ("Purpose", "prefetch", true),
+            ("Purpose", "preview, prefetch", true),
+            ("Purpose", "preview", false),
+            ("Sec-Purpose", "prefetching", false),
+            ("Sec-Purpose", "x;prefetch", false),
+            ("Sec-Purpose", "", false),
+            ("Referer", "prefetch", false),
+            ("X-Purpose-A", "prefetch", false),
+        ] {
+            assert_eq!(is_prefetch(name, value.as_bytes()), expected, "{name}: {value}");
+        }
+    }
+}
