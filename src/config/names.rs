@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 use larder_semantics::coding::{Coding, MediaRange};
+use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::Prediction;
 
 use super::draft::AdminAddress;
@@ -31,6 +32,13 @@ pub(crate) const CODINGS: &[(&str, Coding)] =
 /// What is prefetched.
 pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
     &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
+
+/// Which clients get early hints.
+pub(crate) const EARLY_HINTS: &[(&str, EarlyHints)] =
+    &[("h2", EarlyHints::Http2), ("always", EarlyHints::Always), ("off", EarlyHints::Off)];
+
+/// What becomes of prefetches of clients that nothing stored answers: whether they are declined.
+pub(crate) const CLIENT_PREFETCHES: &[(&str, bool)] = &[("serve", false), ("cached-only", true)];
 
 /// How origins may learn the client's address.
 pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[

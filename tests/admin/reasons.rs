@@ -101,6 +101,7 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
         Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
+        Why::PrefetchNotStored => Staged(prefetch),
         Why::AccessDenied | Why::Unauthorized => exercise_rules(why),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
@@ -171,6 +172,13 @@ fn limited() -> Value {
 fn seen(larder: &Larder) -> Value {
     let mut log = Events::of(larder, "/log");
     larder.get("/");
+    log.next().expect("a request")
+}
+
+fn prefetch() -> Value {
+    let larder = Larder::with_site(&[&Origin::always(FRESH)], "client_prefetch = 'cached-only'");
+    let mut log = Events::of(&larder, "/log");
+    larder.ask("GET /\nSec-Purpose: prefetch");
     log.next().expect("a request")
 }
 

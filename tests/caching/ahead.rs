@@ -1,6 +1,8 @@
 //! `refresh_ahead`: popular responses are refreshed before they expire.
 
-use crate::support::{Larder, Origin, eventually, site};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::support::{Answer, Gate, Larder, Origin, eventually, site};
 
 const KEYS: &str = "refresh_ahead = '100%'\nheuristic = '0%'";
 
@@ -33,6 +35,58 @@ fn what_is_not_at_its_end_or_not_popular_is_left_alone() {
     }
     larder.settle();
     assert_eq!((origin.count(), larder.stats()["refreshes_ahead"]["started"].as_u64()), (2, Some(0)));
+}
+
+/// Waits for the next second of the clock.
+fn next_second() {
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let now = second();
+    eventually("the next second", || (second() > now).then_some(()));
+}
+
+#[test]
+fn popular_is_what_is_asked_for_often_in_one_lifetime() {
+    let origin =
+        Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\nETag: \"{0}\"\n\n{0}", seen.number));
+    let larder = Larder::start(&site(&[&origin], &format!("{KEYS}\nrefresh_ahead_hits = 3")));
+    for _ in 0..4 {
+        larder.get("/a");
+    }
+    origin.wait_for(2);
+    eventually("the newer response", || {
+        (larder.client().ask("GET /a\nSec-Purpose: prefetch").text() == "1").then_some(())
+    });
+    next_second();
+    larder.get("/a");
+    larder.get("/a");
+    assert_eq!(origin.count(), 2, "what was asked for before counts no more");
+    larder.get("/a");
+    origin.wait_for(3);
+}
+
+#[test]
+fn refreshes_take_a_part_of_the_permits_only() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        let answer = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 1\r\n\r\nx";
+        if seen.number < 3 { Answer::raw(answer) } else { Answer::default().then_wait(&held).then(answer) }
+    });
+    let keys = format!("{KEYS}\nrefresh_ahead_hits = 1");
+    let larder = Larder::start(&format!("[limits]\nin_flight = 16\n{}", site(&[&origin], &keys)));
+    for path in ["/a", "/b", "/c"] {
+        larder.get(path);
+    }
+    for path in ["/a", "/b", "/c"] {
+        assert!(larder.client().ask(&format!("GET {path}")).is_hit());
+    }
+    origin.wait_for(5);
+    let stats = larder.stats();
+    let figures = ["started", "skipped"].map(|name| stats["refreshes_ahead"][name].as_u64());
+    assert_eq!(figures, [Some(2), Some(1)], "an eighth of 16 permits");
+    gate.open();
+    larder.settle();
+    assert_eq!(origin.count_of("/c"), 1);
 }
 
 #[test]

@@ -5,7 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod adaptive;
 mod ahead;
+mod client_prefetch;
+mod early_hints;
 mod freshness;
 mod groups;
 mod invalidation;

@@ -208,6 +208,26 @@ fn stale_hits_are_shown_once_there_are_findings() {
 }
 
 #[test]
+fn what_was_done_before_it_was_asked_for_has_a_card() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=600\n\nx");
+    let larder = Larder::with_site(&[&origin], "refresh_ahead = '100%'\nclient_prefetch = 'cached-only'");
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until("document.querySelector('#state').innerText === 'live'");
+    assert_eq!(browser.eval("document.querySelector('#ahead-card').hidden"), true);
+    for _ in 0..3 {
+        larder.get("/page");
+    }
+    origin.wait_for(2);
+    browser.until(
+        "document.querySelector('#ahead-refreshes').innerText.startsWith('1 refresh of popular responses')",
+    );
+    larder.ask("GET /absent\nSec-Purpose: prefetch");
+    browser.until("document.querySelector('#ahead-prefetches').innerText.startsWith('1 prefetch of clients; 1 of them declined')");
+    assert_eq!(browser.eval("document.querySelector('#ahead-hints').hidden"), true);
+    browser.is_content(larder.admin);
+}
+
+#[test]
 fn history_comes_from_the_database() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let url = format!("sqlite:{}", folder.path().join("s.db").display());

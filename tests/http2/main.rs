@@ -7,6 +7,7 @@ mod support;
 mod client;
 mod crowd;
 mod grpc;
+mod hints;
 mod hostile;
 mod limits;
 mod origins;

@@ -8,7 +8,7 @@ use crate::directives::{ResponseDirectives, is_known, is_lifetime, split};
 use crate::fields::{Fields, members};
 use crate::freshness::{self, Source};
 use crate::no_vary_search::{self, Variation};
-use crate::rules::Rules;
+use crate::rules::{Rules, Times};
 use crate::wire::decimal;
 
 /// Something about one field or directive of a response.
@@ -20,13 +20,13 @@ pub struct Note {
     pub text: &'static str,
 }
 
-/// What the lifetime of a response received at `received` is taken from.
-pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields, received: u32) -> Source {
+/// What the lifetime of a response of these times is taken from.
+pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields, times: Times) -> Source {
     let directives = ResponseDirectives::parse(response, &rules.targeted);
-    let date = response.first("date").and_then(date::parse).unwrap_or(received);
-    let own = freshness::lifetime(rules, &directives, status, response, date);
+    let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
+    let own = freshness::lifetime(rules, &directives, status, response, (date, times));
     match rules.lifetimes.apply(own) == own {
-        true => Source::of(&directives, status, response, date),
+        true => Source::of(rules, &directives, status, response, (date, times)),
         false => Source::Rule,
     }
 }
@@ -99,6 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::history::History;
 
     fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
@@ -154,9 +155,34 @@ mod tests {
             (&[("etag", "\"1\"")], 200, Source::Nothing),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            let source = lifetime_source(&Rules::default(), status, &fields(lines), 1_000);
+            let times = Times { received: 1_000, ..Times::default() };
+            let source = lifetime_source(&Rules::default(), status, &fields(lines), times);
             assert_eq!(source, expected, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn validations_are_a_source_where_the_origin_gives_no_lifetime() {
+        let modified = ("last-modified", "Thu, 01 Jan 1970 00:00:01 GMT");
+        let (tag, adaptive) = (("etag", "\"1\""), Rules { heuristic_adaptive: true, ..Rules::default() });
+        let source = |rules: &Rules, lines: &[(&'static str, &'static str)], streak| {
+            let times =
+                Times { received: 1_000, history: History { streak, since: 500 }, ..Times::default() };
+            lifetime_source(rules, StatusCode::OK, &fields(lines), times)
+        };
+        for (lines, streak, expected) in [
+            (&[modified][..], 1, Source::LastModified),
+            (&[modified], 3, Source::Adapted),
+            (&[modified], -1, Source::Adapted),
+            (&[tag], 1, Source::Nothing),
+            (&[tag], 2, Source::Validations),
+            (&[tag, ("cache-control", "max-age=0")], 3, Source::MaxAge),
+            (&[tag, ("expires", "0")], 3, Source::Expires),
+        ] {
+            assert_eq!(source(&adaptive, lines, streak), expected, "{lines:?} {streak}");
+        }
+        assert_eq!(source(&Rules::default(), &[tag], 3), Source::Nothing);
+        assert_eq!(source(&Rules::default(), &[modified], 3), Source::LastModified);
     }
 
     proptest! {
@@ -164,7 +190,7 @@ mod tests {
         fn any_bytes_are_explained_without_a_panic(value in "[ -~]{0,40}") {
             let map = fields(&[("cache-control", &value), ("cdn-cache-control", &value), ("expires", &value)]);
             notes(&Rules::default(), &map);
-            lifetime_source(&Rules::default(), StatusCode::OK, &map, 1_000);
+            lifetime_source(&Rules::default(), StatusCode::OK, &map, Times::default());
         }
     }
 }

@@ -7,6 +7,7 @@ use http::StatusCode;
 
 use crate::directives::ResponseDirectives;
 use crate::fields::{Fields, list};
+use crate::history::{Guess, History};
 use crate::lifetimes::Lifetime;
 use crate::rules::{Rules, Times};
 use crate::{date, wire};
@@ -98,7 +99,7 @@ impl Freshness {
         times: Times,
     ) -> (Self, Lifetime) {
         let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
-        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, date));
+        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, (date, times)));
         let flags = [
             (Flags::NO_CACHE, directives.no_cache),
             (Flags::MUST_REVALIDATE, must_revalidate(directives) && !rules.ignored.must_revalidate),
@@ -187,6 +188,10 @@ pub enum Source {
     Expires,
     /// A share of the time since `Last-Modified`: a guess.
     LastModified,
+    /// The same, longer or shorter by what validations have shown.
+    Adapted,
+    /// A share of the time for which validations have found it unchanged.
+    Validations,
     /// A rule of the configuration.
     Rule,
     /// Nothing: each use is validated.
@@ -201,6 +206,8 @@ impl Source {
             Self::MaxAge => "max-age",
             Self::Expires => "Expires",
             Self::LastModified => "Last-Modified",
+            Self::Adapted => "Last-Modified and validations",
+            Self::Validations => "validations",
             Self::Rule => "a rule",
             Self::Nothing => "nothing",
         }
@@ -208,10 +215,11 @@ impl Source {
 
     /// What the lifetime of `response`, made at `date`, is taken from.
     pub(crate) fn of(
+        rules: &Rules,
         directives: &ResponseDirectives,
         status: StatusCode,
         response: &impl Fields,
-        date: u32,
+        (date, times): (u32, Times),
     ) -> Self {
         let may_be_guessed = is_heuristically_cacheable(status) || directives.public;
         if directives.s_maxage.is_some() {
@@ -221,11 +229,21 @@ impl Source {
         } else if response.contains("expires") && !directives.targeted {
             Self::Expires
         } else if may_be_guessed && modified(response).is_some_and(|modified| modified < date) {
-            Self::LastModified
+            let is_adapted = rules.heuristic_adaptive && times.history.adapts();
+            if is_adapted { Self::Adapted } else { Self::LastModified }
+        } else if may_be_guessed
+            && rules.heuristic_adaptive
+            && times.history.since_first(guess(rules), times.received).is_some()
+        {
+            Self::Validations
         } else {
             Self::Nothing
         }
     }
+}
+
+fn guess(rules: &Rules) -> Guess {
+    Guess { percent: rules.heuristic_percent, most: rules.heuristic_max }
 }
 
 fn modified(response: &impl Fields) -> Option<u32> {
@@ -238,9 +256,10 @@ pub(crate) fn lifetime(
     directives: &ResponseDirectives,
     status: StatusCode,
     response: &impl Fields,
-    date: u32,
+    (date, times): (u32, Times),
 ) -> Lifetime {
-    match Source::of(directives, status, response, date) {
+    let unchanged = || date.saturating_sub(modified(response).unwrap_or(date));
+    match Source::of(rules, directives, status, response, (date, times)) {
         Source::SMaxage => Lifetime::Explicit(directives.s_maxage.unwrap_or(0)),
         Source::MaxAge => Lifetime::Explicit(directives.max_age.unwrap_or(0)),
         Source::Expires => {
@@ -248,9 +267,12 @@ pub(crate) fn lifetime(
             Lifetime::Explicit(expires.saturating_sub(date))
         }
         Source::LastModified => {
-            let since = date.saturating_sub(modified(response).unwrap_or(date));
-            let guess = u64::from(since) * u64::from(rules.heuristic_percent) / 100;
-            Lifetime::Heuristic(guess.min(rules.heuristic_max.into()) as u32)
+            Lifetime::Heuristic(History::default().since_modified(guess(rules), unchanged()))
+        }
+        Source::Adapted => Lifetime::Heuristic(times.history.since_modified(guess(rules), unchanged())),
+        Source::Validations => {
+            let lifetime = times.history.since_first(guess(rules), times.received);
+            lifetime.map_or(Lifetime::Unknown, Lifetime::Heuristic)
         }
         Source::Rule | Source::Nothing => Lifetime::Unknown,
     }

@@ -20,6 +20,7 @@ pub mod explain;
 pub mod fields;
 pub mod freshness;
 pub mod groups;
+pub mod history;
 pub mod invalidate;
 pub mod key;
 pub mod lifetimes;

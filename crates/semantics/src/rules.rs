@@ -1,7 +1,9 @@
 //! The choices that RFC 9111 leaves to the operator of a cache, and the times of a fetch.
 
 use crate::coding::Compression;
+use crate::early_hints::EarlyHints;
 use crate::fields::Fields;
+use crate::history::History;
 use crate::lifetimes::{Ignored, Lifetimes};
 
 /// The choices that the RFC leaves to the operator.
@@ -12,6 +14,8 @@ pub struct Rules {
     pub heuristic_percent: u8,
     /// The longest such lifetime, in seconds.
     pub heuristic_max: u32,
+    /// Such a lifetime is adapted to what validations of the URL have shown.
+    pub heuristic_adaptive: bool,
     /// Such a lifetime also holds for requests with `Cookie`, whose answers may be for one user.
     pub guesses_with_cookies: bool,
     /// The targeted fields obeyed, lower case, the most important first (RFC 9213 section 2.2).
@@ -28,6 +32,12 @@ pub struct Rules {
     pub prefetch: Vec<Prediction>,
     /// Share of the traffic of clients, in percent, that prefetches without use may have.
     pub prefetch_traffic: u8,
+    /// Requests in its lifetime that make a response popular, besides the one that fetched it.
+    pub refresh_ahead_hits: u32,
+    /// Which clients are sent the links of a stored response while the origin is asked.
+    pub early_hints: EarlyHints,
+    /// Prefetches of clients are answered from what is stored, or not at all.
+    pub declines_prefetches: bool,
     /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
     /// validator, may be stored as well.
     pub validated: bool,
@@ -96,6 +106,7 @@ impl Default for Rules {
         Self {
             heuristic_percent: 10,
             heuristic_max: 86_400,
+            heuristic_adaptive: false,
             guesses_with_cookies: true,
             targeted: vec!["cdn-cache-control".into()],
             stale_if_error: 3_600,
@@ -103,6 +114,9 @@ impl Default for Rules {
             refresh_ahead: 0,
             prefetch: Vec::new(),
             prefetch_traffic: 5,
+            refresh_ahead_hits: 2,
+            early_hints: EarlyHints::default(),
+            declines_prefetches: false,
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,
@@ -132,6 +146,8 @@ pub struct Times {
     /// Its age is taken from `Age`, which the sending node counts by one clock; `Date`, which is of another clock, is
     /// not compared with this one.
     pub by_age: bool,
+    /// What validations of its URL have shown.
+    pub history: History,
 }
 
 #[cfg(test)]

@@ -185,6 +185,9 @@ reasons! {
     OnlyIfCached "only-if-cached" "RFC 9111 5.2.1.7"
         "the client accepts only stored responses, and none fits"
         "leave only-if-cached out of the request";
+    PrefetchNotStored "prefetch-not-stored" "configuration"
+        "the client asked for a prefetch, which the site answers from the cache only, and nothing stored fits"
+        "client_prefetch = \"serve\" for the site or in a rule asks the origin, as for other requests";
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::fields::{Fields, members};
 use crate::freshness::{Flags, Freshness, is_heuristically_cacheable};
+use crate::history::History;
 use crate::lifetimes::Lifetime;
 use crate::range::ContentRange;
 use crate::status::Why;
@@ -82,6 +83,9 @@ fn judge(
     if request.contains("authorization") && !shared {
         return Err(Why::Authorization);
     }
+    // What is stored with lifetime 0 is not refused because validations may give it one.
+    let history = if rules.forbids_guess(request) { History::default() } else { times.history };
+    let times = Times { history, ..times };
     let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
     if matches!(lifetime, Lifetime::Heuristic(_)) && !rules.validated && rules.forbids_guess(request) {
         return Err(Why::CookieGuess);

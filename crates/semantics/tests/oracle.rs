@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_cache_semantics::{CacheOptions, CachePolicy};
 use larder_semantics::date;
+use larder_semantics::history::History;
 use larder_semantics::storable::{Rules, Times, storable};
 use proptest::prelude::*;
 
@@ -71,7 +72,7 @@ proptest! {
         *theirs.headers_mut() = response.clone();
         let policy = CachePolicy::new_options(&request, &theirs, at(NOW), CacheOptions::default());
 
-        let times = Times { requested: NOW, received: NOW, by_age: false };
+        let times = Times { requested: NOW, received: NOW, by_age: false, history: History::default() };
         let (rules, ok) = (Rules::default(), StatusCode::OK);
         let ours = storable(&rules, &Method::GET, request.headers(), ok, &response, times);
         prop_assert_eq!(ours.is_ok(), policy.is_storable());

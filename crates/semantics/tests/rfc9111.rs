@@ -6,13 +6,15 @@ use larder_semantics::date;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::history::History;
 use larder_semantics::key;
 use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, remove_hop_by_hop, storable, storable_fields, storable_post};
 
 const NOW: u32 = 1_700_000_000;
-const TIMES: Times = Times { requested: NOW, received: NOW, by_age: false };
+const TIMES: Times =
+    Times { requested: NOW, received: NOW, by_age: false, history: History { streak: 0, since: 0 } };
 
 /// Field lines from `Name: value` separated by `|`; `{+5}` stands for the date five seconds ahead.
 fn fields(text: &str) -> HeaderMap {
@@ -217,7 +219,7 @@ fn section_4_2_2_heuristics_follow_the_rules() {
 
 #[test]
 fn section_4_2_3_age() {
-    let times = Times { requested: NOW - 5, received: NOW, by_age: false };
+    let times = Times { requested: NOW - 5, received: NOW, by_age: false, history: History::default() };
     let cases = [
         ("Date: {+0}", 5),
         ("Date: {+0} | Age: 30", 35),
@@ -245,7 +247,7 @@ fn section_4_2_3_age() {
 
 #[test]
 fn section_4_2_3_age_alone_where_all_on_the_way_count_it() {
-    let times = Times { requested: NOW - 5, received: NOW, by_age: true };
+    let times = Times { requested: NOW - 5, received: NOW, by_age: true, history: History::default() };
     for (response, age) in
         [("Date: {-600}", 5), ("Date: {-600} | Age: 30", 35), ("Date: {+600} | Age: 30", 35)]
     {

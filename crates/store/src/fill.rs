@@ -295,6 +295,7 @@ impl Fills {
             }
         }
         self.store.disks.clear();
+        self.store.hints.clear();
         self.table.iter().for_each(|table| locked(table).now.cancelled += 1);
         self.store.memory.clear();
     }
@@ -307,6 +308,8 @@ impl Fills {
         while let Some(fill) = table.remove(hash, |fill| *fill.key == *key) {
             fill.cancelled.store(true, Ordering::Release);
         }
+        drop(table);
+        self.store.hints.remove(key, hash);
     }
 
     /// Lets the disk keep `entry` as it is now. `began` is from before it was decided: a purge since then wins.

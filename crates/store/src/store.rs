@@ -16,7 +16,7 @@ use crate::disks::Glance;
 use crate::equivalents::Source;
 use crate::fill::{Epoch, Fills};
 use crate::purges::{Generation, Reach, Since};
-use crate::{Disks, Entry, Equivalents, Memory, Purges};
+use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges};
 
 /// One in so many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
@@ -44,6 +44,8 @@ pub struct Store {
     pub purges: Arc<Purges>,
     /// Where to look for what is stored for other queries.
     pub equivalents: Equivalents,
+    /// Links that outlive what is stored.
+    pub hints: Hints,
 }
 
 impl Store {
@@ -53,7 +55,8 @@ impl Store {
         if disks.is_empty() {
             purges.know_groups();
         }
-        Self { memory, disks, purges, equivalents: Equivalents::default() }
+        let (equivalents, hints) = Default::default();
+        Self { memory, disks, purges, equivalents, hints }
     }
 
     /// What purges have left of `entry`, which was found in memory: itself, the same but stale or invalid, or nothing.
@@ -106,6 +109,7 @@ impl Store {
     /// Forgets everything stored under `key`, in all tiers; says how many responses and bytes memory had.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         self.disks.remove(key);
+        self.hints.remove(key, self.memory.hash(key));
         self.memory.remove(key)
     }
 
@@ -129,6 +133,19 @@ impl Store {
         });
         self.disks.prune(is_spent, unused, rate, go_on, &mut pruned);
         pruned
+    }
+
+    /// The hint of `key`, which has this hash in memory: a response without content. None after a purge that reached it, or when
+    /// what was stored for this URL was removed or invalidated since.
+    pub fn hint(&self, key: &[u8], hash: u64) -> Option<Entry> {
+        let entry = self.hints.find(key, hash)?;
+        match self.reach(&entry) {
+            None => Some(entry),
+            Some(_) => {
+                self.hints.remove(key, hash);
+                None
+            }
+        }
     }
 
     /// What a disk has for a request with these fields; looking counts as nothing. Waits for the disk.

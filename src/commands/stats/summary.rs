@@ -17,6 +17,7 @@ pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<S
     lines.extend(["hit", "validated", "miss", "origin"].iter().filter_map(|kind| latency(&all, kind)));
     lines.extend(versions(&all));
     lines.push(memory(&all));
+    lines.extend(ahead(&all));
     lines.extend(some(&all["disks"], disk));
     lines.extend(some(&all["sites"], site));
     lines.extend(some(&rules(&all), rule));
@@ -116,6 +117,29 @@ fn memory(all: &Value) -> String {
         counted(count(all, "evictions"), "eviction", "evictions"),
     );
     line("memory", &text)
+}
+
+/// What was done before it was asked for; nothing where nothing was.
+fn ahead(all: &Value) -> Option<String> {
+    let (refreshes, hints) = (&all["refreshes_ahead"], &all["early_hints"]);
+    let (started, measured) = (count(refreshes, "started"), count(refreshes, "measured"));
+    let precision = match measured {
+        0 => String::new(),
+        _ => {
+            let share = 100.0 * count(refreshes, "used") as f64 / measured as f64;
+            format!(", {share:.0}% of {} measured were of use", about_count(measured))
+        }
+    };
+    let each = [
+        (started, format!("{}{precision}", counted(started, "refresh", "refreshes"))),
+        (count(hints, "sent"), counted(count(hints, "sent"), "early hint", "early hints")),
+        (
+            count(all, "client_prefetches"),
+            counted(count(all, "client_prefetches"), "prefetch of a client", "prefetches of clients"),
+        ),
+    ];
+    let texts: Vec<_> = each.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    (!texts.is_empty()).then(|| line("ahead", &texts.join("; ")))
 }
 
 fn disk(disk: &Value) -> String {
@@ -278,6 +302,7 @@ mod tests {
                 "association": {"started": 9, "used": 5, "unused": 2, "precision": 0.7143, "unused_bytes": 2048, "off": 1},
                 "sequence": {"started": 0},
             },
+            "refreshes_ahead": {"started": 1_200, "measured": 1_000, "used": 914}, "early_hints": {"sent": 1}, "client_prefetches": 0,
         });
         let expected = [
             "requests  1,234,567: 900,000 hits, 60,000 validated, 240,000 misses",
@@ -286,6 +311,7 @@ mod tests {
             "bytes     5.00 GiB served (50.00% byte hit ratio), 1.00 KiB from origins",
             "hit       half within 20 us, 99% within 1.50 ms, 99.9% within 2.00 s",
             "memory    1 object, 2.00 KiB of 1.00 GiB, policy adaptive, 0 evictions",
+            "ahead     1,200 refreshes, 91% of 1,000 measured were of use; 1 early hint",
             "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
             "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",

@@ -2,9 +2,9 @@
 
 use larder_semantics::storable::Rules;
 
-use super::key::{Key, key};
-use super::values::{CODING, COOKIES, FIELD, MEDIA_RANGE, PREDICTION, RELOADS};
-use crate::config::kinds::{Flag, Kind, List, Percent, Seconds, Size, Words};
+use super::key::{Key, MANY, key};
+use super::values::{CODING, COOKIES, EARLY_HINTS, FIELD, MEDIA_RANGE, PREDICTION, PREFETCHES, RELOADS};
+use crate::config::kinds::{Count, Flag, Kind, List, Percent, Seconds, Size, Words};
 
 /// What both a `[[site]]` and `[forward]` say of caching.
 pub(crate) const CACHING: &[Key<Rules>] = &[
@@ -15,6 +15,12 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "freshness without explicit lifetime: this share of the time since Last-Modified"
     ),
     key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
+    key!(
+        "heuristic_adaptive",
+        Flag,
+        heuristic_adaptive,
+        "heuristic freshness is longer for what validations have found unchanged several times, and shorter for what has changed (docs/refresh-ahead.md#adaptive-lifetimes)"
+    ),
     key!(
         "heuristic_cookies",
         Flag,
@@ -44,6 +50,24 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         Percent,
         refresh_ahead,
         "refresh popular responses in the background when this share of their lifetime is left (docs/refresh-ahead.md)"
+    ),
+    key!(
+        "refresh_ahead_hits",
+        Count(1..=MANY),
+        refresh_ahead_hits,
+        "popular are responses that were asked for so often in their lifetime, besides the request that fetched them"
+    ),
+    key!(
+        "early_hints",
+        EARLY_HINTS,
+        early_hints,
+        "103 with the Link fields of the stored response while the origin is asked: to clients of HTTP/2, to all, or to none (docs/early-hints.md)"
+    ),
+    key!(
+        "client_prefetch",
+        PREFETCHES,
+        declines_prefetches,
+        "requests of clients with Sec-Purpose: prefetch; cached-only: those that nothing stored answers get 503 (docs/early-hints.md#prefetches-of-clients)"
     ),
     key!(
         "prefetch",

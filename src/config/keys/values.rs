@@ -9,6 +9,7 @@ use larder_proxy::settings::{
     AccessLog, Balance, ClientAddress, Counts, HostHeader, Hsts, Origin, PathPrefix, Times, Token,
 };
 use larder_semantics::coding::{Coding, MediaRange};
+use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::storable::{Cookies, Prediction};
 
 use crate::config::draft::{AdminAddress, Listen};
@@ -72,6 +73,8 @@ pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
 pub(super) const COUNTS: Choice<Counts> = Choice(&[("all", Counts::All), ("content", Counts::Content)]);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
+pub(super) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
+pub(super) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
     words: "duration, then includeSubDomains and preload if wanted",

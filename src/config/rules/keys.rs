@@ -107,6 +107,33 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         },
     },
     RuleKey {
+        name: "refresh_ahead_hits",
+        values: "number",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.refresh_ahead_hits = Some(Count(1..=10_000_000).read(value)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "early_hints",
+        values: "\"h2\", \"always\" or \"off\"",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.early_hints = Some(word(&string(value)?, names::EARLY_HINTS)?);
+            Ok(())
+        },
+    },
+    RuleKey {
+        name: "client_prefetch",
+        values: "\"serve\" or \"cached-only\"",
+        about: "as the site's key of this name",
+        set: |rule, value| {
+            rule.effects.declines_prefetches = Some(word(&string(value)?, names::CLIENT_PREFETCHES)?);
+            Ok(())
+        },
+    },
+    RuleKey {
         name: "prefetch",
         values: "list of: association sequence, or false",
         about: "as the site's key of this name; false: nothing",

@@ -44,6 +44,7 @@ use self::query::Query;
 use self::recent::Recent;
 use self::sites::Site;
 use crate::base::settings::Counts;
+use crate::cache::HintFigures;
 use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
 use crate::cache::prefetches::Prefetched;
@@ -84,6 +85,8 @@ struct Stats {
     refreshes_ahead: Refreshed,
     /// What was fetched before it was asked for.
     prefetches: Prefetched,
+    /// Responses 103 with links of stored responses.
+    early_hints: HintFigures,
     /// Forms of stored responses in other codings.
     compression: Compressed,
     policy: String,
@@ -227,6 +230,7 @@ impl Stats {
             fills: shared.cache.fills.under_way(),
             refreshes_ahead: shared.cache.ahead.figures(),
             prefetches: shared.cache.prefetches.figures(),
+            early_hints: shared.cache.hints(),
             compression: shared.cache.compressor.figures(),
             policy: plan.settings.memory.policy.to_string(),
             capacity: capacity.amount,

@@ -29,6 +29,7 @@ macro_rules! file {
 }
 
 const FILES: &[File] = &[
+    file!("ahead.js", SCRIPT),
     file!("charts.js", SCRIPT),
     file!("cluster.js", SCRIPT),
     file!("contents.js", SCRIPT),

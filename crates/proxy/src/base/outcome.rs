@@ -25,6 +25,8 @@ pub struct Outcome {
     pub origin_time: Option<Duration>,
     /// The coding in which a stored response is sent, if it came without one.
     pub coding: Option<Coding>,
+    /// The request was a prefetch.
+    pub is_prefetch: bool,
 }
 
 /// Where a stored response was found.
@@ -114,6 +116,7 @@ impl Outcome {
             tier: Tier::Memory,
             origin_time: None,
             coding: None,
+            is_prefetch: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl Outcome {
             tier: Tier::Memory,
             origin_time: None,
             coding: None,
+            is_prefetch: false,
         }
     }
 
@@ -141,6 +145,11 @@ impl Outcome {
     #[must_use]
     pub fn answered(self, status: http::StatusCode) -> Self {
         Self { origin_status: Some(status.as_u16()), ..self }
+    }
+
+    /// What the request was for, if its client said so.
+    pub fn purpose(&self) -> Option<&'static str> {
+        self.is_prefetch.then_some("prefetch")
     }
 
     /// True when no origin was asked for this request.

@@ -2,42 +2,48 @@
 //! how many of them were of use.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use larder_semantics::freshness::Freshness;
 use larder_store::Store;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::base::clock;
 
-/// Refreshes at once.
+/// Refreshes at once, at most.
 const AT_ONCE: usize = 32;
+/// The share of the requests to origins that may be in progress which refreshes may take: an eighth.
+const SHARE: usize = 8;
 /// Responses that are observed after their refresh; beyond, refreshes are not measured.
 const OBSERVED: usize = 1_024;
 /// Places for the last tries; of two keys at one place, the later one counts.
 const TRIED: usize = 1_024;
-/// Hits without which a response is not popular.
-pub(crate) const POPULAR: u32 = 2;
 
 /// The refreshes.
 pub(crate) struct RefreshesAhead {
-    running: Arc<Semaphore>,
-    observed: Arc<Semaphore>,
+    running: Arc<AtomicUsize>,
+    observed: Semaphore,
     /// The upper half of a key's hash, and the second of the last try.
     tried: Box<[AtomicU64]>,
     started: AtomicU64,
+    skipped: AtomicU64,
     measured: AtomicU64,
     used: AtomicU64,
 }
+
+/// A refresh in progress.
+pub(crate) struct Refresh(Arc<AtomicUsize>);
 
 /// What refreshes have done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Refreshed {
     /// Refreshes before expiry.
     pub(crate) started: u64,
-    /// Those whose response was observed until it expired again, or was gone.
+    /// Popular responses that were not refreshed when their time came: the budget was used up.
+    pub(crate) skipped: u64,
+    /// Refreshes whose response was observed until it expired again, or was gone.
     pub(crate) measured: u64,
     /// Those of the measured ones whose response was asked for when it would have expired without them.
     pub(crate) used: u64,
@@ -45,34 +51,35 @@ pub(crate) struct Refreshed {
 
 impl Default for RefreshesAhead {
     fn default() -> Self {
-        let (started, measured, used) = <_>::default();
-        Self {
-            running: Arc::new(Semaphore::new(AT_ONCE)),
-            observed: Arc::new(Semaphore::new(OBSERVED)),
-            tried: (0..TRIED).map(|_| AtomicU64::default()).collect(),
-            started,
-            measured,
-            used,
-        }
+        let (running, started, skipped, measured, used) = <_>::default();
+        let observed = Semaphore::new(OBSERVED);
+        let tried = (0..TRIED).map(|_| AtomicU64::default()).collect();
+        Self { running, observed, tried, started, skipped, measured, used }
     }
 }
 
 impl RefreshesAhead {
-    /// Whether a response with this hash of its key may be refreshed at `now` (UNIX seconds).
+    /// Whether a response with this hash of its key may be tried at `now` (UNIX seconds).
     pub(crate) fn is_open(&self, hash: u64, now: u32) -> bool {
         let (place, stamp) = self.place(hash, now);
-        place.load(Ordering::Relaxed) != stamp && self.running.available_permits() > 0
+        place.load(Ordering::Relaxed) != stamp
     }
 
-    /// A permit to refresh it: one in a second, and not more than [`AT_ONCE`] of all.
-    pub(crate) fn begin(&self, hash: u64, now: u32) -> Option<OwnedSemaphorePermit> {
+    /// Begins the refresh of a popular response: a key's is tried once in a second, and no more are in progress than [`AT_ONCE`]
+    /// and the [`SHARE`] of the `permits` for requests to origins. While requests `wait` for a permit, none begins.
+    pub(crate) fn begin(&self, hash: u64, now: u32, permits: usize, wait: bool) -> Option<Refresh> {
         let (place, stamp) = self.place(hash, now);
         if place.swap(stamp, Ordering::Relaxed) == stamp {
             return None;
         }
-        let permit = Arc::clone(&self.running).try_acquire_owned().ok()?;
+        let most = if wait { 0 } else { AT_ONCE.min(permits / SHARE).max(1) };
+        let one_more = |running: usize| (running < most).then_some(running + 1);
+        if self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         self.started.fetch_add(1, Ordering::Relaxed);
-        Some(permit)
+        Some(Refresh(Arc::clone(&self.running)))
     }
 
     /// A permit for a prefetch, which takes at most half of those that refreshes have.
@@ -102,7 +109,7 @@ impl RefreshesAhead {
         let of = |count: &AtomicU64| count.load(Ordering::Acquire);
         // In this order, none is larger than the one that it is a part of.
         let (used, measured, started) = (of(&self.used), of(&self.measured), of(&self.started));
-        Refreshed { started, measured, used }
+        Refreshed { started, skipped: of(&self.skipped), measured, used }
     }
 
     fn place(&self, hash: u64, now: u32) -> (&AtomicU64, u64) {
@@ -111,22 +118,47 @@ impl RefreshesAhead {
     }
 }
 
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn a_key_is_tried_once_in_a_second_and_all_have_a_limit() {
+    fn a_key_is_tried_once_in_a_second() {
         let ahead = RefreshesAhead::default();
-        let first = ahead.begin(7, 100);
-        assert!(first.is_some() && !ahead.is_open(7, 100) && ahead.begin(7, 100).is_none());
+        let first = ahead.begin(7, 100, 1_000, false);
+        assert!(first.is_some() && !ahead.is_open(7, 100) && ahead.begin(7, 100, 1_000, false).is_none());
         assert!(ahead.is_open(7, 101) && ahead.is_open(8, 100));
-        let others: Vec<_> = (1..AT_ONCE as u64).map(|number| ahead.begin(number << 40, 100)).collect();
-        assert!(
-            others.iter().all(Option::is_some) && !ahead.is_open(9, 100) && ahead.begin(9, 100).is_none()
-        );
-        drop(first);
-        assert!(ahead.is_open(10, 100) && ahead.begin(10, 100).is_some());
-        assert_eq!(ahead.figures().started, AT_ONCE as u64 + 1);
+        assert!(ahead.begin(7, 101, 1_000, true).is_none() && !ahead.is_open(7, 101), "others wait");
+        let Refreshed { started, skipped, .. } = ahead.figures();
+        assert_eq!((started, skipped), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_are_in_progress_than_the_budget(
+            steps in prop::collection::vec((any::<u64>(), 100..104_u32, any::<bool>()), 1..300),
+            permits in prop_oneof![1..64_usize, 64..4_096_usize],
+        ) {
+            let (ahead, mut running) = (RefreshesAhead::default(), Vec::new());
+            let most = (permits / 8).clamp(1, 32);
+            for (hash, now, ends) in steps {
+                if ends {
+                    running.pop();
+                }
+                running.extend(ahead.begin(hash, now, permits, false));
+                prop_assert!(running.len() <= most, "{} of {most}", running.len());
+                prop_assert_eq!(ahead.running.load(Ordering::Relaxed), running.len());
+            }
+            drop(running);
+            prop_assert!(ahead.begin(1, 200, permits, false).is_some(), "what has ended makes room");
+        }
     }
 }

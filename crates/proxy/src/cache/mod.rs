@@ -3,17 +3,21 @@
 pub(crate) mod ahead;
 pub(crate) mod compressor;
 pub(crate) mod doubt;
+pub(crate) mod history;
 pub(crate) mod prefetches;
 pub(crate) mod reclaim;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_store::{Arena, Budget, Disks, Fills, HitForMiss, Memory, Store};
+use larder_store::{Arena, Budget, Disks, Fills, HintUsage, HitForMiss, Memory, Store};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use self::ahead::RefreshesAhead;
 use self::compressor::Compressor;
 use self::doubt::Doubts;
+use self::history::Histories;
 use self::prefetches::Prefetches;
 use self::reclaim::Reclaim;
 use crate::base::error::Error;
@@ -39,10 +43,25 @@ pub(crate) struct Cache {
     pub(crate) ahead: RefreshesAhead,
     /// What clients are likely to ask for next.
     pub(crate) prefetches: Prefetches,
+    /// What validations have shown.
+    pub(crate) histories: Histories,
+    /// Responses 103 that were sent from what is stored.
+    hints_sent: AtomicU64,
     /// Forms of stored responses to be made.
     pub(crate) compressor: Compressor,
     /// Room for contents whose codings are undone for clients.
     pub(crate) undoing: Arc<Semaphore>,
+}
+
+/// What early hints have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct HintFigures {
+    /// Responses 103 that were sent from what is stored, or was.
+    pub(crate) sent: u64,
+    /// URLs whose links outlive what is stored of them.
+    pub(crate) kept: u64,
+    /// Bytes that these take.
+    pub(crate) bytes: u64,
 }
 
 /// Contents without their codings that are held at once.
@@ -64,7 +83,7 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (hit_for_miss, doubts, ahead, prefetches, compressor) = <_>::default();
+        let (hit_for_miss, doubts, ahead, prefetches, histories, hints_sent, compressor) = <_>::default();
         let undoing = Arc::new(Semaphore::new(UNDONE));
         Ok(Arc::new(Self {
             store,
@@ -75,9 +94,22 @@ impl Cache {
             reclaim,
             ahead,
             prefetches,
+            histories,
+            hints_sent,
             compressor,
             undoing,
         }))
+    }
+
+    /// Counts a response 103 that was sent from what is stored.
+    pub(crate) fn count_hint(&self) {
+        self.hints_sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What early hints have done so far, and what they take.
+    pub(crate) fn hints(&self) -> HintFigures {
+        let HintUsage { hints, bytes } = self.store.hints.usage();
+        HintFigures { sent: self.hints_sent.load(Ordering::Relaxed), kept: hints, bytes }
     }
 
     /// Obeys `new` settings from now on.

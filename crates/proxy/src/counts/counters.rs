@@ -29,6 +29,7 @@ pub(crate) struct Counters {
     origin_bytes: AtomicU64,
     coded: AtomicU64,
     saved: AtomicU64,
+    prefetches: AtomicU64,
 }
 
 /// Counts at one moment, summed over workers, and over sites if so wanted.
@@ -41,6 +42,7 @@ pub(crate) struct Counts {
     pub(crate) origin_bytes: u64,
     coded: u64,
     saved: u64,
+    prefetches: u64,
 }
 
 /// What counts say in the words of `/stats`.
@@ -80,6 +82,8 @@ pub(crate) struct Totals {
     pub(crate) compressed: u64,
     /// Bytes by which they were shorter than without.
     pub(crate) bytes_saved: u64,
+    /// Requests that were prefetches of clients, whatever became of them.
+    pub(crate) client_prefetches: u64,
 }
 
 /// Requests that ended in the same way.
@@ -94,15 +98,16 @@ pub(crate) struct Ends {
 
 impl Default for Counters {
     fn default() -> Self {
-        let [origin_bytes, coded, saved] = zeros();
-        Self { requests: zeros(), bytes: zeros(), reasons: zeros(), origin_bytes, coded, saved }
+        let [origin_bytes, coded, saved, prefetches] = zeros();
+        let (requests, bytes, reasons) = (zeros(), zeros(), zeros());
+        Self { requests, bytes, reasons, origin_bytes, coded, saved, prefetches }
     }
 }
 
 impl Default for Counts {
     fn default() -> Self {
         let (requests, bytes, reasons) = ([0; ENDS], [0; ENDS], [0; REASONS]);
-        Self { requests, bytes, reasons, origin_bytes: 0, coded: 0, saved: 0 }
+        Self { requests, bytes, reasons, origin_bytes: 0, coded: 0, saved: 0, prefetches: 0 }
     }
 }
 
@@ -112,6 +117,9 @@ impl Counters {
         let end = end(outcome.kind, outcome.tier);
         add(&self.bytes[end], bytes);
         add(&self.reasons[outcome.why as usize], 1);
+        if outcome.is_prefetch {
+            add(&self.prefetches, 1);
+        }
         // Last, since it is read first: who sees the request sees the rest.
         add(&self.requests[end], 1);
     }
@@ -130,13 +138,14 @@ impl Counters {
 
 impl Counts {
     pub(crate) fn add(&mut self, counters: &Counters) {
-        let Counters { requests, bytes, reasons, origin_bytes, coded, saved } = counters;
+        let Counters { requests, bytes, reasons, origin_bytes, coded, saved, prefetches } = counters;
         sum(&mut self.requests, requests);
         sum(&mut self.bytes, bytes);
         sum(&mut self.reasons, reasons);
         self.origin_bytes += origin_bytes.load(Ordering::Relaxed);
         self.coded += coded.load(Ordering::Relaxed);
         self.saved += saved.load(Ordering::Relaxed);
+        self.prefetches += prefetches.load(Ordering::Relaxed);
     }
 
     /// What was counted since `earlier`, which is no later.
@@ -148,7 +157,13 @@ impl Counts {
         since.origin_bytes = self.origin_bytes.saturating_sub(earlier.origin_bytes);
         since.coded = self.coded.saturating_sub(earlier.coded);
         since.saved = self.saved.saturating_sub(earlier.saved);
+        since.prefetches = self.prefetches.saturating_sub(earlier.prefetches);
         since
+    }
+
+    /// Requests that were prefetches of clients.
+    pub(crate) fn prefetches(&self) -> u64 {
+        self.prefetches
     }
 
     /// Every way to end, with 0 requests or more.
@@ -168,7 +183,9 @@ impl Counts {
 
     pub(crate) fn totals(&self) -> Totals {
         let (origin_bytes, compressed, bytes_saved) = (self.origin_bytes, self.coded, self.saved);
-        let mut totals = Totals { origin_bytes, compressed, bytes_saved, ..Totals::default() };
+        let client_prefetches = self.prefetches;
+        let mut totals =
+            Totals { origin_bytes, compressed, bytes_saved, client_prefetches, ..Totals::default() };
         self.ends().for_each(|ends| totals.add(&ends));
         totals
     }

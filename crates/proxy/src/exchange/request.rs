@@ -13,7 +13,7 @@ use larder_semantics::coding::Accepted;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{key, range, revalidate, storable};
+use larder_semantics::{key, purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
@@ -86,6 +86,8 @@ pub(crate) struct Request {
     pub(crate) trace: Option<Arc<Trace>>,
     /// No lifetime may be guessed for it.
     pub(crate) forbids_guess: bool,
+    /// It is a prefetch: nobody has asked for the response yet.
+    pub(crate) is_prefetch: bool,
     /// Its client was asked for a certificate.
     pub(crate) asked_for_certificate: bool,
     /// A try of it that got no answer may have reached an origin.
@@ -189,6 +191,7 @@ impl Request {
             asks_peers: false,
             query: plan.settings.statistics.query,
             trace: None,
+            is_prefetch: head.is_prefetch,
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
@@ -346,6 +349,7 @@ impl Request {
     pub(crate) fn in_background(&self) -> Self {
         let mut fields = self.fields.clone();
         revalidate::remove_conditions(&mut fields);
+        purpose::FIELDS.iter().for_each(|name| _ = fields.remove(*name));
         Self {
             method: Method::GET,
             version: self.version,
@@ -374,6 +378,7 @@ impl Request {
             query: self.query,
             trace: None,
             forbids_guess: self.forbids_guess,
+            is_prefetch: false,
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),

@@ -321,6 +321,9 @@ impl Ruling {
             refresh_ahead: effects.refresh_ahead.unwrap_or(site.refresh_ahead),
             prefetch: effects.prefetch.as_ref().unwrap_or(&site.prefetch).clone(),
             prefetch_traffic: effects.prefetch_traffic.unwrap_or(site.prefetch_traffic),
+            refresh_ahead_hits: effects.refresh_ahead_hits.unwrap_or(site.refresh_ahead_hits),
+            early_hints: effects.early_hints.unwrap_or(site.early_hints),
+            declines_prefetches: effects.declines_prefetches.unwrap_or(site.declines_prefetches),
             stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
             compression: compression(effects, site),
             ..site.clone()

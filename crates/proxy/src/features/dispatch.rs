@@ -24,6 +24,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         asked.answered(worker, &reply);
     }
     reply.outcome.origin_time = request.origin.sum();
+    reply.outcome.is_prefetch = request.is_prefetch;
     reply.site = request.route.number();
     reply.entered = request.entered.take();
     reply.user = request.user.take();

@@ -20,6 +20,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::validator;
+use crate::flow::cached_only;
 use crate::flow::context::failure;
 use crate::flow::follow::left;
 use crate::flow::pass;
@@ -43,6 +44,12 @@ pub(crate) async fn serve(
     let target = request.path.as_bytes();
     let has_content = !request.content.is_empty();
     let is_hit = || foresee(pools, request, has_content).0 == Kind::Hit;
+    if request.is_prefetch
+        && !is_hit()
+        && let Some(reply) = cached_only::declined(request)
+    {
+        return reply;
+    }
     if limits::has_limits(request, Counted::Misses)
         && !is_hit()
         && let Err(reply) = limits::enter(request, Counted::Misses)

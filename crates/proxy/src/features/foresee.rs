@@ -26,7 +26,7 @@ use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::passes;
-use crate::flow::{fetch, forms};
+use crate::flow::{forms, keeping};
 use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
 
@@ -129,8 +129,8 @@ impl Foresight {
         let ruling = request.rule_response(&self.plan, (*status, length, fields));
         let fields = ruling.response.applied(*status, fields);
         let now = clock::now();
-        let times = Times { requested: now, received: now, by_age: false };
-        let judged = || fetch::judge(&ruling.caching, request, *status, &fields, times);
+        let times = Times { requested: now, received: now, ..Times::default() };
+        let judged = || keeping::judge(&ruling.caching, request, *status, &fields, times);
         let (outcome, reason, lifetime) = match passed {
             Some(why) => ("passed", Some(why), None),
             // It has nothing to store.

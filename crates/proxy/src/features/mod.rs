@@ -15,5 +15,6 @@ pub(crate) mod purge_method;
 pub(crate) mod question;
 pub(crate) mod redirect;
 pub(crate) mod rules;
+mod stored;
 pub(crate) mod validator;
 pub(crate) mod why;

@@ -15,15 +15,12 @@ use larder_semantics::freshness::Flags;
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
-use larder_semantics::vary;
-use larder_store::{Coded, Entry};
+use larder_store::Entry;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::clock;
-use crate::base::explanation::{
-    Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier, Stored,
-};
+use crate::base::explanation::{Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier};
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{Listener, Role, SiteRule};
@@ -35,12 +32,12 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
-use crate::features::{dispatch, etag_gateway, hints, inventory};
+use crate::features::{dispatch, etag_gateway, hints, stored};
 use crate::flow::context::passes;
 use crate::flow::serve;
 use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
-use crate::flow::{answer, equivalent, fetch, pass};
+use crate::flow::{answer, cached_only, equivalent, keeping, pass};
 use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
@@ -229,7 +226,12 @@ impl Run<'_> {
                 }
                 decision => decision,
             },
-            stored: held.entry.as_ref().map(|entry| stored(self.shared, request, shown, (entry, held.tier))),
+            stored: held.entry.as_ref().map(|entry| {
+                let freshness = entry.freshness();
+                let told = stored::told(request, (shown, self.times(freshness.received)), entry, held.tier);
+                let prefetched = self.shared.cache.prefetches.is_marked(request.hash, freshness.received);
+                Stored { prefetched, ..told }
+            }),
             variants: held.resident.as_ref().map_or(0, |resident| resident.variants().len() as u64),
             owner,
             second_tier,
@@ -314,24 +316,26 @@ impl Run<'_> {
         }
         if let Some(pools) = request.route.tags() {
             let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);
-            return Decision::of(kind, why);
+            return if kind == Kind::Hit { Decision::of(kind, why) } else { self.asks(kind, why) };
         }
         if request.ruling.caching().is_none() {
-            return Decision::of(Kind::Pass, Why::Bypass);
+            return self.asks(Kind::Pass, Why::Bypass);
         }
         if let Some(why) = passes(request, self.has_content) {
-            return Decision::of(Kind::Pass, why);
+            return self.asks(Kind::Pass, why);
         }
         match find(request, held) {
             Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
             Found::ReplyAndRefresh(reply, _) => {
                 let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
                 // A HEAD has nothing to store.
-                Decision { refreshes: request.method == Method::GET, ..decision }
+                let refreshes = request.method == Method::GET && !cached_only::declines(request);
+                Decision { refreshes, ..decision }
             }
             Found::Ask(..) if request.asked.only_if_cached && request.method == Method::GET => {
                 Decision::of(Kind::Failed, Why::OnlyIfCached)
             }
+            Found::Ask(why, _) if cached_only::declines(request) => self.asks(Kind::Miss, why),
             Found::Ask(why, stored) => {
                 let may_be_validated = |entry: &Entry| {
                     entry.freshness().flags.contains(Flags::VALIDATOR)
@@ -345,6 +349,20 @@ impl Run<'_> {
                 Decision { validates, ..Decision::of(Kind::Miss, why) }
             }
         }
+    }
+
+    /// The decision to ask an origin, unless none may be asked for a prefetch.
+    fn asks(&self, kind: Kind, why: Why) -> Decision {
+        match cached_only::declines(&self.request) {
+            true => Decision::of(Kind::Refused, Why::PrefetchNotStored),
+            false => Decision::of(kind, why),
+        }
+    }
+
+    /// The times of an answer that was received at `received`.
+    fn times(&self, received: u32) -> Times {
+        let history = self.shared.cache.histories.of(self.request.hash);
+        Times { requested: received, received, history, ..Times::default() }
     }
 
     fn last(&self, url: &str) -> Vec<Ended> {
@@ -426,9 +444,9 @@ impl Run<'_> {
         fields: &HeaderMap,
         why: Option<Why>,
     ) -> Answer {
-        let times = Times { requested: time, received: time, by_age: false };
+        let times = self.times(time);
         let judged = match status {
-            Some(status) => fetch::judge(rules, &self.request, status, fields, times).err(),
+            Some(status) => keeping::judge(rules, &self.request, status, fields, times).err(),
             None => why,
         };
         // Its size is nothing that its fields tell.
@@ -445,35 +463,6 @@ impl Run<'_> {
             why_not: why_not.map(Reason::of),
             notes: notes.map(|note| (note.about, note.text.to_owned())).collect(),
         }
-    }
-}
-
-fn stored(shared: &Shared, request: &Request, rules: &Rules, (entry, tier): (&Entry, Tier)) -> Stored {
-    let (freshness, now) = (entry.freshness(), clock::now());
-    let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), freshness.received);
-    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-    let other = Some(entry.key()).filter(|key| *key != &*request.key);
-    Stored {
-        url: other.and_then(inventory::url),
-        tier: tier.name().to_owned(),
-        status: entry.status().as_u16(),
-        bytes: entry.body().len(),
-        age: freshness.age(now),
-        lifetime: freshness.lifetime,
-        lifetime_from: source.name().to_owned(),
-        ttl: freshness.ttl(now),
-        fresh: freshness.is_fresh(now),
-        validator: freshness.flags.contains(Flags::VALIDATOR),
-        vary: vary::fields(entry.signature())
-            .map(|(name, value)| (name.to_owned(), value.map(text)))
-            .collect(),
-        forms: entry
-            .coded()
-            .into_iter()
-            .flat_map(Coded::forms)
-            .map(|(coding, form)| (coding.token().to_owned(), form.len()))
-            .collect(),
-        prefetched: shared.cache.prefetches.is_marked(request.hash, freshness.received),
     }
 }
 

@@ -8,18 +8,19 @@ pub(super) mod prefetch;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_cluster::Follower;
+use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::history::History;
 use larder_semantics::range::{self, ContentRange};
 use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_semantics::vary;
-use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head, Kept, Reader, Verdict};
+use larder_store::{Entry, Hinted};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
@@ -32,6 +33,7 @@ use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
+use crate::flow::keeping::{self, Keeping, News, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, follow, generated_etag, pass, stored};
@@ -90,17 +92,20 @@ pub(crate) async fn fetch(
             None => return follow::left(),
         };
         // Nodes need not agree what time it is.
-        let times = Times { requested: answer.requested, received, by_age: answer.by_peer };
+        let times =
+            Times { requested: answer.requested, received, by_age: answer.by_peer, ..Times::default() };
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
         let ruling = Arc::clone(confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling));
         let cx = Context { rules: &ruling.caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
-        let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
+        let mut fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
         if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
-        match fetched.understand(&revalidation, &answer) {
+        let meaning = fetched.understand(&revalidation, &answer);
+        fetched.times.history = fetched.history(&meaning, &answer);
+        match meaning {
             Meaning::AskAgain => revalidation = Revalidation::Whole,
             Meaning::StillGood(entry) => {
                 let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);
@@ -132,19 +137,6 @@ struct Joined {
     fields: HeaderMap,
     length: Option<u64>,
     keeping: Keeping,
-}
-
-/// How a response may be stored.
-pub(crate) struct Keeping {
-    freshness: Freshness,
-    signature: Vec<u8>,
-}
-
-impl Keeping {
-    /// How long the response is fresh, in seconds.
-    pub(crate) fn lifetime(&self) -> u32 {
-        self.freshness.lifetime
-    }
 }
 
 /// An answer from the origin, and what it is about.
@@ -207,6 +199,19 @@ impl Fetched<'_> {
         Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
+    /// What validations have shown of the URL, this answer included.
+    fn history(&self, meaning: &Meaning, answer: &Answer) -> History {
+        let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
+        let news = match meaning {
+            _ if self.by_peer => return History::default(),
+            Meaning::StillGood(entry) => News::Confirms(entry),
+            Meaning::Answer => News::Is(answer.status, &*answer.fields, own),
+            _ => return History::default(),
+        };
+        let (histories, now) = (&self.cx.worker.cache.histories, self.times.received);
+        keeping::history(histories, (self.cx.rules, self.request), &news, now)
+    }
+
     /// Remembers why the answer is not stored, for who asks about it.
     fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
         let answer = Some((status, fields));
@@ -237,6 +242,7 @@ impl Fetched<'_> {
         let fresh = match fresh {
             Some(fresh) => {
                 writer.put(&fresh, Some(&entry));
+                self.hint(&writer, (fresh.status(), &fresh.fields()), (fresh.signature(), fresh.freshness()));
                 if let Some((tier, place)) = self.tier().zip(self.place.clone()) {
                     tier.offer(&fresh, place);
                 }
@@ -360,11 +366,24 @@ impl Fetched<'_> {
         if let Some(why) = unstored {
             self.note(why, head.status, &head.fields.view());
         }
+        self.hint(&task.writer, (head.status, &head.fields.view()), (&head.signature, head.freshness));
         let ttl = stored.then(|| head.freshness.ttl(self.times.received));
         let why = unstored.unwrap_or(self.why);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(answered);
         task.start(download, beginning);
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
+    }
+
+    /// Keeps the links of a response that others may have, too.
+    fn hint(
+        &self,
+        writer: &FillWriter,
+        (status, fields): (StatusCode, &impl Fields),
+        (signature, freshness): (&[u8], Freshness),
+    ) {
+        if self.cx.rules.early_hints != EarlyHints::Off {
+            writer.hint(&Hinted { status, fields, signature, freshness });
+        }
     }
 
     /// Where the answer is kept. What another node owns is kept here if it is asked for often.
@@ -395,6 +414,9 @@ impl Fetched<'_> {
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
             shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
             // The origin's newer word on this URL is that nothing of it be kept.
+            if !status.is_server_error() {
+                shared.cache.store.hints.remove(&self.request.key, self.request.hash);
+            }
             if self.stored.is_some() && !status.is_server_error() {
                 shared.cache.store.remove(&self.request.key);
                 if let Some(tier) = self.tier() {
@@ -404,28 +426,6 @@ impl Fetched<'_> {
         }
         upstream::pass_on(false, status, fields, download, outcome)
     }
-}
-
-/// How an answer to `request`, or to a GET like it, may be stored.
-///
-/// # Errors
-/// Why it may not.
-pub(crate) fn judge(
-    rules: &Rules,
-    request: &Request,
-    status: StatusCode,
-    fields: &impl Fields,
-    times: Times,
-) -> Result<Keeping, Why> {
-    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
-    let mut signature = Vec::new();
-    vary::write_with(fields, &request.apart, &request.fields, &mut signature)?;
-    if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
-}
-
-/// Whether a response is not stored because of how it was asked for.
-fn is_by_request(why: Why) -> bool {
-    matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
 }
 
 fn failed(
@@ -438,7 +438,7 @@ fn failed(
 ) -> Reply {
     pass::warn(cx.worker, request, &error);
     let now = clock::now();
-    let times = Times { requested: now, received: now, by_age: false };
+    let times = Times { requested: now, received: now, ..Times::default() };
     let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());
     let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
     // What this client's request may have brought about is nothing for others: one of them asks next.

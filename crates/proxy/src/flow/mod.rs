@@ -1,11 +1,13 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
-pub(crate) mod change;
+pub(crate) mod cached_only;
+mod change;
 pub(crate) mod coalesce;
 pub(crate) mod combine;
 pub(crate) mod context;
 pub(crate) mod drain;
+pub(crate) mod early_hints;
 pub(crate) mod equivalent;
 pub(crate) mod fetch;
 pub(crate) mod fetching;
@@ -13,6 +15,7 @@ pub(crate) mod fill_task;
 pub(crate) mod follow;
 pub(crate) mod forms;
 pub(crate) mod generated_etag;
+pub(crate) mod keeping;
 pub(crate) mod pass;
 pub(crate) mod prefetch;
 pub(crate) mod reload;

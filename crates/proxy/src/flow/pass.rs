@@ -120,7 +120,7 @@ pub(crate) async fn through(
         change.answered(request, status, &*fields);
         is_over = change.end().await;
     }
-    let times = Times { requested, received: clock::now(), by_age: false };
+    let times = Times { requested, received: clock::now(), ..Times::default() };
     let outcome = Outcome::forwarded(Kind::Pass, why).answered(status);
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return upgraded(&fields, download, outcome);
@@ -288,7 +288,8 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
             return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
         }
     };
-    let times = Times { requested: answer.requested, received: clock::now(), by_age: false };
+    let history = cx.worker.cache.histories.of(request.hash);
+    let times = Times { requested: answer.requested, received: clock::now(), history, ..Times::default() };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
         let writer = cx.worker.cache.fills.alone(&request.key, began);
         learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));

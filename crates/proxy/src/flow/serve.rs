@@ -14,14 +14,14 @@ use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, Head, Reader};
+use larder_store::memory::Used;
 use larder_store::{Entry, Joined};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
 use crate::base::settings::Counted;
 use crate::cache::Cache;
-use crate::cache::ahead::POPULAR;
+use crate::cache::ahead::Refresh;
 use crate::cluster::{Cluster, lease, session};
 use crate::exchange::arrival::Asker;
 use crate::exchange::client_cert;
@@ -36,7 +36,7 @@ use crate::flow::fetching::Fetching;
 use crate::flow::prefetch::{self, Seen};
 use crate::flow::stored::{Found, Held, find, selects_entry};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, equivalent, forms, pass, reload};
+use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// What the cache answers without waiting.
@@ -73,13 +73,20 @@ pub(crate) fn at_once(
     write_key(key, role, &address, ruling.query.as_ref());
     let store = &worker.cache.store;
     let hash = store.memory.hash(key);
-    let found = store.memory.find(key, hash, now);
+    // A prefetch is no use: nobody has asked for the response yet.
+    let found = match head.is_prefetch {
+        true => store.memory.peek(key, hash),
+        false => store.memory.find(key, hash, now),
+    };
     let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &selecting)) {
         Some(entry) => {
             let entry = store.current(entry)?;
-            store.used(&entry, now);
+            if !head.is_prefetch {
+                store.used(&entry, now);
+            }
             (entry, Tier::Memory, Why::Fresh)
         }
+        None if head.is_prefetch => return None,
         None => equivalent::not_in_memory(&worker.cache, key, &selecting, now)?,
     };
     let freshness = entry.freshness();
@@ -88,7 +95,11 @@ pub(crate) fn at_once(
         return None;
     }
     let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
-        Reuse::Fresh if is_due(worker, rules, &freshness, (hash, asker.by_peer), now) => return None,
+        Reuse::Fresh
+            if !head.is_prefetch && is_due(worker, rules, &freshness, (hash, asker.by_peer), now) =>
+        {
+            return None;
+        }
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -114,6 +125,7 @@ pub(crate) fn at_once(
         let of = Seen { role, client: asker.address, site, key: (&**key, hash), fields: &head.fields, rules };
         prefetch::hit(worker, &of, &reply);
     }
+    reply.outcome.is_prefetch = head.is_prefetch;
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
@@ -131,6 +143,9 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     }
     let ruling = Arc::clone(&request.ruling);
     let Some(rules) = ruling.caching() else {
+        if let Some(reply) = cached_only::declined(request) {
+            return reply;
+        }
         if let Err(reply) = limits::enter(request, Counted::Misses) {
             return *reply;
         }
@@ -139,6 +154,11 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     let cx = Context { worker, plan, rules };
     let why = passes(request, !request.content.is_empty());
     request.asks_peers = why.is_none() && asks_peers(worker.shared.cluster.as_deref(), cx.rules, request);
+    if why.is_some()
+        && let Some(reply) = cached_only::declined(request)
+    {
+        return reply;
+    }
     if why.is_some()
         && let Err(reply) = limits::enter(request, Counted::Misses)
     {
@@ -183,7 +203,7 @@ const BEHIND: Refusal = Refusal {
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
         let looked = self.worker.cache.fills.now_for(request.hash);
-        if self.rules.validated {
+        if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
         }
         let held = self.look(request).await;
@@ -193,16 +213,17 @@ impl Context<'_> {
                 return reply;
             }
             Found::ReplyAndRefresh(reply, entry) => {
-                self.refresh(request, entry, looked, None);
+                if !cached_only::declines(request) {
+                    self.refresh(request, entry, looked, None);
+                }
                 return reply;
             }
             Found::Ask(why, stored) => (why, stored),
         };
-        if request.asked.only_if_cached {
-            let outcome = Outcome::forwarded(Kind::Failed, Why::OnlyIfCached);
-            let text = "504: nothing stored answers this request, and it asked for nothing else\n";
-            return Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome);
+        if let Some(reply) = cached_only::refusal(request) {
+            return reply;
         }
+        early_hints::send(*self, request, stored.as_ref());
         // The owner of the key may answer a reload with what it has stored. Other reloads want something newer.
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
@@ -223,6 +244,9 @@ impl Context<'_> {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
+        if let Some(reply) = cached_only::declined(request) {
+            return reply;
+        }
         if let Err(reply) = limits::enter(request, Counted::Misses) {
             return *reply;
         }
@@ -277,19 +301,24 @@ impl Context<'_> {
         let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
             return;
         };
+        if request.is_prefetch {
+            return;
+        }
         let (now, memory) = (clock::now(), &self.worker.cache.store.memory);
         let hash = memory.hash(entry.key());
         let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, request.by_peer), now);
-        if !is_due || memory.used(entry.key()).is_none_or(|(_, used)| used.hits < POPULAR) {
+        let is_popular = |(_, used): (_, Used)| used.lately >= self.rules.refresh_ahead_hits;
+        if !is_due || !memory.used(entry.key()).is_some_and(is_popular) {
             return;
         }
-        if let Some(permit) = self.worker.cache.ahead.begin(hash, now) {
-            self.refresh(request, entry.clone(), looked, Some(permit));
+        let (permits, wait) = (self.plan.settings.limits.in_flight, self.plan.concurrency.is_waited_for());
+        if let Some(ahead) = self.worker.cache.ahead.begin(hash, now, permits, wait) {
+            self.refresh(request, entry.clone(), looked, Some(ahead));
         }
     }
 
-    /// Fetches a newer response in the background; with a permit, because `stored` expires soon.
-    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch, ahead: Option<OwnedSemaphorePermit>) {
+    /// Fetches a newer response in the background; `ahead`: because `stored` expires soon.
+    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch, ahead: Option<Refresh>) {
         let fills = &self.worker.cache.fills;
         let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));

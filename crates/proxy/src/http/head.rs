@@ -8,8 +8,11 @@ use std::mem::MaybeUninit;
 
 use http::{Method, StatusCode, Version};
 use larder_semantics::fields::Fields;
+use larder_semantics::purpose;
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
+use super::authority::is_port;
+pub use super::authority::{is_authority, is_target};
 use crate::base::settings::Limits;
 
 /// Field lines a head may have, whatever the configured limit says.
@@ -42,6 +45,8 @@ pub struct Head<'b> {
     pub expects_continue: bool,
     /// The protocol the client wants to change to (`Upgrade`, listed in `Connection`).
     pub upgrade: bool,
+    /// It is a prefetch: nobody has asked for the response yet.
+    pub is_prefetch: bool,
 }
 
 /// The four forms of a request-target (RFC 9112 section 3.2).
@@ -174,6 +179,7 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
         keep_alive,
         expects_continue: http11 && seen.expects_continue,
         upgrade: http11 && seen.upgrade && seen.connection_upgrade,
+        is_prefetch: seen.is_prefetch,
     };
     Ok(Parsed::Whole(head, used))
 }
@@ -237,6 +243,7 @@ struct Seen<'b> {
     connection_options: usize,
     upgrade: bool,
     expects_continue: bool,
+    is_prefetch: bool,
 }
 
 impl<'b> Seen<'b> {
@@ -248,6 +255,7 @@ impl<'b> Seen<'b> {
                 4 if line.name.eq_ignore_ascii_case("host") => seen.host(line.value)?,
                 6 if line.name.eq_ignore_ascii_case("expect") => seen.expect(line.value)?,
                 7 if line.name.eq_ignore_ascii_case("upgrade") => seen.upgrade = true,
+                7 | 11 => seen.is_prefetch |= purpose::is_prefetch(line.name, line.value),
                 10 if line.name.eq_ignore_ascii_case("connection") => seen.connection(line.value)?,
                 14 if line.name.eq_ignore_ascii_case("content-length") => seen.length(line.value)?,
                 17 if line.name.eq_ignore_ascii_case("transfer-encoding") => seen.coding(line.value)?,
@@ -356,62 +364,12 @@ pub(crate) fn authority_form(target: &str) -> Result<Target<'_>, Refusal> {
     is_sound.then_some(Target::Authority(target)).ok_or(Refusal::bad("the target of CONNECT is host:port"))
 }
 
-/// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers
-/// send it (a backtick in queries only).
-pub(crate) fn is_target(target: &str) -> bool {
-    let mut query = false;
-    target.bytes().all(|byte| {
-        query |= byte == b'?';
-        byte.is_ascii_graphic() && !matches!(byte, b'#' | b'<' | b'>' | b'"') && (query || byte != b'`')
-    })
-}
-
 fn absolute(target: &str) -> Option<Target<'_>> {
     let (scheme, rest) = target.split_once("://")?;
     let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     is_authority(authority).then_some(Target::Absolute { scheme, authority, path })
-}
-
-/// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
-/// fields, and percent-encoding, which hides a name from comparisons.
-const IN_HOST: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut others = b"-._~!$&'()*+;=".as_slice();
-    while let [first, rest @ ..] = others {
-        table[*first as usize] = true;
-        others = rest;
-    }
-    table
-};
-
-/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4), or dots at its end, of which readers leave out some.
-pub fn is_authority(authority: &str) -> bool {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let Some((address, port)) = rest.split_once(']') else { return false };
-            if address.parse::<std::net::Ipv6Addr>().is_err() {
-                return false;
-            }
-            ("v6", port)
-        }
-        None => {
-            let end = authority.bytes().position(|byte| !IN_HOST[usize::from(byte)]);
-            authority.split_at(end.unwrap_or(authority.len()))
-        }
-    };
-    let ends = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
-    ends && !host.is_empty() && !host.ends_with("..")
-}
-
-fn is_port(port: &str) -> bool {
-    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]

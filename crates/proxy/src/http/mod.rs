@@ -1,5 +1,6 @@
 //! HTTP messages on the wire: heads, field lines, content.
 
+mod authority;
 pub mod body;
 pub mod chunked;
 pub mod head;

@@ -1,6 +1,7 @@
 //! The head of a request, as the flow knows it.
 
 use http::{Method, StatusCode, Version};
+use larder_semantics::purpose;
 
 use super::tunnel;
 use crate::base::settings::Limits;
@@ -92,6 +93,7 @@ pub(super) fn head<'b>(
         keep_alive: true,
         expects_continue,
         upgrade: false,
+        is_prefetch: lines.iter().any(|line| purpose::is_prefetch(line.name, line.value)),
     })
 }
 
@@ -106,5 +108,6 @@ fn connect<'b>(authority: &'b str, lines: &'b [httparse::Header<'b>]) -> Result<
         keep_alive: true,
         expects_continue: false,
         upgrade: false,
+        is_prefetch: false,
     })
 }

@@ -169,6 +169,11 @@ impl ConcurrencyLimit {
         (state.held, state.waiting)
     }
 
+    /// Whether requests wait.
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

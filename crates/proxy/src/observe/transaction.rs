@@ -57,6 +57,9 @@ pub(crate) struct Transaction<'s> {
     /// Until origins began to answer, if any was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_us: Option<u64>,
+    /// `prefetch`, if the client said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purpose: Option<&'static str>,
 }
 
 impl<'s> Transaction<'s> {
@@ -87,6 +90,7 @@ impl<'s> Transaction<'s> {
             bytes: ended.bytes,
             service_us: took.as_micros() as u64,
             origin_us: outcome.origin_time.map(|time| time.as_micros() as u64),
+            purpose: outcome.purpose(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::disks::Keeping;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::Generation;
-use crate::{Entry, Memory};
+use crate::{Entry, Hinted, Memory};
 
 /// A response to be stored books so many bytes beyond what has arrived.
 const AHEAD: u64 = 64 << 10;
@@ -339,6 +339,21 @@ impl FillWriter {
             return false;
         }
         stored
+    }
+
+    /// Keeps the links of a response that it stores, or could store, as the hint of its URL. One without links leaves none.
+    pub fn hint<F: Fields>(&self, response: &Hinted<'_, F>) {
+        let (store, key) = (&self.fills.store, self.key());
+        let hash = store.memory.hash(key);
+        let Some(entry) = response.hint(&store.hints, key, self.born()) else {
+            return store.hints.remove(key, hash);
+        };
+        store.purges.know(key, &entry.fields(), entry.checked());
+        store.hints.put(hash, entry);
+        // What was removed or invalidated meanwhile has no hint.
+        if self.is_cancelled() {
+            store.hints.remove(key, hash);
+        }
     }
 
     fn is_cancelled(&self) -> bool {

@@ -131,6 +131,18 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_prefetches_off" ["kind"]
         "Sites for which prefetches are off at present, since too few were of use."
         |moment, to| prefetches(moment, to, |done| done.off)),
+    metric!(Counter "larder_refreshes_ahead_skipped_total" []
+        "Popular responses that were not refreshed when their time came because the budget was used up."
+        |moment, to| to.put(&[], moment.stats.refreshes_ahead.skipped)),
+    metric!(Counter "larder_early_hints_total" []
+        "Responses 103 with links of responses that are stored, or were."
+        |moment, to| to.put(&[], moment.stats.early_hints.sent)),
+    metric!(Gauge "larder_early_hint_bytes" []
+        "Bytes of links that outlive stored responses."
+        |moment, to| to.put(&[], moment.stats.early_hints.bytes)),
+    metric!(Counter "larder_client_prefetches_total" ["site"]
+        "Requests that were prefetches of clients, whatever became of them."
+        |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
     metric!(Counter "larder_compressed_forms_total" []
         "Forms of stored responses that were made by compression."
         |moment, to| to.put(&[], moment.stats.compression.forms)),

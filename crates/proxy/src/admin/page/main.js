@@ -1,5 +1,6 @@
 // The page: follows the server's figures, and passes them to the modules that show them.
 
+import * as ahead from "./ahead.js";
 import * as cluster from "./cluster.js";
 import * as contents from "./contents.js";
 import { byId, say, tell } from "./dom.js";
@@ -48,6 +49,7 @@ let lostAt = null;
 function show(stats) {
   attempt(live.update).then(() => tiles.show(stats));
   sites.show(stats);
+  ahead.show(stats);
   contents.room(stats);
   troubles.show("origin", sites.troubles(stats));
   troubles.show("disk", contents.troubles(stats));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_rules::{Networks, Pattern, Query, Rule};
 use larder_semantics::coding::Coding;
+use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
 use larder_semantics::storable::Prediction;
 
@@ -45,6 +46,12 @@ pub struct Effects {
     pub prefetch: Option<Vec<Prediction>>,
     /// Share of the traffic of clients, in percent, that prefetches without use may have.
     pub prefetch_traffic: Option<u8>,
+    /// Requests in its lifetime that make a response popular.
+    pub refresh_ahead_hits: Option<u32>,
+    /// Which clients are sent the links of a stored response while the origin is asked.
+    pub early_hints: Option<EarlyHints>,
+    /// Prefetches of clients are answered from what is stored, or not at all.
+    pub declines_prefetches: Option<bool>,
     /// How stale a response may be when the origin fails, in seconds.
     pub stale_if_error: Option<u32>,
     /// Directives of responses without effect.
@@ -283,6 +290,9 @@ impl Effects {
             ("refresh_ahead", self.refresh_ahead.is_some()),
             ("prefetch", self.prefetch.is_some()),
             ("prefetch_traffic", self.prefetch_traffic.is_some()),
+            ("refresh_ahead_hits", self.refresh_ahead_hits.is_some()),
+            ("early_hints", self.early_hints.is_some()),
+            ("client_prefetch", self.declines_prefetches.is_some()),
             ("stale_if_error", self.stale_if_error.is_some()),
             ("ignore", self.ignored.is_some()),
             ("query", self.query.is_some()),
@@ -326,6 +336,9 @@ impl Effects {
         replace(&mut self.refresh_ahead, &later.refresh_ahead);
         replace(&mut self.prefetch, &later.prefetch);
         replace(&mut self.prefetch_traffic, &later.prefetch_traffic);
+        replace(&mut self.refresh_ahead_hits, &later.refresh_ahead_hits);
+        replace(&mut self.early_hints, &later.early_hints);
+        replace(&mut self.declines_prefetches, &later.declines_prefetches);
         replace(&mut self.stale_if_error, &later.stale_if_error);
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);

@@ -62,6 +62,9 @@ struct Json<'l> {
     referer: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<&'l str>,
+    /// `prefetch`, if the client said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purpose: Option<&'l str>,
 }
 
 impl Entry<'_> {
@@ -89,6 +92,9 @@ impl Entry<'_> {
             quote(line, value);
             line.push('"');
         }
+        if let Some(purpose) = self.ended.outcome.purpose() {
+            let _ = write!(line, " purpose={purpose}");
+        }
     }
 
     fn json(&self, line: &mut String) {
@@ -114,6 +120,7 @@ impl Entry<'_> {
             origin_micros: outcome.origin_time.map(|time| time.as_micros() as u64),
             referer: memo.visit.referer.as_deref(),
             user_agent: memo.visit.agent.as_deref(),
+            purpose: outcome.purpose(),
         };
         line.push_str(&serde_json::to_string(&json).unwrap_or_default());
     }

@@ -1,0 +1,53 @@
+//! What validations have shown of URLs, for sites whose heuristic lifetimes adapt to it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_semantics::history::History;
+
+/// URLs of which it is known; of two at one place, the later one counts.
+const PLACES: usize = 1 << 14;
+
+/// The histories: 128 KiB, once there is one.
+#[derive(Default)]
+pub(crate) struct Histories(OnceLock<Box<[AtomicU64]>>);
+
+impl Histories {
+    /// That of the URL whose key has this hash.
+    pub(crate) fn of(&self, hash: u64) -> History {
+        let place = self.0.get().map(|places| places[hash as usize % PLACES].load(Ordering::Relaxed));
+        match place {
+            Some(word) if word != 0 && word >> 40 == hash >> 40 => {
+                History { streak: (word >> 32) as u8 as i8, since: word as u32 }
+            }
+            _ => History::default(),
+        }
+    }
+
+    /// Notes it.
+    pub(crate) fn note(&self, hash: u64, history: History) {
+        let places = self.0.get_or_init(|| (0..PLACES).map(|_| AtomicU64::default()).collect());
+        let word = (hash >> 40 << 40) | u64::from(history.streak as u8) << 32 | u64::from(history.since);
+        places[hash as usize % PLACES].store(word, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_url_has_its_own_until_another_takes_its_place() {
+        let histories = Histories::default();
+        let (one, other) = (0x0123_4567_89ab_cdef, 0x0123_5567_89ab_cdef);
+        assert_eq!(histories.of(one), History::default());
+        for streak in -4..=4 {
+            let history = History { streak, since: u32::MAX - 7 };
+            histories.note(one, history);
+            assert_eq!(histories.of(one), history);
+        }
+        assert_eq!(histories.of(other), History::default());
+        histories.note(other, History { streak: 1, since: 5 });
+        assert_eq!(histories.of(one), History::default());
+    }
+}

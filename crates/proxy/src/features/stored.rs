@@ -1,0 +1,43 @@
+//! What `why` tells of a stored response.
+
+use larder_semantics::explain;
+use larder_semantics::freshness::Flags;
+use larder_semantics::storable::{Rules, Times};
+use larder_semantics::vary;
+use larder_store::{Coded, Entry};
+
+use crate::base::clock;
+use crate::base::explanation::Stored;
+use crate::base::outcome::Tier;
+use crate::exchange::request::Request;
+use crate::features::inventory;
+
+/// What is told of `entry`, which `request` selects and rules and times like these have given its lifetime.
+pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &Entry, tier: Tier) -> Stored {
+    let (freshness, now) = (entry.freshness(), clock::now());
+    let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), times);
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let other = Some(entry.key()).filter(|key| *key != &*request.key);
+    Stored {
+        url: other.and_then(inventory::url),
+        tier: tier.name().to_owned(),
+        status: entry.status().as_u16(),
+        bytes: entry.body().len(),
+        age: freshness.age(now),
+        lifetime: freshness.lifetime,
+        lifetime_from: source.name().to_owned(),
+        ttl: freshness.ttl(now),
+        fresh: freshness.is_fresh(now),
+        validator: freshness.flags.contains(Flags::VALIDATOR),
+        vary: vary::fields(entry.signature())
+            .map(|(name, value)| (name.to_owned(), value.map(text)))
+            .collect(),
+        forms: entry
+            .coded()
+            .into_iter()
+            .flat_map(Coded::forms)
+            .map(|(coding, form)| (coding.token().to_owned(), form.len()))
+            .collect(),
+        prefetched: false,
+    }
+}

@@ -1,0 +1,104 @@
+//! How an answer of an origin is stored, as far as its head tells.
+
+use http::{Method, StatusCode};
+use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::history::History;
+use larder_semantics::status::Why;
+use larder_semantics::storable::{self, Rules, Times};
+use larder_semantics::vary;
+use larder_store::Entry;
+
+use crate::cache::history::Histories;
+use crate::exchange::request::Request;
+
+/// How a response may be stored.
+pub(crate) struct Keeping {
+    pub(super) freshness: Freshness,
+    pub(super) signature: Vec<u8>,
+}
+
+impl Keeping {
+    /// How long the response is fresh, in seconds.
+    pub(crate) fn lifetime(&self) -> u32 {
+        self.freshness.lifetime
+    }
+}
+
+/// How an answer to `request`, or to a GET like it, may be stored.
+///
+/// # Errors
+/// Why it may not.
+pub(crate) fn judge(
+    rules: &Rules,
+    request: &Request,
+    status: StatusCode,
+    fields: &impl Fields,
+    times: Times,
+) -> Result<Keeping, Why> {
+    let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
+    let mut signature = Vec::new();
+    vary::write_with(fields, &request.apart, &request.fields, &mut signature)?;
+    if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+}
+
+/// Whether a response is not stored because of how it was asked for.
+pub(super) fn is_by_request(why: Why) -> bool {
+    matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
+}
+
+/// An answer as far as it tells whether a URL has changed.
+pub(super) enum News<'n, F> {
+    /// A 304 for this response.
+    Confirms(&'n Entry),
+    /// A response of this status, in place of the one that was stored, if there was one.
+    Is(StatusCode, &'n F, Option<&'n Entry>),
+}
+
+/// What validations have shown of the URL of `request`, the answer included that was received at `now`; nothing where lifetimes do not
+/// adapt to it.
+pub(super) fn history<F: Fields>(
+    histories: &Histories,
+    (rules, request): (&Rules, &Request),
+    news: &News<'_, F>,
+    now: u32,
+) -> History {
+    if !rules.heuristic_adaptive {
+        return History::default();
+    }
+    let old = histories.of(request.hash);
+    let known = |entry: &Entry| match old.since {
+        0 => History { since: entry.freshness().received, ..old },
+        _ => old,
+    };
+    // Clients that have it validated again and again show nothing.
+    let is_over = |entry: &Entry| {
+        let freshness = entry.freshness();
+        freshness.ttl(now) * 2 <= i64::from(freshness.lifetime)
+    };
+    let confirmed = |entry: &Entry| match is_over(entry) {
+        true => known(entry).confirmed(),
+        false => known(entry),
+    };
+    let new = match *news {
+        News::Confirms(entry) => confirmed(entry),
+        News::Is(StatusCode::OK, fields, Some(entry)) => match is_same(entry, fields) {
+            true => confirmed(entry),
+            false => old.changed(now),
+        },
+        News::Is(StatusCode::OK, _, None) => old.fetched(now),
+        News::Is(..) => return History::default(),
+    };
+    histories.note(request.hash, new);
+    new
+}
+
+/// Whether a response of the status 200 is the stored one, sent once more.
+fn is_same(entry: &Entry, fields: &impl Fields) -> bool {
+    let stored = entry.fields();
+    let same = |name| stored.first(name).is_some_and(|value| fields.first(name) == Some(value));
+    match stored.contains("etag") || fields.contains("etag") {
+        true => same("etag"),
+        false => same("last-modified"),
+    }
+}

@@ -1,0 +1,51 @@
+//! The bytes that targets and authorities of requests may have (RFC 3986).
+
+/// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers
+/// send it (a backtick in queries only).
+pub fn is_target(target: &str) -> bool {
+    let mut query = false;
+    target.bytes().all(|byte| {
+        query |= byte == b'?';
+        byte.is_ascii_graphic() && !matches!(byte, b'#' | b'<' | b'>' | b'"') && (query || byte != b'`')
+    })
+}
+
+/// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
+/// fields, and percent-encoding, which hides a name from comparisons.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others = b"-._~!$&'()*+;=".as_slice();
+    while let [first, rest @ ..] = others {
+        table[*first as usize] = true;
+        others = rest;
+    }
+    table
+};
+
+/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4), or dots at its end, of which readers leave out some.
+pub fn is_authority(authority: &str) -> bool {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, port)) = rest.split_once(']') else { return false };
+            if address.parse::<std::net::Ipv6Addr>().is_err() {
+                return false;
+            }
+            ("v6", port)
+        }
+        None => {
+            let end = authority.bytes().position(|byte| !IN_HOST[usize::from(byte)]);
+            authority.split_at(end.unwrap_or(authority.len()))
+        }
+    };
+    let ends = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    ends && !host.is_empty() && !host.ends_with("..")
+}
+
+pub(super) fn is_port(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+}
