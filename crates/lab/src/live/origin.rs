@@ -17,7 +17,7 @@ use rand::RngExt;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::Halt;
 use super::course::Page;
@@ -47,6 +47,10 @@ pub struct Model {
     pub failures: f64,
     /// Whether answers may be stored.
     pub is_storable: bool,
+    /// For how many seconds they are fresh.
+    pub lifetime: u32,
+    /// So many answers are made at once, 304 among them, which cost as much; nothing for as many as are asked for.
+    pub at_once: Option<usize>,
     /// For the failures.
     pub seed: u64,
 }
@@ -60,6 +64,8 @@ impl Model {
             distance: Duration::ZERO,
             failures: 0.0,
             is_storable: true,
+            lifetime: 86_400,
+            at_once: None,
             seed: 0,
         }
     }
@@ -142,12 +148,15 @@ struct Served {
     requests: Arc<AtomicU64>,
     /// As long as the longest page; every page is its beginning.
     content: Bytes,
+    /// Places for answers that are being made.
+    places: Arc<Semaphore>,
 }
 
 impl Served {
     fn new(model: Model, requests: Arc<AtomicU64>) -> Arc<Self> {
         let longest = model.pages.iter().map(|page| page.size).max().unwrap_or(0);
-        Arc::new(Self { model, requests, content: Bytes::from(vec![b'x'; longest as usize]) })
+        let places = Arc::new(Semaphore::new(model.at_once.unwrap_or(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { model, requests, content: Bytes::from(vec![b'x'; longest as usize]), places })
     }
 
     /// Waits as the model says; the head and the content.
@@ -161,10 +170,13 @@ impl Served {
             return Ok(bare(if found.is_some() { "503 Service Unavailable" } else { "404 Not Found" }));
         };
         let tag = format!("\"{page}\"");
-        let lifetime = if self.model.is_storable { "max-age=86400" } else { "no-store" };
+        let lifetime = match self.model.is_storable {
+            true => format!("max-age={}", self.model.lifetime),
+            false => "no-store".to_owned(),
+        };
         let validity = format!("Cache-Control: {lifetime}\r\nETag: {tag}\r\n\r\n");
         if asked.known.as_ref() == Some(&tag) {
-            self.spend(0, timer).await?;
+            self.spend(if self.model.at_once.is_some() { *cost } else { 0 }, timer).await?;
             return Ok((format!("HTTP/1.1 304 Not Modified\r\n{validity}"), Bytes::new()));
         }
         self.spend(*cost, timer).await?;
@@ -182,7 +194,12 @@ impl Served {
     async fn spend(&self, cost: u32, timer: &Timer) -> io::Result<()> {
         let cost = Duration::from_micros(cost.into());
         let (waiting, computing) = match self.model.effort {
-            Effort::Wait => (self.model.distance + cost, Duration::ZERO),
+            Effort::Wait if self.model.at_once.is_none() => (self.model.distance + cost, Duration::ZERO),
+            Effort::Wait => {
+                let _place = self.places.acquire().await.map_err(io::Error::other)?;
+                timer.wait(cost).await?;
+                (self.model.distance, Duration::ZERO)
+            }
             Effort::Compute => (self.model.distance, cost),
         };
         timer.wait(waiting).await?;

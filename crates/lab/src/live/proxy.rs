@@ -36,13 +36,15 @@ pub(crate) struct Setting {
     pub(crate) in_flight: Option<usize>,
     /// Worker threads; nothing for one on each core.
     pub(crate) threads: Option<usize>,
+    /// Keys of `[forward]`, a line each.
+    pub(crate) forward: &'static str,
 }
 
 impl Setting {
     /// One worker, as most of the reports' servers had.
     pub(crate) fn of(capacity: Capacity, policy: &str) -> Self {
         let (policy, counts_content) = (policy.to_owned(), false);
-        Self { capacity, counts_content, policy, in_flight: None, threads: Some(1) }
+        Self { capacity, counts_content, policy, in_flight: None, threads: Some(1), forward: "" }
     }
 
     /// Room for everything, and workers as they are when nobody says anything.
@@ -58,9 +60,10 @@ impl Setting {
             false => memory(self.capacity, &self.policy),
         };
         let threads = self.threads.map_or_else(String::new, |threads| format!("threads = {threads}\n"));
+        let forward = self.forward;
         let mut text = format!(
             "{threads}admin = '127.0.0.1:0'\n{memory}[stats]\nurl = 'none'\n\
-             [forward]\nlisten = ['127.0.0.1:0']\nallow_private = true\n[onc]\nrpcbind = 'off'\n\
+             [forward]\nlisten = ['127.0.0.1:0']\nallow_private = true\n{forward}[onc]\nrpcbind = 'off'\n\
              listen = ['127.0.0.1:0']\n[thrift]\nlisten = ['127.0.0.1:0']\n[line]\nlisten = ['127.0.0.1:0']\n"
         );
         if let Some(in_flight) = self.in_flight {

@@ -6,6 +6,7 @@
 mod browsing;
 mod cell;
 mod cluster;
+mod learn;
 mod lists;
 mod parallel;
 mod services;
@@ -65,6 +66,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     parallel::EXPERIMENT,
     services::EXPERIMENT,
     cluster::EXPERIMENT,
+    learn::EXPERIMENT,
 ];
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! Claims about refreshing ahead, and their verdicts.
+
+use super::{COURSES, Measured, PLACES, Place, Seen};
+use crate::live::experiments::LARDER;
+use crate::live::findings::{Finding, Ruling};
+use crate::live::{Bound, Kind, Samples};
+use crate::replay::ratio;
+
+/// What refreshing ahead takes off the mean time at least.
+const FASTER: f64 = 0.1;
+/// What it adds to the requests to the origin at most.
+const MORE: f64 = 0.15;
+/// The share of refreshes that are of use, at least.
+const OF_USE: f64 = 0.75;
+
+const REQUESTS: Kind = Kind::DependsOn("the requests");
+const PERCENT: (f64, &str) = (100.0, "%");
+
+pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
+    let [far, weak] = [false, true].map(|is_weak| {
+        PLACES.into_iter().filter(|place| place.at_once.is_some() == is_weak).collect::<Vec<_>>()
+    });
+    let unpopular = "What is asked for less than twice in a lifetime is not refreshed: where requests are spread over many URLs, most of those that wait ask for such.";
+    let popular = "The requests are for URLs that are asked for in each of their lifetimes: these are confirmed before they expire, and their clients do not wait.";
+    vec![
+        Finding::sampled(
+            format!("Far away: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
+            LARDER,
+            REQUESTS,
+            (samples(seen, &far, |plain, ahead| saved(plain.mean_ms, ahead.mean_ms)), Bound::Above(FASTER)),
+            PERCENT,
+        )
+        .saying("By kind of requests, over all distances.")
+        .because(&[Ruling::Holds, Ruling::Depends], popular)
+        .because(&[Ruling::Depends, Ruling::Fails], unpopular),
+        Finding::sampled(
+            format!("Weak: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
+            LARDER,
+            REQUESTS,
+            (samples(seen, &weak, |plain, ahead| saved(plain.mean_ms, ahead.mean_ms)), Bound::Above(FASTER)),
+            PERCENT,
+        )
+        .saying("By kind of requests. The origin makes two answers at once, 40 ms each.")
+        .because(&[Ruling::Depends, Ruling::Fails], unpopular),
+        Finding::sampled(
+            "Refreshing ahead means that fewer requests wait for the origin",
+            LARDER,
+            REQUESTS,
+            (samples(seen, &PLACES, |plain, ahead| Some(plain.waits - ahead.waits)), Bound::Above(0.0)),
+            (100.0, "points of requests"),
+        )
+        .saying("By kind of requests, over all origins."),
+        Finding::sampled(
+            format!("Refreshing ahead adds at most {:.0}% to the requests to the origin", MORE * 100.0),
+            LARDER,
+            REQUESTS,
+            (
+                samples(seen, &PLACES, |plain, ahead| Some(-saved(plain.asked as f64, ahead.asked as f64)?)),
+                Bound::Below(MORE),
+            ),
+            PERCENT,
+        )
+        .saying("By kind of requests, over all origins. A 304 counts as a request."),
+        Finding::sampled(
+            format!("At least {:.0}% of the refreshes are of use", OF_USE * 100.0),
+            LARDER,
+            REQUESTS,
+            (samples(seen, &PLACES, |_, ahead| precision(ahead)), Bound::Above(OF_USE)),
+            PERCENT,
+        )
+        .saying("Of use: asked for after the response would have expired, and before it expires again."),
+    ]
+}
+
+/// What `compare` says of each pair of measurements, by kind of requests.
+fn samples(seen: &Seen, places: &[Place], compare: impl Fn(&Measured, &Measured) -> Option<f64>) -> Samples {
+    let mut samples = Samples::default();
+    for (course, about) in COURSES {
+        let pairs = places.iter().flat_map(|place| seen.beside(place.name, course, &compare));
+        samples.add(about, pairs);
+    }
+    samples
+}
+
+/// The share of `before` that `after` spares.
+fn saved(before: f64, after: f64) -> Option<f64> {
+    (before > 0.0).then(|| 1.0 - after / before)
+}
+
+/// The share of measured refreshes that were of use; nothing without any.
+pub(super) fn precision(ahead: &Measured) -> Option<f64> {
+    let [_, measured, used] = ahead.refreshes;
+    (measured > 0).then(|| ratio(used as f64, measured as f64))
+}
