@@ -3,12 +3,11 @@
 //! They are those of a response that others may have, too: its own is in the cache no more, or has to be validated. Whatever speaks
 //! against that for this client means that it gets none.
 
+use http::{StatusCode, Version, header};
 use larder_semantics::early_hints::{self, EarlyHints};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Flags;
 use larder_store::Entry;
-
-use http::{StatusCode, Version, header};
 
 use crate::base::clock;
 use crate::base::settings::Edits;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use larder_semantics::coding::Accepted;
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
 use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
@@ -71,35 +72,16 @@ pub(crate) fn at_once(
     }
     key.clear();
     write_key(key, role, &address, ruling.query.as_ref());
-    let store = &worker.cache.store;
-    let hash = store.memory.hash(key);
-    // A prefetch is no use: nobody has asked for the response yet.
-    let found = match head.is_prefetch {
-        true => store.memory.peek(key, hash),
-        false => store.memory.find(key, hash, now),
-    };
-    let (entry, tier, why) = match found.and_then(|resident| answer::take(resident, &selecting)) {
-        Some(entry) => {
-            let entry = store.current(entry)?;
-            if !head.is_prefetch {
-                store.used(&entry, now);
-            }
-            (entry, Tier::Memory, Why::Fresh)
-        }
-        None if head.is_prefetch => return None,
-        None => equivalent::not_in_memory(&worker.cache, key, &selecting, now)?,
-    };
+    let hash = worker.cache.store.memory.hash(key);
+    let (entry, tier, why) = find_at_once(worker, (key, hash), &selecting, head.is_prefetch, now)?;
     let freshness = entry.freshness();
     let is_guess = freshness.flags.contains(Flags::HEURISTIC);
     if is_guess && rules.forbids_guess(&selecting) {
         return None;
     }
+    let is_no_use = asker.by_peer || head.is_prefetch;
     let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
-        Reuse::Fresh
-            if !head.is_prefetch && is_due(worker, rules, &freshness, (hash, asker.by_peer), now) =>
-        {
-            return None;
-        }
+        Reuse::Fresh if is_due(worker, rules, &freshness, (hash, is_no_use), now) => return None,
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -134,6 +116,34 @@ pub(crate) fn at_once(
 fn is_simple(head: &head::Head<'_>) -> bool {
     let cacheable = matches!(head.method, Method::GET | Method::HEAD);
     cacheable && head.framing == Framing::Length(0) && !head.upgrade
+}
+
+/// What a request with these fields selects, if it is found without waiting, and the reason to use it while it is fresh. A prefetch
+/// is no use: nobody has asked for the response yet.
+#[inline]
+fn find_at_once(
+    worker: &Worker,
+    (key, hash): (&[u8], u64),
+    selecting: &impl Fields,
+    is_prefetch: bool,
+    now: u32,
+) -> Option<(Entry, Tier, Why)> {
+    let store = &worker.cache.store;
+    let found = match is_prefetch {
+        true => store.memory.peek(key, hash),
+        false => store.memory.find(key, hash, now),
+    };
+    match found.and_then(|resident| answer::take(resident, selecting)) {
+        Some(entry) => {
+            let entry = store.current(entry)?;
+            if !is_prefetch {
+                store.used(&entry, now);
+            }
+            Some((entry, Tier::Memory, Why::Fresh))
+        }
+        None if is_prefetch => None,
+        None => equivalent::not_in_memory(&worker.cache, key, selecting, now),
+    }
 }
 
 /// The reply to a request that is for the cache or for an origin, and for no feature of this proxy.
@@ -301,12 +311,10 @@ impl Context<'_> {
         let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
             return;
         };
-        if request.is_prefetch {
-            return;
-        }
         let (now, memory) = (clock::now(), &self.worker.cache.store.memory);
         let hash = memory.hash(entry.key());
-        let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, request.by_peer), now);
+        let is_no_use = request.by_peer || request.is_prefetch;
+        let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, is_no_use), now);
         let is_popular = |(_, used): (_, Used)| used.lately >= self.rules.refresh_ahead_hits;
         if !is_due || !memory.used(entry.key()).is_some_and(is_popular) {
             return;
@@ -345,11 +353,11 @@ fn is_due(
     worker: &Worker,
     rules: &Rules,
     freshness: &Freshness,
-    (hash, by_peer): (u64, bool),
+    (hash, is_no_use): (u64, bool),
     now: u32,
 ) -> bool {
     rules.refresh_ahead > 0
-        && !by_peer
+        && !is_no_use
         && freshness.is_ending(now, rules.refresh_ahead)
         && worker.cache.ahead.is_open(hash, now)
 }
