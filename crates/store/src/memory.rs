@@ -14,9 +14,6 @@ use larder_evict::{AnyShard, Capacity, Inserted, Spec};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
-use siphasher::sip::SipHasher13;
-
-use crate::Entry;
 use crate::lines::{LinePool, Lines};
 
 mod budget;

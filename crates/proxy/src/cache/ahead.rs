@@ -33,7 +33,7 @@ pub(crate) struct RefreshesAhead {
     used: AtomicU64,
 }
 
-/// A refresh in progress.
+/// A refresh or a prefetch in progress.
 pub(crate) struct Refresh(Arc<AtomicUsize>);
 
 /// What refreshes have done so far.
@@ -82,10 +82,11 @@ impl RefreshesAhead {
         Some(Refresh(Arc::clone(&self.running)))
     }
 
-    /// A permit for a prefetch, which takes at most half of those that refreshes have.
-    pub(crate) fn begin_prefetch(&self) -> Option<OwnedSemaphorePermit> {
-        let leaves_half = self.running.available_permits() > AT_ONCE / 2;
-        leaves_half.then(|| Arc::clone(&self.running).try_acquire_owned().ok()).flatten()
+    /// Begins a prefetch, which takes at most half of those that refreshes have.
+    pub(crate) fn begin_prefetch(&self) -> Option<Refresh> {
+        let one_more = |running: usize| (running < AT_ONCE / 2).then_some(running + 1);
+        let begun = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        begun.is_ok().then(|| Refresh(Arc::clone(&self.running)))
     }
 
     /// Observes whether what was refreshed under `key`, and would have expired with `old`, is asked for after that.

@@ -86,7 +86,7 @@ pub(crate) struct Request {
     pub(crate) trace: Option<Arc<Trace>>,
     /// No lifetime may be guessed for it.
     pub(crate) forbids_guess: bool,
-    /// It is a prefetch: nobody has asked for the response yet.
+    /// It is a prefetch of the client: nobody has asked for the response yet.
     pub(crate) is_prefetch: bool,
     /// Its client was asked for a certificate.
     pub(crate) asked_for_certificate: bool,
@@ -94,8 +94,8 @@ pub(crate) struct Request {
     pub(crate) lost_try: AtomicBool,
     /// The limits against which it counts.
     pub(crate) entered: Entered,
-    /// No client has made it, nor waits for it.
-    pub(crate) is_prefetch: bool,
+    /// It is a prefetch of our own: no client has made it, nor waits for it.
+    pub(crate) is_own_prefetch: bool,
 }
 
 /// A request before rules have changed it.
@@ -195,7 +195,7 @@ impl Request {
             asked_for_certificate: false,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
-            is_prefetch: false,
+            is_own_prefetch: false,
         };
         Ok(request.shown(role, identity))
     }
@@ -382,7 +382,7 @@ impl Request {
             asked_for_certificate: self.asked_for_certificate,
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
-            is_prefetch: self.is_prefetch,
+            is_own_prefetch: self.is_own_prefetch,
         }
     }
 }

@@ -20,7 +20,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::clock;
-use crate::base::explanation::{Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier};
+use crate::base::explanation::{
+    Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier, Stored,
+};
 use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{Listener, Role, SiteRule};

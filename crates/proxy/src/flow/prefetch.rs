@@ -246,7 +246,7 @@ impl Order {
         let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
-        request.is_prefetch = true;
+        request.is_own_prefetch = true;
         Some(request)
     }
 

@@ -89,13 +89,13 @@ pub(crate) async fn send(
         None => content.begun().await,
     }
     let claim = claim(plan, request);
-    let permit = match request.is_prefetch {
+    let permit = match request.is_own_prefetch {
         true => plan.concurrency.try_enter_spare(claim),
         false => plan.concurrency.try_enter(claim),
     };
     let permit = match permit {
         Some(permit) => permit,
-        None if request.is_prefetch => return Err(no_permit()),
+        None if request.is_own_prefetch => return Err(no_permit()),
         None => Box::pin(queue_up(plan, claim, fetch)).await?,
     };
     let (begun, requested) = (Instant::now(), clock::now());

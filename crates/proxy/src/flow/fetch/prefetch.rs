@@ -46,7 +46,12 @@ pub(crate) async fn prefetch(
             return Ending::Failed(0);
         }
     };
-    let times = Times { requested: answer.requested, received: clock::now(), by_age: answer.by_peer };
+    let times = Times {
+        requested: answer.requested,
+        received: clock::now(),
+        by_age: answer.by_peer,
+        ..Times::default()
+    };
     let confirmed = revalidation.confirmed(cx.plan, request, &answer);
     let ruling = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
     let cx = Context { rules: &ruling.caching, ..cx };

@@ -200,14 +200,11 @@ impl Trial<'_> {
         let origin = Origin::start(Model { distance, lifetime: LIFETIME, at_once, ..Model::of(&pages) })?;
         let setting = Setting { threads: Some(1), forward: self.keys, ..Setting::roomy() };
         let mut proxy = Proxy::start(self.program, &setting)?;
+        let requests = self.course.requests(origin.address());
         let load = Load {
-            to: proxy.door(Via::Http)?,
-            via: Via::Http,
-            urls: self.course.urls(origin.address()),
-            order: self.course.order.clone(),
             pace: Pace::Open { rate: RATE, clients: CLIENTS, seed: self.seed },
-            origin: None,
             stop: Arc::clone(self.stop),
+            ..Load::new(proxy.door(Via::Http)?, Via::Http, requests)
         };
         let seen = load.run().map_err(|halt| proxy.explain(halt))?;
         let stats = proxy.tell("/stats")?;
