@@ -39,6 +39,7 @@ const NO_CACHE: &str = "200 OK\nCache-Control: no-cache\nETag: \"1\"";
 const COOKIE: &str = "200 OK\nSet-Cookie: a=b\nLast-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 const PART: &str =
     "206 Partial Content\nContent-Range: bytes 0-1/10\nCache-Control: max-age=100\nETag: \"1\"\n\nab";
+const NO_RANGE: &str = "206 Partial Content\nCache-Control: max-age=100\n\nab";
 const ROUND: &str = "GET\nVia: 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder, 1.1 Larder";
 
 fn exercise(why: Why) -> Exercise {
@@ -77,9 +78,7 @@ fn exercise(why: Why) -> Exercise {
         Why::NoFreshness => Asked(&["200 OK"], &["GET"]),
         Why::NeverFresh => Asked(&["200 OK\nCache-Control: max-age=0"], &["GET"]),
         Why::ContentLocation => Rule(posted_elsewhere),
-        Why::BadContentRange => {
-            Asked(&["206 Partial Content\nCache-Control: max-age=100\n\nab"], &["GET\nRange: bytes=0-1"])
-        }
+        Why::BadContentRange => Asked(&[NO_RANGE], &["GET\nRange: bytes=0-1"]),
         Why::ErrorWhileFresh => Asked(
             &[FRESH, "404 Not Found\nCache-Control: max-age=100"],
             &["GET", "GET\nCache-Control: no-cache"],
@@ -100,9 +99,10 @@ fn exercise(why: Why) -> Exercise {
         Why::OriginMalformed => Staged(malformed),
         Why::OriginForbidden => Staged(forbidden),
         Why::OnlyHttps => Staged(redirected),
-        Why::ByRule | Why::NotByRule | Why::RateLimited => exercise_rules(why),
+        Why::ByRule | Why::NotByRule | Why::RateLimited | Why::AccessDenied | Why::Unauthorized => {
+            exercise_rules(why)
+        }
         Why::PrefetchNotStored => Staged(prefetch),
-        Why::AccessDenied | Why::Unauthorized => exercise_rules(why),
         Why::Loop => Asked(&[], &[ROUND]),
         Why::Refused => Asked(&[], &["GET\nContent-Length: 1\nContent-Length: 2"]),
         Why::Overloaded => Staged(overloaded),

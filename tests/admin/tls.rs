@@ -55,7 +55,7 @@ fn every_command_trusts_the_listener_of_its_own_state_directory() {
         (&["stats"][..], "requests"),
         (&["stats", "--json"], "\"requests\": 1"),
         (&["why", "http://site.test/page"], "decision"),
-        (&["top", "--for", "1s", "--json"], "\"requests\""),
+        (&["top", "--for", "1s", "--json"], "\"seconds\""),
         (&["purge", "http://site.test/page"], "http://site.test/page"),
     ] {
         let (code, out, err) = run(state.path(), &[words, &["--admin", &admin]].concat());
@@ -75,7 +75,7 @@ fn others_trust_it_by_its_file_under_any_name() {
     let untrusted = "no trusted authority has signed its certificate: name a file with it, or with its authority, by --admin-ca";
     assert_eq!((code, err), (Some(1), format!("larder: no larder answers at {address}: {untrusted}\n")));
     let file = state.path().join("admin.pem").display().to_string();
-    for host in ["127.0.0.1", "localhost", "127.1"] {
+    for host in ["127.0.0.1", "localhost"] {
         let (code, _, err) = stats(&["--admin", &format!("https://{host}:{port}"), "--admin-ca", &file]);
         assert_eq!((code, err.as_str()), (Some(0), ""), "{host}");
     }
@@ -95,7 +95,7 @@ fn who_speaks_in_clear_to_it_or_tls_to_another_is_told() {
     let address = larder.admin.to_string();
     let (code, _, err) = run(state.path(), &["stats", "--admin", &address]);
     let says = format!("larder: {address} says: 400: this address speaks HTTP over TLS: use https:// here\n");
-    assert_eq!((code, err), (Some(2), says));
+    assert_eq!((code, err), (Some(1), says));
 
     let plain = Larder::before(&origin);
     let address = format!("https://{}", plain.admin);

@@ -1,6 +1,7 @@
 //! Nodes that reach each other over TLS, by their token or by certificates: what is read on the way, and who is refused.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::authority::{Authority, Pair};
 use crate::engine::Engine;
@@ -16,11 +17,13 @@ fn forged(node: &Larder, what: &str) -> u64 {
     cluster(node)["forged"][what].as_u64().expect("a number")
 }
 
-/// Asks each of `nodes` for each of some pages, with a cookie: all answers are right.
+/// Asks each of `nodes` for each of some pages that none of them has yet, with a cookie: all answers are right.
 fn ask_all(nodes: &[Larder], body: &str) {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
     for path in paths(24) {
         for node in nodes {
-            let answer = node.ask(&format!("GET {path}\nCookie: session=secret"));
+            let answer = node.ask(&format!("GET {path}?{call}\nCookie: session=secret"));
             assert_eq!((answer.status, answer.text()), (200, body), "{path}");
         }
     }

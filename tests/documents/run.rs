@@ -42,7 +42,9 @@ pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let larder = Path::new(env!("CARGO_BIN_EXE_larder"));
-    let path = format!("{}:{}", larder.parent().expect("a folder").display(), env!("PATH"));
+    // `cargo x test` builds programs there that no package has.
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools");
+    let path = format!("{}:{tools}:{}", larder.parent().expect("a folder").display(), env!("PATH"));
     let mut shell = apart(options);
     shell.args(["timeout", LIMIT, "bash", "-c", &script(page)]).current_dir(folder.path());
     shell.env("PATH", path).env("HOME", folder.path()).env("REPOSITORY", env!("CARGO_MANIFEST_DIR"));

@@ -26,7 +26,7 @@ use crate::exchange::link::{Interim, Link, Stopwatch};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
-use crate::exchange::target::{Address, RuledRequest, asked, rule, ruled_host, unruled, write_key};
+use crate::exchange::target::{Address, RuledRequest, asked, host_in, rule, ruled_host, unruled, write_key};
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal};
 use crate::http::names;
@@ -159,7 +159,7 @@ impl Request {
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, taken, is_edited));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
-        let authority = host_of(&key, &head.method).unwrap_or_else(|| authority.to_owned());
+        let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
         let request = Self {
             method: head.method.clone(),
             version: head.version,
@@ -385,12 +385,6 @@ impl Request {
             is_own_prefetch: self.is_own_prefetch,
         }
     }
-}
-
-/// The host as the key has it. Origins see it so, and all its spellings have one answer. A tunnel has the client's own.
-fn host_of(key: &[u8], method: &Method) -> Option<String> {
-    let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
-    Some(String::from_utf8_lossy(host).into_owned())
 }
 
 /// Takes interim answers to where the client gets them from.

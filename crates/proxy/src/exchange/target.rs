@@ -200,3 +200,9 @@ pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
     let asked = RequestDirectives::parse(fields);
     if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
 }
+
+/// The host as the key has it. Origins see it so, and all its spellings have one answer. A tunnel has the client's own.
+pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
+    let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
+    Some(String::from_utf8_lossy(host).into_owned())
+}
