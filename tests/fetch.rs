@@ -319,9 +319,8 @@ fn a_workload_is_sent_with_its_methods_fields_and_bodies_through_http() {
         7 GET /broken 1 1\n";
     fs::write(file.path(), workload).unwrap();
     let proxy = Larder::before(&origin);
-    proxy.get("/b");
-    proxy.settle();
     let server = proxy.address().to_string();
+    proxy.ask(&format!("GET /b\nHost: {server}"));
     let path = file.path().display().to_string();
     let words = ["--workload", &path, "--origin", &format!("http://{server}"), "--server", &server];
     let rest = ["--admin", &proxy.admin.to_string(), "--header", "X-All: 1", "--json"];

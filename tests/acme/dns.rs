@@ -1,7 +1,8 @@
 //! A name server by which all names that end in `.test` lead to this machine, but for those that are unknown.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a message's header (RFC 1035 section 4.1.1), and where in it the counts of questions and answers are.
@@ -17,10 +18,19 @@ pub(crate) struct Dns {
 
 impl Dns {
     pub(crate) fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        let (address, unknown) = (socket.local_addr().expect("an address"), Arc::default());
+        // Some resolvers ask over TCP first.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (address, unknown) = (listener.local_addr().expect("an address"), Arc::default());
+        let socket = UdpSocket::bind(address).expect("the same port");
         let names = Arc::clone(&unknown);
         std::thread::spawn(move || serve(&socket, &names));
+        let names = Arc::clone(&unknown);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let names = Arc::clone(&names);
+                std::thread::spawn(move || serve_stream(stream, &names));
+            }
+        });
         Self { address, unknown }
     }
 
@@ -42,6 +52,19 @@ fn serve(socket: &UdpSocket, unknown: &Mutex<BTreeSet<String>>) {
             // A client that has left asks again.
             let _ = socket.send_to(&answer, client);
         }
+    }
+}
+
+/// Answers the messages of a connection, each behind its length (RFC 1035 section 4.2.2).
+fn serve_stream(mut stream: TcpStream, unknown: &Mutex<BTreeSet<String>>) -> Option<()> {
+    loop {
+        let mut length = [0; 2];
+        stream.read_exact(&mut length).ok()?;
+        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+        stream.read_exact(&mut message).ok()?;
+        let answer = answer(&message, unknown)?;
+        let length = u16::try_from(answer.len()).ok()?.to_be_bytes();
+        stream.write_all(&[&length[..], &answer].concat()).ok()?;
     }
 }
 

@@ -12,7 +12,6 @@ mod clients;
 mod handshakes;
 mod hsts;
 mod identified;
-mod lines;
 mod origins;
 mod records;
 mod requests;

@@ -336,7 +336,7 @@ fn workloads_are_sent_with_all_that_they_say() {
     ];
     assert_eq!(reading.notes(), notes);
     let (trace, _) = file.read(&lenient()).unwrap();
-    assert_eq!(show(&trace), ["0 /a 0 1 1", "0 /a 0 1 1"]);
+    assert_eq!(show(&trace), ["0 /a 0 1 1", "0 /a 0.000007 1 1"]);
 
     let log = File::new(b"{\"key\":\"http://a/\"}\n{\"key\":\"/b\"}\n{\"key\":\"http://a/\"}\n");
     let (requests, _) = larder_lab::trace::requests(&log.path(), &lenient()).unwrap();
