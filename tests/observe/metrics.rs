@@ -197,6 +197,8 @@ fn every_metric_is_there_and_in_the_reference() {
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let reference = include_str!("../../docs/metrics.md");
     let named = reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    // Those of ACME are there where a site uses it; `tests/acme` reads them.
+    let named = named.filter(|name| !name.starts_with("larder_acme_"));
     let named: Vec<_> = named.filter(|name| TRACES || !name.starts_with("larder_trace_")).collect();
     assert_eq!(there, named);
 }
