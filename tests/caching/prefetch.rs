@@ -44,6 +44,12 @@ pub(crate) fn walk(larder: &Larder, paths: &[&str], times: usize) {
     for path in paths.iter().cycle().take(paths.len() * times) {
         assert_eq!(client.ask(&format!("GET {path}\nCookie: id=7\nUser-Agent: walker")).status, 200);
     }
+    settle(larder);
+}
+
+/// Waits until nothing is fetched, and nothing is about to be.
+pub(crate) fn settle(larder: &Larder) {
+    larder.wait_for("background", 0);
     larder.settle();
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::prefetch::{BOTH, figure, is_prefetch, page, purge_all, walk};
+use crate::prefetch::{BOTH, figure, is_prefetch, page, purge_all, settle, walk};
 use crate::support::{Client, Larder, Origin, eventually, site};
 
 const MISSING: &str = "404 Not Found\n\n";
@@ -119,7 +119,7 @@ fn walk_from(larder: &Larder, address: Ipv4Addr, times: usize) {
     for path in ["/a", "/b"].iter().cycle().take(2 * times) {
         client.ask(&format!("GET {path}"));
     }
-    larder.settle();
+    settle(larder);
 }
 
 /// Three clients are told apart by one of 32 marks each: that of 15 fewer than three differ has a chance of
@@ -132,7 +132,7 @@ fn what_a_single_client_does_is_no_reason_to_prefetch_for_another() {
     let ask = |last| {
         purge_all(&larder);
         Client::from(client(last), larder.address()).ask("GET /a");
-        larder.settle();
+        settle(&larder);
     };
     walk_from(&larder, client(2), 30);
     ask(3);

@@ -83,6 +83,8 @@ struct Stats {
     fills: usize,
     /// Refreshes of popular responses before they expire.
     refreshes_ahead: Refreshed,
+    /// Refreshes and prefetches in progress.
+    background: usize,
     /// What was fetched before it was asked for.
     prefetches: Prefetched,
     /// Responses 103 with links of stored responses.
@@ -229,6 +231,7 @@ impl Stats {
             memory_file_refusals: shared.cache.fills.arena().refusals(),
             fills: shared.cache.fills.under_way(),
             refreshes_ahead: shared.cache.ahead.figures(),
+            background: shared.cache.ahead.running(),
             prefetches: shared.cache.prefetches.figures(),
             early_hints: shared.cache.hints(),
             compression: shared.cache.compressor.figures(),

@@ -82,6 +82,11 @@ impl RefreshesAhead {
         Some(Refresh(Arc::clone(&self.running)))
     }
 
+    /// How many refreshes and prefetches are in progress.
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
     /// Begins a prefetch, which takes at most half of those that refreshes have.
     pub(crate) fn begin_prefetch(&self) -> Option<Refresh> {
         let one_more = |running: usize| (running < AT_ONCE / 2).then_some(running + 1);
