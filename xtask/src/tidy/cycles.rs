@@ -36,6 +36,7 @@ pub(super) const ROOTS: &[Root] = &[
         ],
     ),
     root("crates/proxy/src/", &["crates/proxy/src/cluster", "crates/proxy/src/origin"]),
+    root("crates/predict/src/", &[]),
     root("crates/rpc/src/", &[]),
     root("crates/rules/src/", &[]),
     root("crates/semantics/src/", &[]),
