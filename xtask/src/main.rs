@@ -49,6 +49,9 @@ usage: cargo x COMMAND
              --rounds N      measurements per server, interleaved (3)
              --only A,B      which servers (all that are installed)
              --size 1k,1m    which objects, for `hits` (both)
+             --larder PATH   measure this program instead of building one
+             --before PATH   this earlier build and the current one in turn, round by round, and what the current one costs
+                             beside it; also with tls, h2, cluster, control, purge and rules (--rounds 5)
              --json FILE     also write the numbers to a file
              --install       install the peers that are missing
              --quick         less of everything: 1 second, 2 rounds

@@ -131,7 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         println!("without Thrift's own server (add --install, or run: {})", packages::command_line(&missing));
     }
     let with_thrift = options.install || missing.is_empty();
-    let programs = peers::build(&ENTRANTS.each_ref().map(|entrant| &entrant.peer)[..1])?;
+    let programs = peers::build(&ENTRANTS.each_ref().map(|entrant| &entrant.peer)[..1], None)?;
     if with_thrift {
         compile(&programs.thrift())?;
     }

@@ -4,6 +4,7 @@
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
 
 mod all;
+mod before;
 mod client;
 mod cluster;
 mod control;
@@ -115,6 +116,8 @@ pub(crate) enum Bench {
     Tls(options::Options),
     /// Listeners that speak HTTP/2.
     H2(options::Options),
+    /// A bench with an earlier build beside the current one.
+    Before(before::Options),
     /// Every bench.
     All(all::Options),
 }
@@ -125,6 +128,9 @@ impl Bench {
     /// # Errors
     /// Names the word that is not known, or the value that makes no sense.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        if words.iter().any(|word| word == "--before") {
+            return before::Options::parse(words).map(Self::Before);
+        }
         match words.split_first() {
             Some((word, rest)) if word == DOORS => doors::Options::parse(rest).map(Self::Doors),
             Some((word, rest)) if word == CLUSTER => cluster::parse(rest).map(Self::Cluster),
@@ -166,6 +172,7 @@ impl Bench {
             Self::Rules(options) => rules::run(options),
             Self::Tls(options) => tls::run(options),
             Self::H2(options) => h2::run(options),
+            Self::Before(options) => before::run(options),
             Self::All(options) => all::run(options).map(|()| Vec::new()),
         }
     }
@@ -178,6 +185,7 @@ pub(crate) struct Options {
     rounds: u32,
     peers: Vec<&'static Peer>,
     objects: Vec<Object>,
+    larder: Option<PathBuf>,
     json: Option<PathBuf>,
     install: bool,
 }
@@ -201,6 +209,7 @@ impl Options {
             ("--rounds", true),
             ("--only", true),
             ("--size", true),
+            ("--larder", true),
             ("--json", true),
             ("--install", false),
         ];
@@ -212,6 +221,7 @@ impl Options {
             rounds: words.number("--rounds", rounds)?,
             peers: choose_peers(*subject, words.get("--only"))?,
             objects: choose_objects(words.get("--size").unwrap_or("1k,1m"))?,
+            larder: words.path("--larder"),
             json: words.path("--json"),
             install: words.has("--install"),
         })
@@ -251,7 +261,7 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
 /// server did not take part to the end; the table of the others is printed first.
 fn run(options: &Options) -> Result<Vec<Goal>> {
     let chosen = present(options)?;
-    let programs = peers::build(&chosen)?;
+    let programs = peers::build(&chosen, options.larder.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));

@@ -163,14 +163,15 @@ pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
         return given.canonicalize().with_context(|| given.display().to_string());
     }
     let larder: Vec<_> = ALL.iter().filter(|peer| peer.which == Which::Larder).collect();
-    build(&larder).map(|programs| programs.larder())
+    build(&larder, None).map(|programs| programs.larder())
 }
 
-/// Builds those of the chosen that are built here, optimised as they ship.
-pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
+/// Builds those of the chosen that are built here, optimised as they ship, but for a larder that is given.
+pub(super) fn build(chosen: &[&Peer], larder: Option<&Path>) -> Result<Programs> {
     for peer in chosen {
         let package = match peer.which {
             Which::Floor => "bench",
+            Which::Larder if larder.is_some() => continue,
             Which::Larder => "larder",
             Which::Thrift | Which::Installed => continue,
         };
@@ -182,7 +183,12 @@ pub(super) fn build(chosen: &[&Peer]) -> Result<Programs> {
     // This program lies in `<target>/debug/`, wherever the target folder is.
     let own = std::env::current_exe().context("cannot find the target folder")?;
     let target = own.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned);
-    Ok(Programs::given(&target.join("release").join("larder")))
+    let folder = target.join("release");
+    let larder = match larder {
+        Some(given) => program(Some(given))?,
+        None => folder.join("larder"),
+    };
+    Ok(Programs { folder, larder })
 }
 
 pub(super) fn start(arguments: &[&str]) -> Start {
