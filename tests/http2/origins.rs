@@ -157,14 +157,21 @@ fn both_directions_go_on_as_long_as_they_like() {
 
 #[test]
 fn requests_share_connections_as_far_as_the_origin_allows() {
-    let origin = server::origin_with(&[(MOST_STREAMS, 2)], |server| {
+    let all = Arc::new(AtomicUsize::new(0));
+    let origin = server::origin_with(&[(MOST_STREAMS, 2)], move |server| {
         let mut held = Vec::new();
         while let Some((stream, seen)) = server.request() {
             held.push(stream);
             // The setting is known once the first request has been answered.
-            if seen.target == "/first" || held.len() == 2 {
-                held.drain(..).for_each(|stream| server.answer(stream, &[OK], seen.target.as_bytes(), &[]));
+            if seen.target != "/first" {
+                if held.len() < 2 {
+                    continue;
+                }
+                // A connection that had answered already would take a third request.
+                all.fetch_add(2, Ordering::SeqCst);
+                eventually("four requests", || (all.load(Ordering::SeqCst) == 4).then_some(()));
             }
+            held.drain(..).for_each(|stream| server.answer(stream, &[OK], seen.target.as_bytes(), &[]));
         }
     });
     let larder = Larder::start(&server::site(&[&origin], "cache = false"));

@@ -51,7 +51,9 @@ impl Options {
             let is_own = ["--before", "--larder", "--rounds", "--json"].contains(&word.as_str());
             let to = if is_own { &mut own } else { &mut rest };
             to.push(word.clone());
-            to.extend(words.next().filter(|_| is_own).cloned());
+            if is_own {
+                to.extend(words.next().cloned());
+            }
         }
         let known = [("--before", true), ("--larder", true), ("--rounds", true), ("--json", true)];
         let own = args::parse(&own, &known)?;
@@ -227,7 +229,7 @@ mod tests {
             .into();
         let compared = compare(&rounds);
         assert_eq!(compared.len(), 1, "of this proxy, and CPU time only");
-        assert_eq!(compared[0].what, "1k, larder: CPU us/request");
+        assert_eq!(compared[0].what, "larder, 1k: CPU us/request");
         assert_eq!((compared[0].before, compared[0].now), (8.0, 8.0));
         assert_eq!(compared[0].ratios, [1.0, 0.9, 1.25]);
     }
