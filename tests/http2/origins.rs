@@ -1,6 +1,7 @@
 //! Origins that speak HTTP/2: one connection for many requests, content and trailers both ways, and origins that break rules.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::client::*;
