@@ -51,6 +51,29 @@ fn fatal(alert: u8) -> Ended {
 }
 
 #[test]
+fn records_without_content_and_alerts_that_mean_nothing_are_passed_over() {
+    let world = World::new();
+    world.each(|wild, _, suite| {
+        for piece in GET.chunks(7) {
+            wild.send(CONTENT, b"");
+            // A warning: the user has cancelled.
+            wild.send(ALERT, &[1, 90]);
+            wild.send(CONTENT, piece);
+        }
+        assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
+    });
+}
+
+#[test]
+fn so_many_records_without_content_are_too_many() {
+    let world = World::new();
+    world.each(|wild, _, suite| {
+        (0..40).for_each(|_| wild.send(CONTENT, b""));
+        assert_eq!(wild.ended(), fatal(UNEXPECTED_MESSAGE), "{suite}");
+    });
+}
+
+#[test]
 fn records_are_as_long_as_the_rules_permit() {
     let world = World::new();
     world.each(|wild, is_v13, suite| {
@@ -123,6 +146,24 @@ fn a_record_that_is_spoilt_or_comes_twice_ends_the_connection() {
         wild.raw(&record);
         assert_eq!(wild.ended(), fatal(BAD_RECORD_MAC), "{suite}");
     });
+}
+
+#[test]
+fn fatal_alerts_end_the_connection_without_an_answer() {
+    let world = World::new();
+    // A failed handshake, an unknown alert, and the end of all that the client sends.
+    for (alert, expected) in [([2, 40], None), ([2, 200], None), ([1, 0], Some((1, 0)))] {
+        world.each(|wild, _, suite| {
+            wild.send(CONTENT, &GET[..20]);
+            wild.send(ALERT, &alert);
+            wild.send(CONTENT, &GET[20..]);
+            let ended = wild.ended();
+            assert!(!ended.answer.contains("a page"), "{alert:?}, {suite}: {ended:?}");
+            assert_eq!(ended.alert.filter(|(level, _)| *level == 2), None, "{alert:?}, {suite}: {ended:?}");
+            assert!(expected.is_none() || ended.alert.is_none_or(|told| Some(told) == expected), "{ended:?}");
+        });
+    }
+    assert_eq!(world.origin.count(), 0);
 }
 
 #[test]

@@ -5,11 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use larder_proxy::net::tls::provider;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::cipher::{
-    InboundOpaqueMessage, MessageDecrypter, MessageEncrypter, OutboundPlainMessage,
-};
+use rustls::crypto::cipher::{InboundOpaqueMessage, MessageDecrypter};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -26,7 +25,7 @@ const HEADER: usize = 5;
 /// A connection whose handshake is done.
 pub(crate) struct Wild {
     stream: TcpStream,
-    seals: (Box<dyn MessageEncrypter>, u64),
+    seals: Seals,
     opens: (Box<dyn MessageDecrypter>, u64),
 }
 
@@ -84,21 +83,12 @@ impl Wild {
         }
         let secrets = client.dangerous_extract_secrets().expect("secrets");
         let (sends, receives) = (secrets.tx, secrets.rx);
-        Self {
-            stream,
-            seals: (encrypter(suite, sends.1), sends.0),
-            opens: (decrypter(suite, receives.1), receives.0),
-        }
+        Self { stream, seals: Seals::new(suite, sends), opens: (decrypter(suite, receives.1), receives.0) }
     }
 
     /// A record of this type and content.
     pub(crate) fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
-        let (encrypter, number) = &mut self.seals;
-        let version = ProtocolVersion::TLSv1_2;
-        let plain = OutboundPlainMessage { typ: ContentType::from(kind), version, payload: content.into() };
-        let sealed = encrypter.encrypt(plain, *number).expect("a record");
-        *number += 1;
-        sealed.encode()
+        self.seals.record(kind, content)
     }
 
     /// Sends a record of this type and content.
@@ -164,19 +154,50 @@ fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-fn encrypter(suite: SupportedCipherSuite, secrets: ConnectionTrafficSecrets) -> Box<dyn MessageEncrypter> {
-    let (ConnectionTrafficSecrets::Aes128Gcm { key, iv }
-    | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
-    | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv }) = secrets
-    else {
-        panic!("an unknown suite")
-    };
-    match suite {
-        SupportedCipherSuite::Tls13(suite) => suite.aead_alg.encrypter(key, iv),
-        SupportedCipherSuite::Tls12(suite) => {
-            let (fixed, explicit) = iv.as_ref().split_at(suite.aead_alg.key_block_shape().fixed_iv_len);
-            suite.aead_alg.encrypter(key, fixed, explicit)
+/// Seals any record at all; rustls refuses those that no stock client sends (RFC 8446 section 5.2, RFC 5246 section 6.2.3.3).
+struct Seals {
+    key: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+    is_v13: bool,
+    /// Bytes of the nonce that are sent.
+    explicit: usize,
+}
+
+impl Seals {
+    fn new(suite: SupportedCipherSuite, (sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
+        let (algorithm, key, iv) = match &secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => panic!("an unknown suite"),
+        };
+        let is_v13 = suite.tls13().is_some();
+        let explicit = if is_v13 || algorithm == &CHACHA20_POLY1305 { 0 } else { 8 };
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).expect("a key"));
+        let iv = iv.as_ref().try_into().expect("twelve bytes");
+        Self { key, iv, sequence, is_v13, explicit }
+    }
+
+    /// The next record, of this type and content.
+    fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+        let number = self.sequence.to_be_bytes();
+        let mut nonce = self.iv;
+        nonce[4..].iter_mut().zip(number).for_each(|(byte, of)| *byte ^= of);
+        let mut sealed = content.to_vec();
+        let mut outer = kind;
+        if self.is_v13 {
+            sealed.push(kind);
+            outer = u8::from(ContentType::ApplicationData);
         }
+        let header = |length: usize| [&[outer, 3, 3][..], &(length as u16).to_be_bytes()].concat();
+        let head = header(self.explicit + sealed.len() + self.key.algorithm().tag_len());
+        let additional =
+            if self.is_v13 { head.clone() } else { [&number[..], &header(content.len())].concat() };
+        let unique = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(unique, Aad::from(additional), &mut sealed).expect("sealed");
+        self.sequence += 1;
+        [&head[..], &nonce[4..4 + self.explicit], &sealed].concat()
     }
 }
 
