@@ -12,6 +12,7 @@ mod clients;
 mod handshakes;
 mod hsts;
 mod identified;
+mod lines;
 mod origins;
 mod records;
 mod requests;
