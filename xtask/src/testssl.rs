@@ -13,9 +13,16 @@ const TESTSSL: Package = Package { name: "testssl.sh", program: "testssl", purpo
 /// Severities that count, in the order of their weight.
 const WEIGHTS: [&str; 4] = ["MEDIUM", "HIGH", "CRITICAL", "FATAL"];
 
-/// Findings that are of the certificate, which signs itself, and not of the program.
-const OF_CERTIFICATE: &[&str] =
-    &["cert_chain_of_trust", "cert_trust", "cert_notAfter", "cert_expirationStatus"];
+/// Findings that are of the certificate, which signs itself, or of the site behind the proxy, and not of the program.
+const OF_OTHERS: &[&str] = &[
+    "cert_chain_of_trust",
+    "cert_trust",
+    "cert_notAfter",
+    "cert_expirationStatus",
+    "cert_validityPeriod",
+    "cert_revocation",
+    "security_headers",
+];
 
 /// What a `cargo x testssl` command line means.
 pub(crate) struct Options {
@@ -85,7 +92,7 @@ struct Finding {
 impl Finding {
     fn counts(&self) -> bool {
         let name = self.id.split(' ').next().unwrap_or_default();
-        WEIGHTS.contains(&self.severity.as_str()) && !OF_CERTIFICATE.contains(&name)
+        WEIGHTS.contains(&self.severity.as_str()) && !OF_OTHERS.contains(&name)
     }
 }
 
@@ -106,7 +113,7 @@ mod tests {
     use super::findings;
 
     #[test]
-    fn findings_of_the_certificate_and_slight_ones_do_not_count() {
+    fn findings_of_others_and_slight_ones_do_not_count() {
         let one = |severity: &str, id: &str| {
             format!(
                 r#"{{"id": "{id}", "ip": "a/127.0.0.1", "port": "1", "severity": "{severity}", "finding": "f"}}"#

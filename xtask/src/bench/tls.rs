@@ -89,7 +89,16 @@ pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
         "-days",
         "30",
     ]);
-    openssl.args(["-subj", "/CN=localhost", "-keyout", &key, "-out", &cert]);
+    openssl.args([
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-keyout",
+        &key,
+        "-out",
+        &cert,
+    ]);
     let output = openssl.output().context("cannot start openssl")?;
     if !output.status.success() {
         bail!("openssl: {}", String::from_utf8_lossy(&output.stderr));

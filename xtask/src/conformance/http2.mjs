@@ -31,6 +31,7 @@ function ordinary (head) {
 http.createServer((request, response) => {
   const stream = connected().request(fields(request), { endStream: !request.headers['content-length'] && !request.headers['transfer-encoding'] })
   stream.on('headers', head => {
+    if (head[':status'] === 102) response.writeProcessing()
     if (head[':status'] === 103) response.writeEarlyHints(ordinary(head))
   })
   stream.on('response', head => {
