@@ -141,8 +141,9 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
         None if decision.asks_origin => row("last answer", "not known".to_owned()),
         None => {}
     }
-    for Ended { ago, method, status, outcome, reason } in &said.last {
-        row(&format!("{ago} s ago"), format!("{method}: {status}, {outcome} ({reason})"));
+    for Ended { ago, method, http_version, status, outcome, reason } in &said.last {
+        let version = http_version.iter().map(|version| format!(" (HTTP/{version})")).collect::<String>();
+        row(&format!("{ago} s ago"), format!("{method}{version}: {status}, {outcome} ({reason})"));
     }
     let of_answer = answer.iter().filter_map(|answer| answer.why_not.as_ref());
     let helps = of_answer.chain([&decision.reason]).map(|reason| &reason.help);
@@ -240,7 +241,7 @@ mod tests {
 
     fn ended() -> Ended {
         let [method, outcome, reason] = ["GET", "miss", "set-cookie"].map(str::to_owned);
-        Ended { ago: 3, method, status: 200, outcome, reason }
+        Ended { ago: 3, method, http_version: Some("2".to_owned()), status: 200, outcome, reason }
     }
 
     fn applied() -> AppliedRule {
@@ -311,7 +312,7 @@ mod tests {
             "             set-cookie: ...",
             "storing      no: the response sets a cookie and has no lifetime of its own (set-cookie, RFC 6265 4.1)",
             "note         Pragma: means nothing",
-            "3 s ago      GET: 200, miss (set-cookie)",
+            "3 s ago      GET (HTTP/2): 200, miss (set-cookie)",
             "what helps   set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie",
         ];
         assert_eq!(lines, expected);

@@ -244,6 +244,7 @@ fn while_somebody_watches_the_last_requests_are_told() {
     let last = said["last"].as_array().expect("a list");
     let told: Vec<_> = last.iter().map(|ended| ended["outcome"].as_str().unwrap_or_default()).collect();
     assert_eq!(told, ["hit", "miss"], "{said}");
+    assert_eq!([&last[0]["http_version"], &last[1]["http_version"]], ["1.1", "1.1"], "{said}");
     assert_eq!(why(&larder, "GET", "/other", &[])["last"], json!([]));
 }
 

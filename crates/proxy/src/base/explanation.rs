@@ -206,6 +206,10 @@ pub struct Ended {
     pub ago: u64,
     /// Its method.
     pub method: String,
+    /// The version of HTTP: `1.0`, `1.1` or `2`; none if it came through an RPC listener, and in what is read from the
+    /// statistics database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_version: Option<String>,
     /// What was answered.
     pub status: u16,
     /// Its outcome.
@@ -219,6 +223,6 @@ impl Ended {
     pub(crate) fn of(written: Written) -> Self {
         let Written { time, method, status, outcome, reason } = written;
         let ago = clock::unix_millis().saturating_sub(time) / 1_000;
-        Self { ago, method, status, outcome, reason }
+        Self { ago, method, http_version: None, status, outcome, reason }
     }
 }

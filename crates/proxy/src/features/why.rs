@@ -27,6 +27,7 @@ use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
+use crate::counts::versions;
 use crate::exchange::arrival::Asker;
 use crate::exchange::chosen;
 use crate::exchange::plan::Plan;
@@ -377,6 +378,7 @@ impl Run<'_> {
                 last.push(Ended {
                     ago: seen.memo.elapsed().as_secs(),
                     method: seen.memo.method().to_string(),
+                    http_version: seen.memo.version.map(|version| versions::name(version).to_owned()),
                     status: seen.ended.status,
                     outcome: outcome.kind.word().to_owned(),
                     reason: outcome.why.token().to_owned(),

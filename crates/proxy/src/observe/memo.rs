@@ -38,7 +38,7 @@ pub(crate) struct Memo {
     /// The door it came through, if not by HTTP.
     pub(super) door: Option<Door>,
     /// The version of HTTP, if it came by HTTP and could be read.
-    pub(super) version: Option<Version>,
+    pub(crate) version: Option<Version>,
     pub(super) visit: Visit,
     /// When it came.
     pub(super) begun: Instant,

@@ -39,8 +39,8 @@ function answered({ answer }) {
 }
 
 function ended({ last }) {
-  const line = ({ ago, method, status, outcome, reason }) =>
-    make("li", {}, `${span(ago)} ago: ${method} ${status}, ${outcome.replaceAll("-", " ")}, ${reason.replaceAll("-", " ")}`);
+  const line = ({ ago, method, http_version: version, status, outcome, reason }) =>
+    make("li", {}, `${span(ago)} ago: ${method}${version ? ` (HTTP/${version})` : ""} ${status}, ${outcome.replaceAll("-", " ")}, ${reason.replaceAll("-", " ")}`);
   return last.length > 0 ? make("ul", {}, ...last.slice(0, LAST).map(line)) : "not known";
 }
 
