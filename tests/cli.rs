@@ -144,6 +144,32 @@ fn misspelt_words_get_the_nearest_one() {
 }
 
 #[test]
+fn files_that_cannot_be_used_are_told_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().display().to_string();
+    let nowhere = format!("{folder}/none/file");
+    let table: &[(&[&str], String)] = &[
+        (&["check", "--test", &nowhere], format!("cannot read {nowhere}: no such file")),
+        (&["check", "--test", &folder], format!("cannot read {folder}: it is a directory")),
+        (&["passwd", &folder, "ann"], format!("cannot read {folder}: it is a directory")),
+        (
+            &["experiment", "all", "--prices", &nowhere, "-o", &folder],
+            format!("cannot read prices '{nowhere}': no such file"),
+        ),
+        (
+            &["workload", "zipf", "-o", &nowhere],
+            format!("cannot write to {nowhere}: there is no such directory"),
+        ),
+        (&["workload", "zipf", "-o", &folder], format!("cannot write to {folder}: it is a directory")),
+    ];
+    for (words, expected) in table {
+        let output = larder(words);
+        assert_eq!(stderr(&output), format!("larder: {expected}\n"), "{words:?}");
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}");
+    }
+}
+
+#[test]
 fn numbers_that_are_not_accepted_are_told_those_that_are() {
     let table: &[(&[&str], &str)] = &[
         (&["fetch", "http://a/", "--repeat", "0"], "'--repeat <N>': expected a whole number from 1"),

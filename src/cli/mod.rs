@@ -5,6 +5,7 @@ pub(crate) mod admin_tls;
 pub(crate) mod admin_token;
 pub(crate) mod counters;
 pub(crate) mod exit_with_parent;
+pub(crate) mod files;
 pub(crate) mod numbers;
 mod output;
 pub(crate) mod progress;

@@ -8,6 +8,7 @@ use larder_lab::describe::{self, Description, Percentiles};
 use larder_lab::trace;
 use serde_json::{Value, json};
 
+use crate::cli::files::unwritten;
 use crate::cli::progress::Bar;
 use crate::cli::traces::{Reading, names};
 use crate::cli::units::{about_count, about_size};
@@ -75,8 +76,9 @@ pub(crate) fn run(args: &Describe) -> Result<(), Failure> {
     }
     if let Some(file) = &args.output {
         let page = describe::page(&names.join(", "), &parts);
-        fs::write(file, page)
-            .map_err(|error| Failure::Failed(format!("cannot write '{}': {error}", file.display())))?;
+        fs::write(file, page).map_err(|error| {
+            Failure::Failed(format!("cannot write '{}': {}", file.display(), unwritten(&error)))
+        })?;
     }
     Ok(())
 }

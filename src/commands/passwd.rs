@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use larder_proxy::settings::Users;
 
+use crate::cli::files::{unread, unwritten};
 use crate::cli::{Failure, say};
 
 pub(super) const EXAMPLES: &str = "\
@@ -45,7 +46,7 @@ pub(crate) fn run(passwd: &Passwd) -> Result<(), Failure> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !delete => String::new(),
-        Err(error) => return Err(Failure::Failed(format!("cannot read {shown}: {error}"))),
+        Err(error) => return Err(Failure::Failed(format!("cannot read {shown}: {}", unread(&error)))),
     };
     let bad = |bad: larder_proxy::settings::BadLine| format!("{shown}:{}: {}", bad.line, bad.why);
     Users::parse(&shown.to_string(), &text).map_err(|line| Failure::Refused(bad(line)))?;
@@ -59,7 +60,8 @@ pub(crate) fn run(passwd: &Passwd) -> Result<(), Failure> {
     if !delete {
         changed += &format!("{name}:{}\n", Users::hash(&password()?));
     }
-    replace(file, &changed).map_err(|error| Failure::Failed(format!("cannot write {shown}: {error}")))?;
+    replace(file, &changed)
+        .map_err(|error| Failure::Failed(format!("cannot write {shown}: {}", unwritten(&error))))?;
     let what = match (delete, is_known) {
         (true, _) => "deleted",
         (false, true) => "changed",

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use larder_lab::trace;
 use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Web};
 
+use crate::cli::files::unwritten;
 use crate::cli::numbers::whole;
 use crate::cli::traces::{self, Reading};
 use crate::cli::{Failure, units};
@@ -250,7 +251,7 @@ fn save(made: workload::Workload, output: Option<&Path>) -> Result<(), Failure> 
         Err(error) if output.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             let place = output.map_or("standard output".into(), |path| path.display().to_string());
-            Err(Failure::Failed(format!("cannot write to {place}: {error}")))
+            Err(Failure::Failed(format!("cannot write to {place}: {}", unwritten(&error))))
         }
         Ok(_) => Ok(()),
     }
@@ -275,7 +276,7 @@ fn write_endpoints(crud: &Crud, directory: &Path) -> Result<(), Failure> {
         Ok(())
     };
     write().map_err(|error: io::Error| {
-        Failure::Failed(format!("cannot write to {}: {error}", directory.display()))
+        Failure::Failed(format!("cannot write to {}: {}", directory.display(), unwritten(&error)))
     })
 }
 

@@ -18,7 +18,6 @@ mod rules;
 pub(crate) mod self_signed;
 mod settle;
 mod summary;
-mod unreadable;
 mod warnings;
 
 #[cfg(test)]
@@ -30,12 +29,12 @@ use std::path::Path;
 
 use larder_proxy::Settings;
 
+use crate::cli::files::unread;
 use crate::cli::units::counted;
 use draft::Draft;
 pub(crate) use draft::statistics::DatabasePlace;
 use flags::Flags;
 pub(crate) use summary::{needs_restart, summary};
-use unreadable::explain;
 pub(crate) use warnings::warnings;
 
 /// All that is wrong with a config, one line each.
@@ -57,7 +56,7 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
     match fs::read_to_string(path) {
         Ok(text) => parse(&path.display().to_string(), &text, flags),
         Err(error) => {
-            let problem = format!("cannot read {}: {}", path.display(), explain(&error));
+            let problem = format!("cannot read {}: {}", path.display(), unread(&error));
             Err(ConfigError { problems: vec![problem] })
         }
     }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use crate::cli::files::unwritten;
+
 /// Bytes that are written at once.
 const BUFFER: usize = 64 << 10;
 /// Bytes of a head: a stored one is shorter.
@@ -45,7 +47,9 @@ impl Out {
         }
         match (self.failed, self.file) {
             (None, _) => Ok(()),
-            (Some(error), Some(file)) => Err(format!("cannot write '{}': {error}", file.display())),
+            (Some(error), Some(file)) => {
+                Err(format!("cannot write '{}': {}", file.display(), unwritten(&error)))
+            }
             (Some(error), None) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             (Some(error), None) => Err(format!("cannot print: {error}")),
         }

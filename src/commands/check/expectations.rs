@@ -11,6 +11,7 @@ use larder_proxy::settings::Role;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::cli::files::unread;
 use crate::cli::units::{parse_duration, show_duration};
 
 /// A file of expectations.
@@ -71,8 +72,8 @@ struct Expected {
 /// What cannot be read, or each difference, one line each.
 pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Vec<String>> {
     let shown = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| vec![format!("cannot read {shown}: {error}")])?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| vec![format!("cannot read {shown}: {}", unread(&error))])?;
     let line = |start: usize| {
         1 + text.as_bytes()[..start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
     };

@@ -21,6 +21,7 @@ use larder_lab::live::{self, Bench, Halt, Head, Journal, Part, Prices, Provenanc
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::cli::files::unwritten;
 use crate::cli::numbers::whole;
 use crate::cli::progress::Bar;
 use crate::cli::{Failure, say, words};
@@ -157,13 +158,9 @@ fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
         let lacking = (experiment.missing)();
         return lacking.map_or_else(|| Ok(vec![experiment]), |what| Err(format!("{name}: {what}")));
     }
-    let hint = words::hint(name, known().chain(["all", "list", "prices"]));
-    let known: Vec<_> = known().collect();
-    Err(format!(
-        "unknown experiment '{}'{hint}; known: all list prices {}",
-        name.escape_debug(),
-        known.join(" ")
-    ))
+    let known: Vec<_> = ["all", "list", "prices"].into_iter().chain(known()).collect();
+    let hint = words::hint(name, known.iter().copied());
+    Err(format!("unknown experiment '{}'{hint}; known: {}", name.escape_debug(), known.join(", ")))
 }
 
 /// Whether this machine has what the experiment takes; says so if not.
@@ -177,8 +174,9 @@ fn is_possible(experiment: &Experiment) -> bool {
 
 /// A journal for each experiment, before anything is measured, so that what is wrong with one is said at once.
 fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
-    let failed =
-        |error: io::Error| Halt::Failed(format!("cannot write to '{}': {error}", directory.display()));
+    let failed = |error: io::Error| {
+        Halt::Failed(format!("cannot write to '{}': {}", directory.display(), unwritten(&error)))
+    };
     fs::create_dir_all(directory).map_err(failed)?;
     let head = |experiment: &&Experiment| Head {
         experiment: experiment.name.to_owned(),
@@ -302,7 +300,7 @@ mod tests {
         let refused = chosen("thift").unwrap_err();
         assert!(
             refused.starts_with(
-                "unknown experiment 'thift'; did you mean 'thrift'?; known: all list prices thrift"
+                "unknown experiment 'thift'; did you mean 'thrift'?; known: all, list, prices, thrift"
             ),
             "{refused}"
         );

@@ -6,6 +6,7 @@ use std::path::Path;
 use larder_lab::live::{Machine, Prices};
 use serde::Deserialize;
 
+use crate::cli::files::unread;
 use crate::cli::units;
 
 /// The table that is in force where the user gives none.
@@ -34,7 +35,8 @@ struct WrittenMachine {
 pub(super) fn read(file: Option<&Path>) -> Result<Prices, String> {
     let Some(path) = file else { return parse(DEFAULT) };
     let name = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read prices '{name}': {error}"))?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read prices '{name}': {}", unread(&error)))?;
     parse(&text).map_err(|why| format!("prices '{name}': {why}"))
 }
 

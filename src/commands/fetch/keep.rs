@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::args::Fetch;
 use super::names;
 use crate::cli::Failure;
+use crate::cli::files::unwritten;
 
 /// Characters in a line where there is no terminal.
 const WIDTH: usize = 80;
@@ -63,7 +64,7 @@ impl Keep {
     pub(super) fn page(&self, url: &str, page: &[u8]) -> Result<(), String> {
         let cannot = |path: &Path| {
             let path = path.display().to_string();
-            move |error: io::Error| format!("cannot write to '{path}': {error}")
+            move |error: io::Error| format!("cannot write to '{path}': {}", unwritten(&error))
         };
         match &self.place {
             Place::Nowhere => Ok(()),

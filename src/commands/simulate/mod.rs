@@ -29,6 +29,7 @@ use larder_lab::trace;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
+use crate::cli::files::unwritten;
 use crate::cli::progress::Bar;
 use crate::cli::traces::names;
 use crate::cli::{Failure, say};
@@ -167,7 +168,7 @@ fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
     let Some(file) = &args.plot else { return Ok(()) };
     let file = picture_file(file, name, args.traces.len());
     fs::write(&file, picture.svg())
-        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {}", file.display(), unwritten(&error))))
 }
 
 /// The capacities that the user names, or else the usual ones as far as they suit the trace; each once.

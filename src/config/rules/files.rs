@@ -10,7 +10,7 @@ use http::HeaderValue;
 use toml::de::DeValue;
 
 use super::values::{entries, status_text, string};
-use crate::config::unreadable;
+use crate::cli::files;
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -42,7 +42,7 @@ pub(super) fn plain() -> HeaderValue {
 /// The content of a file, and its media type by the end of its name: text, where it is none of a known type.
 pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     let shown = path.display();
-    let unread = |error: io::Error| format!("cannot read {shown}: {}", unreadable::explain(&error));
+    let unread = |error: io::Error| format!("cannot read {shown}: {}", files::unread(&error));
     let about = fs::metadata(path).map_err(unread)?;
     if !about.is_file() {
         return Err(format!("{shown} is no file"));

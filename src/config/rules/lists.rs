@@ -10,8 +10,8 @@ use larder_proxy::settings::{BadLine, Domains, LARGEST_LIST, Networks, Tokens, U
 use toml::de::DeValue;
 
 use super::values::strings;
+use crate::cli::files::unread;
 use crate::config::names;
-use crate::config::unreadable::explain;
 
 /// The users in the file at `path`.
 pub(super) fn users(path: &str) -> Result<Arc<Users>, String> {
@@ -67,7 +67,7 @@ fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
 }
 
 fn text(path: &str) -> Result<String, String> {
-    read(Path::new(path)).map_err(|error| format!("cannot read {path}: {}", explain(&error)))
+    read(Path::new(path)).map_err(|error| format!("cannot read {path}: {}", unread(&error)))
 }
 
 fn read(path: &Path) -> io::Result<String> {

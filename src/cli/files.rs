@@ -1,0 +1,53 @@
+//! Files that cannot be read or written, in words.
+
+use std::io::{self, ErrorKind};
+
+/// Why a file cannot be read.
+pub(crate) fn unread(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        _ => cause(error),
+    }
+}
+
+/// Why a file cannot be written. It is made if it is missing, so what is not found is its directory.
+pub(crate) fn unwritten(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such directory".to_owned(),
+        _ => cause(error),
+    }
+}
+
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        ErrorKind::NotADirectory => "a part of its path is not a directory".to_owned(),
+        ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
+        ErrorKind::StorageFull => "the disk is full".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_words() {
+        let table = [
+            (ErrorKind::NotFound, "no such file", "there is no such directory"),
+            (ErrorKind::PermissionDenied, "permission denied", "permission denied"),
+            (ErrorKind::IsADirectory, "it is a directory", "it is a directory"),
+            (ErrorKind::ReadOnlyFilesystem, "the file system is read-only", "the file system is read-only"),
+            (ErrorKind::StorageFull, "the disk is full", "the disk is full"),
+        ];
+        for (kind, read, written) in table {
+            assert_eq!(
+                (unread(&kind.into()), unwritten(&kind.into())),
+                (read.to_owned(), written.to_owned())
+            );
+        }
+    }
+}
