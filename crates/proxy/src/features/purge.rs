@@ -179,7 +179,10 @@ impl fmt::Display for Purged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { effect, objects, bytes, disk, .. } = self;
         match (objects, bytes) {
-            (Some(objects), Some(bytes)) => write!(f, "{objects} objects {effect}, {bytes} bytes")?,
+            (Some(objects), Some(bytes)) => {
+                let plural = |number: &u64| if *number == 1 { "" } else { "s" };
+                write!(f, "{objects} object{} {effect}, {bytes} byte{}", plural(objects), plural(bytes))?;
+            }
             _ => write!(f, "{effect}, not counted")?,
         }
         disk.map_or(Ok(()), |disk| write!(f, ", disks {disk}"))
@@ -315,6 +318,19 @@ mod tests {
         let mut key = Vec::new();
         key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
         key
+    }
+
+    #[test]
+    fn the_log_counts_one_object_as_one() {
+        let table = [
+            (0, 0, "0 objects stale, 0 bytes"),
+            (1, 160, "1 object stale, 160 bytes"),
+            (2, 1, "2 objects stale, 1 byte"),
+        ];
+        for (objects, bytes, text) in table {
+            let purged = Purged::by(Effect::Stale).counted(Reached { objects, bytes });
+            assert_eq!(purged.to_string(), text);
+        }
     }
 
     #[test]
