@@ -36,7 +36,7 @@ fn connect(client: &mut Client, stream: u32, authority: &str) {
 fn carried(client: &mut Client, stream: u32, count: usize) -> Vec<u8> {
     let has =
         |client: &Client| client.responses.get(&stream).is_some_and(|response| response.body.len() >= count);
-    assert!(client.until(has), "the connection ended: {:?}", client.responses);
+    assert!(client.until(has), "the connection ended: {:?}", client.farewell);
     client.responses[&stream].body.clone()
 }
 

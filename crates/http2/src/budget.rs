@@ -5,7 +5,10 @@
 pub(crate) struct Budget {
     /// Thousandths of a token.
     left: u64,
+    /// What time gives back at most.
     most: u64,
+    /// What there is at most with all that was earned.
+    most_earned: u64,
     /// Thousandths that come back in a millisecond: tokens in a second.
     rate: u64,
     /// When they were counted last, in milliseconds.
@@ -15,14 +18,20 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) const fn new(burst: u32, rate: u32) -> Self {
         let most = burst as u64 * 1_000;
-        Self { left: most, most, rate: rate as u64, at: 0 }
+        Self { left: most, most, most_earned: most, rate: rate as u64, at: 0 }
+    }
+
+    /// The same, with room for `tokens` more that are earned.
+    pub(crate) const fn earning(self, tokens: u32) -> Self {
+        Self { most_earned: self.most + tokens as u64 * 1_000, ..self }
     }
 
     /// Takes a token; false when none is left.
     pub(crate) fn spend(&mut self, now: u64) -> bool {
         let elapsed = now.saturating_sub(self.at);
         self.at = now.max(self.at);
-        self.left = self.left.saturating_add(elapsed.saturating_mul(self.rate)).min(self.most);
+        let refilled = self.left.saturating_add(elapsed.saturating_mul(self.rate)).min(self.most);
+        self.left = self.left.max(refilled);
         match self.left.checked_sub(1_000) {
             Some(left) => {
                 self.left = left;
@@ -32,9 +41,9 @@ impl Budget {
         }
     }
 
-    /// Gives thousandths of a token back.
+    /// Adds thousandths of a token.
     pub(crate) fn earn(&mut self, thousandths: u64) {
-        self.left = self.left.saturating_add(thousandths).min(self.most);
+        self.left = self.left.saturating_add(thousandths).min(self.most_earned);
     }
 }
 
@@ -53,5 +62,16 @@ mod tests {
         assert_eq!(spent(&mut budget, 0), 0);
         budget.earn(2_000);
         assert_eq!(spent(&mut budget, 60_000), 2);
+    }
+
+    #[test]
+    fn what_is_earned_gathers_beyond_what_time_gives() {
+        let mut budget = Budget::new(3, 10).earning(5);
+        let spent = |budget: &mut Budget, now| (0..100).take_while(|_| budget.spend(now)).count();
+        budget.earn(2_000);
+        assert_eq!(spent(&mut budget, 60_000), 5);
+        (0..100).for_each(|_| budget.earn(1_000));
+        assert_eq!(spent(&mut budget, 60_000), 8);
+        assert_eq!(spent(&mut budget, 120_000), 3);
     }
 }

@@ -51,7 +51,8 @@ impl Limits {
 /// How often a client may do what brings nothing forward: at once, and in a second after that.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    /// Frames that carry no request and no content. Requests and content earn some.
+    /// Frames that carry no request and no content. Requests and content earn some: two for each frame of content, of which
+    /// the first window takes one for each of its bytes before the client has answered any.
     pub(crate) control: Budget,
     /// Requests that the client itself resets before they are answered.
     pub(crate) resets: Budget,
@@ -61,6 +62,10 @@ pub(crate) struct Budgets {
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self { control: Budget::new(4_000, 200), resets: Budget::new(300, 50), faults: Budget::new(100, 10) }
+        Self {
+            control: Budget::new(4_000, 200).earning(2 * FIRST_WINDOW as u32),
+            resets: Budget::new(300, 50),
+            faults: Budget::new(100, 10),
+        }
     }
 }

@@ -106,6 +106,22 @@ fn tunnels_that_nobody_reads_leave_the_window_of_the_connection_open() {
 }
 
 #[test]
+fn a_client_may_answer_each_of_many_small_frames_with_two_windows() {
+    let mut client = Client::new();
+    connect(&mut client, 1);
+    client.begin(1);
+    let count = 30_000;
+    for _ in 0..count {
+        assert_eq!(client.data(1, b"x"), 1);
+    }
+    for _ in 0..count {
+        for stream in [0, 1] {
+            assert!(client.send(WINDOW_UPDATE, 0, stream, &1_u32.to_be_bytes()).is_empty());
+        }
+    }
+}
+
+#[test]
 fn a_connect_that_is_refused_is_an_ordinary_response() {
     let mut client = Client::new();
     connect(&mut client, 1);
