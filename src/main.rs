@@ -28,8 +28,8 @@ fn main() -> ExitCode {
         }
         Err(wrong) => return fail(2, &in_one_line(&wrong.render().to_string())),
     };
-    let tied = if line.tethered { exit_with_parent() } else { Ok(()) };
-    match tied.and_then(|()| commands::run(line.command)) {
+    let watched = if line.exit_with_parent { exit_with_parent() } else { Ok(()) };
+    match watched.and_then(|()| commands::run(line.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(lines)) => fail(1, &lines),
         Err(Failure::Refused(lines)) => fail(2, &lines),

@@ -39,9 +39,9 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {
-    /// End when standard input is closed, for parent processes
+    /// End when standard input is closed, which it is when the parent process ends
     #[arg(long, hide = true)]
-    pub(crate) tethered: bool,
+    pub(crate) exit_with_parent: bool,
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,

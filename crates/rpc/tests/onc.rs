@@ -5,7 +5,7 @@ mod common;
 
 use bytes::{Bytes, BytesMut};
 use common::{LIMITS, answer, any_answer, any_url, asked, fetch, gone, heard, sent};
-use larder_rpc::onc::rpcbind::{self, Carrier, Request};
+use larder_rpc::onc::rpcbind::{self, Request, Transport};
 use larder_rpc::onc::{Client, LONGEST_PAGE, Server, datagram};
 use larder_rpc::{Answer, Answering, Call, Calling, Failure, Replying};
 use proptest::prelude::*;
@@ -216,17 +216,17 @@ fn a_client_waits_for_its_own_answer_and_refuses_what_is_none() {
 
 #[test]
 fn rpcbind_is_asked_as_rfc_1833_says() {
-    let (carrier, address) = (Carrier::Tcp, "127.0.0.1:8080".parse().unwrap());
+    let (transport, address) = (Transport::Tcp, "127.0.0.1:8080".parse().unwrap());
     let six = "[::1]:8080".parse().unwrap();
     let strings = b"\0\0\0\x03tcp\0\0\0\0\x10127.0.0.1.31.144\0\0\0\0";
     let six_strings = b"\0\0\0\x04udp6\0\0\0\x0a::1.31.144\0\0\0\0\0\0";
     for (request, version, number, arguments) in [
-        (Request::Set { carrier, address }, 4, 1, &strings[..]),
-        (Request::Set { carrier: Carrier::Udp, address: six }, 4, 1, six_strings),
+        (Request::Set { transport, address }, 4, 1, &strings[..]),
+        (Request::Set { transport: Transport::Udp, address: six }, 4, 1, six_strings),
         (Request::Unset, 4, 2, &[0; 12]),
-        (Request::Address { carrier, address }, 4, 3, strings),
-        (Request::SetPort { carrier, port: 8080 }, 2, 1, b"\0\0\0\x06\0\0\x1f\x90"),
-        (Request::SetPort { carrier: Carrier::Udp, port: 8080 }, 2, 1, b"\0\0\0\x11\0\0\x1f\x90"),
+        (Request::Address { transport, address }, 4, 3, strings),
+        (Request::SetPort { transport, port: 8080 }, 2, 1, b"\0\0\0\x06\0\0\x1f\x90"),
+        (Request::SetPort { transport: Transport::Udp, port: 8080 }, 2, 1, b"\0\0\0\x11\0\0\x1f\x90"),
         (Request::UnsetPort, 2, 2, &[0; 8]),
     ] {
         let head = words(&[XID, 0, 2, 100_000, version, number, 0, 0, 0, 0, 0x2345_1111, 1]);
@@ -238,8 +238,8 @@ fn rpcbind_is_asked_as_rfc_1833_says() {
 #[test]
 fn rpcbind_answers() {
     use rpcbind::Answer::{Address, Done, Failure, Refused};
-    let (carrier, address) = (Carrier::Tcp, "127.0.0.1:8080".parse().unwrap());
-    let find = Request::Address { carrier, address };
+    let (transport, address) = (Transport::Tcp, "127.0.0.1:8080".parse().unwrap());
+    let find = Request::Address { transport, address };
     for (request, reply, expected) in [
         (Request::Unset, accepted(0, &words(&[1])), Ok(Some(Done))),
         (Request::Unset, accepted(0, &words(&[0])), Ok(Some(Refused))),

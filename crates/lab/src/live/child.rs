@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Halt;
-use super::tether::Tethered;
+use super::subprocess::Subprocess;
 
 /// How long a child may take to end once its connections broke.
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
@@ -17,7 +17,7 @@ const LAST_MOMENTS: Duration = Duration::from_millis(500);
 pub(super) struct Running {
     /// What a user would type for it.
     name: String,
-    child: Tethered,
+    child: Subprocess,
     said: Vec<String>,
 }
 
@@ -34,9 +34,9 @@ impl Running {
     ) -> Result<Self, Halt> {
         let name = format!("larder {}", subcommand.join(" "));
         let failed = |error| Halt::because(&format!("cannot start {name}"), error);
-        let mut command = Tethered::larder(program);
+        let mut command = Subprocess::larder(program);
         command.args(subcommand).args(words).env("LARDER_LOG", "warn").env_remove("RUST_LOG");
-        let mut child = Tethered::start(&mut command).map_err(failed)?;
+        let mut child = Subprocess::start(&mut command).map_err(failed)?;
         let output = child.output();
         let mut running = Self { name: name.clone(), child, said: Vec::new() };
         for line in BufReader::new(output.ok_or_else(|| running.ended("it has no output"))?).lines() {
@@ -88,7 +88,7 @@ impl Running {
 
     /// Why it is of no use, and what it said last.
     pub(super) fn ended(&self, why: &str) -> Halt {
-        let complaint = self.child.complaint();
+        let complaint = self.child.last_line();
         let said = if complaint.is_empty() { String::new() } else { format!("; it said: {complaint}") };
         Halt::Failed(format!("{}: {why}{said}", self.name))
     }

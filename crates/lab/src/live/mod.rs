@@ -29,7 +29,7 @@ mod report;
 pub mod services;
 mod slots;
 mod statistics;
-mod tether;
+mod subprocess;
 mod timer;
 
 use std::fmt::{self, Display};

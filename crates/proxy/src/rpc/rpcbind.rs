@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use larder_rpc::onc::rpcbind::{Answer, Carrier, Client, Request};
+use larder_rpc::onc::rpcbind::{Answer, Client, Request, Transport};
 use larder_rpc::onc::{PROGRAM, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -28,13 +28,13 @@ impl Registration {
             tracing::info!("no rpcbind at {}: onc clients have to know the port", socket.display());
             return None;
         }
-        let carriers = |&(address, has_udp): &(SocketAddr, bool)| {
-            let carriers = std::iter::once(Carrier::Tcp).chain(has_udp.then_some(Carrier::Udp));
-            carriers.map(move |carrier| Request::Set { carrier, address })
+        let transports = |&(address, has_udp): &(SocketAddr, bool)| {
+            let transports = std::iter::once(Transport::Tcp).chain(has_udp.then_some(Transport::Udp));
+            transports.map(move |transport| Request::Set { transport, address })
         };
         // A registration that another process left behind would refuse ours.
         let requests: Vec<_> =
-            std::iter::once(Request::Unset).chain(addresses.iter().flat_map(carriers)).collect();
+            std::iter::once(Request::Unset).chain(addresses.iter().flat_map(transports)).collect();
         match ask(socket, &requests).await {
             Ok(()) => {
                 tracing::info!("registered with rpcbind at {}", socket.display());

@@ -58,7 +58,7 @@ impl Answering for Server {
 
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Reply>>, Rejected> {
         match self.records.next(buffer).map_err(gibberish)? {
-            Some(record) => decode(&record, Carrier::Stream).map(Some),
+            Some(record) => decode(&record, Transport::Stream).map(Some),
             None => Ok(None),
         }
     }
@@ -69,13 +69,13 @@ impl Answering for Server {
 /// # Errors
 /// A message that asks for nothing we have, or is none.
 pub fn datagram(bytes: &[u8]) -> Result<Asked<Reply>, Rejected> {
-    decode(bytes, Carrier::Datagram)
+    decode(bytes, Transport::Datagram)
 }
 
-fn decode(bytes: &[u8], carrier: Carrier) -> Result<Asked<Reply>, Rejected> {
+fn decode(bytes: &[u8], transport: Transport) -> Result<Asked<Reply>, Rejected> {
     let mut cursor = Cursor::whole(bytes);
     let (xid, heard) = message::read_call(&mut cursor).map_err(|stop| gibberish(whole(stop)))?;
-    let reply = Reply { xid, carrier };
+    let reply = Reply { xid, transport };
     let outcome = match heard {
         Heard::Call(procedure) => call(&mut cursor, procedure),
         Heard::Refused(refusal, why) => Err((refusal, why)),
@@ -115,7 +115,7 @@ fn call(cursor: &mut Cursor<'_>, procedure: Procedure) -> Result<Call, (Refusal,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carrier {
+enum Transport {
     Stream,
     Datagram,
 }
@@ -124,7 +124,7 @@ enum Carrier {
 #[derive(Debug)]
 pub struct Reply {
     xid: u32,
-    carrier: Carrier,
+    transport: Transport,
 }
 
 impl Reply {
@@ -133,9 +133,9 @@ impl Reply {
     }
 
     fn send(&self, message: &[u8]) -> Bytes {
-        match self.carrier {
-            Carrier::Stream => message::record(message),
-            Carrier::Datagram => Bytes::copy_from_slice(message),
+        match self.transport {
+            Transport::Stream => message::record(message),
+            Transport::Datagram => Bytes::copy_from_slice(message),
         }
     }
 }
@@ -149,10 +149,10 @@ impl Replying for Reply {
         message.put_u32(length as u32);
         let padding = xdr::padding(length);
         let whole = message.len() + length + padding;
-        let head = match self.carrier {
-            Carrier::Stream => [&record::mark(whole)[..], &message].concat().into(),
-            Carrier::Datagram if whole > DATAGRAM => return None,
-            Carrier::Datagram => message.freeze(),
+        let head = match self.transport {
+            Transport::Stream => [&record::mark(whole)[..], &message].concat().into(),
+            Transport::Datagram if whole > DATAGRAM => return None,
+            Transport::Datagram => message.freeze(),
         };
         Some(Envelope { head, chunks: false, tail: Bytes::from_static(&[0; 3][..padding]) })
     }

@@ -38,16 +38,16 @@ const GETADDR: u32 = 3;
 const REPLY: usize = 1024;
 const ADDRESS: usize = 256;
 
-/// By what clients reach a program.
+/// The transport protocol over which clients reach a program (RFC 1833).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum Transport {
     /// TCP.
     Tcp,
     /// UDP.
     Udp,
 }
 
-impl Carrier {
+impl Transport {
     /// The network's identifier: `tcp`, `udp6`, ...
     fn network(self, address: SocketAddr) -> &'static str {
         match (self, address.is_ipv4()) {
@@ -74,25 +74,25 @@ pub enum Request {
     /// elsewhere.
     Set {
         /// By what.
-        carrier: Carrier,
+        transport: Transport,
         /// Where.
         address: SocketAddr,
     },
     /// Clients find the program no longer, at any address.
     Unset,
-    /// Where the program is, for clients of `carrier` over the address family of `address`. Ask over TCP:
+    /// Where the program is, for clients of `transport` over the address family of `address`. Ask over TCP:
     /// over the unix socket rpcbind knows only of programs on unix sockets, and answers with an empty
     /// address.
     Address {
         /// By what.
-        carrier: Carrier,
+        transport: Transport,
         /// Where rpcbind is asked: the answer is an address that the same client can reach.
         address: SocketAddr,
     },
     /// [`Set`](Self::Set) for the portmapper: a port, IPv4 only.
     SetPort {
         /// By what.
-        carrier: Carrier,
+        transport: Transport,
         /// Where.
         port: u16,
     },
@@ -146,11 +146,11 @@ impl Client {
         out.put_u32(self.program);
         out.put_u32(self.version);
         match request {
-            Request::Set { carrier, address } | Request::Address { carrier, address } => {
-                put_strings(&mut out, [carrier.network(address), &universal(address), ""]);
+            Request::Set { transport, address } | Request::Address { transport, address } => {
+                put_strings(&mut out, [transport.network(address), &universal(address), ""]);
             }
             Request::Unset => put_strings(&mut out, [""; 3]),
-            Request::SetPort { carrier, port } => put_words(&mut out, [carrier.number(), port.into()]),
+            Request::SetPort { transport, port } => put_words(&mut out, [transport.number(), port.into()]),
             Request::UnsetPort => put_words(&mut out, [0; 2]),
         }
         message::record(&out)

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::live::load::Via;
 use crate::live::proxy::{Proxy, memory};
-use crate::live::tether::Tethered;
+use crate::live::subprocess::Subprocess;
 use crate::live::{Bench, Halt};
 
 /// What may be the engine.
@@ -54,7 +54,7 @@ fn found(program: &str) -> Option<PathBuf> {
 
 /// A running engine, which keeps nothing; ends with this value, and with this process.
 struct Engine {
-    child: Tethered,
+    child: Subprocess,
     port: u16,
     _directory: TempDir,
 }
@@ -83,7 +83,7 @@ impl Engine {
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);
         command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(directory.path());
-        let mut child = Tethered::start(&mut command).map_err(failed)?;
+        let mut child = Subprocess::start(&mut command).map_err(failed)?;
         let mut said = String::new();
         for line in child.output().into_iter().flat_map(|output| BufReader::new(output).lines()) {
             let line = line.map_err(failed)?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, PAGE, Took, WARMING};
 use crate::live::origin::Origin;
-use crate::live::tether::Tethered;
+use crate::live::subprocess::Subprocess;
 use crate::live::{Bench, Halt};
 
 /// A program.
@@ -135,7 +135,7 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
     let mut command = Command::new(&python.program);
     command.args(["-c", &format!("{COMMON}\n{text}"), &format!("http://{}/page/", origin.address())]);
     command.args([cell.urls as usize, cell.workers, cell.workers * WARMING].map(|number| number.to_string()));
-    let mut child = Tethered::start(&mut command).map_err(|error| failed(&error.to_string()))?;
+    let mut child = Subprocess::start(&mut command).map_err(|error| failed(&error.to_string()))?;
     let status = loop {
         if bench.stop.load(Ordering::Relaxed) {
             return Err(Halt::Stopped);
@@ -152,7 +152,7 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
         let _ = output.read_to_string(&mut said);
     }
     let told: Told = serde_json::from_str(&said)
-        .map_err(|_| failed(&format!("it ended with {status}; it said: {}", child.complaint())))?;
+        .map_err(|_| failed(&format!("it ended with {status}; it said: {}", child.last_line())))?;
     if told.bytes != u64::from(cell.urls) * PAGE {
         return Err(failed(&format!("{} bytes are not {} pages", told.bytes, cell.urls)));
     }

@@ -1,5 +1,5 @@
-//! A program that is started for a measurement and ends with it: with this value, and with this process, since its standard
-//! input closes then.
+//! Programs that a measurement starts. Each ends when its [`Subprocess`] is dropped, and when this process ends, because its
+//! standard input is closed then.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the last line of one that has ended may be under way.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long to wait for the last line of a program that has ended.
+const LAST_LINE: Duration = Duration::from_millis(500);
 
 /// A running program.
 #[derive(Debug)]
-pub(super) struct Tethered {
+pub(super) struct Subprocess {
     child: Child,
-    complaint: Arc<Mutex<String>>,
-    listener: Option<JoinHandle<()>>,
+    last_line: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
-impl Tethered {
-    /// `program`, a larder, with the word that makes it end with its standard input; more words follow.
+impl Subprocess {
+    /// The command line of `program`, a build of Larder, with the option that ends it when its standard input is closed.
     pub(super) fn larder(program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.arg("--tethered");
+        command.arg("--exit-with-parent");
         command
     }
 
@@ -34,45 +34,44 @@ impl Tethered {
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let complaint = Arc::default();
-        let listener = child.stderr.take().map(|lines| {
-            let complaint = Arc::clone(&complaint);
-            thread::spawn(move || keep_last(BufReader::new(lines), &complaint))
+        let last_line = Arc::default();
+        let reader = child.stderr.take().map(|lines| {
+            let last_line = Arc::clone(&last_line);
+            thread::spawn(move || keep_last(BufReader::new(lines), &last_line))
         });
-        Ok(Self { child, complaint, listener })
+        Ok(Self { child, last_line, reader })
     }
 
-    /// Its process's number.
+    /// The process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it prints; nothing the second time.
+    /// Its standard output, once.
     pub(super) fn output(&mut self) -> Option<impl Read + Send + use<>> {
         self.child.stdout.take()
     }
 
-    /// The last line that it complained with. Of one that goes on, as far as it has come after a moment.
-    pub(super) fn complaint(&self) -> String {
+    /// The last line of its standard error. For a program that still runs, the last one after [`LAST_LINE`].
+    pub(super) fn last_line(&self) -> String {
         let begun = Instant::now();
-        while self.listener.as_ref().is_some_and(|listener| !listener.is_finished())
-            && begun.elapsed() < LAST_WORDS
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < LAST_LINE
         {
             thread::sleep(Duration::from_millis(1));
         }
-        self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the operating system does not report it.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 }
 
-impl Drop for Tethered {
+impl Drop for Subprocess {
     fn drop(&mut self) {
         // It may have ended before.
         let _ = self.child.kill();
@@ -93,7 +92,7 @@ mod tests {
     #[test]
     fn a_child_ends_with_its_handle_and_says_why_it_ended_before() {
         let mut shell = Command::new("sh");
-        let mut child = Tethered::start(shell.args(["-c", "echo one >&2; echo two >&2; exit 3"])).unwrap();
+        let mut child = Subprocess::start(shell.args(["-c", "echo one >&2; echo two >&2; exit 3"])).unwrap();
         let status = loop {
             if let Some(status) = child.ended().unwrap() {
                 break status;
@@ -101,10 +100,10 @@ mod tests {
             thread::yield_now();
         };
         assert_eq!(status.code(), Some(3));
-        while child.complaint() != "two" {
+        while child.last_line() != "two" {
             thread::yield_now();
         }
-        let child = Tethered::start(&mut Command::new("cat")).unwrap();
+        let child = Subprocess::start(&mut Command::new("cat")).unwrap();
         let id = child.id();
         assert!(Path::new(&format!("/proc/{id}")).exists());
         drop(child);
