@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use larder_evict::Spec;
 
 use crate::engine::Engine;
-use crate::event::{Event, Report};
+use crate::event::{Event, OnEvent};
 use crate::files::Files;
 use crate::index::Index;
 use crate::queue::{Command, Queue};
@@ -52,7 +52,7 @@ pub struct Options {
     /// How long a body that was verified may be sent unread while its file does not seem to change, in whole seconds.
     pub trust: Duration,
     /// Receives failures.
-    pub report: Report,
+    pub report: OnEvent,
 }
 
 impl Options {

@@ -51,7 +51,7 @@ pub enum Event {
 }
 
 /// Receives events. It is called by any thread, including the caller's, and should not wait.
-pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
+pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

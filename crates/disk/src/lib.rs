@@ -37,7 +37,7 @@ mod writer;
 pub use body::{Body, Damaged, Found, Span};
 pub use checks::{check_records, check_snapshot};
 pub use disk::{About, Disk, OpenError, Options};
-pub use event::{Event, Report};
+pub use event::{Event, OnEvent};
 pub use files::{Directory, File, Files, Space, Stamp};
 pub use inventory::{Listed, Pruned, Verified};
 pub use lookup::AtOnce;

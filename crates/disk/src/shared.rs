@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use siphasher::sip::SipHasher13;
 
-use crate::event::{Event, Report};
+use crate::event::{Event, OnEvent};
 use crate::files::Files;
 use crate::index::{Index, Location};
 use crate::queue::{MOST_REMOVALS, Queue};
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     pub(crate) writing: Arc<Writing>,
     pub(crate) late: Mutex<Late>,
-    pub(crate) report: Report,
+    pub(crate) report: OnEvent,
     pub(crate) is_paused: AtomicBool,
     /// The disk had no space for what was to be stored last.
     pub(crate) is_full: AtomicBool,

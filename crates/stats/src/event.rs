@@ -26,7 +26,7 @@ pub enum Event {
 }
 
 /// Receives events. It is called by the writing thread, and should not wait.
-pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
+pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

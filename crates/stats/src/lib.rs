@@ -37,7 +37,7 @@ mod transaction;
 mod writer;
 
 pub use database::{Database, QueryError, Table};
-pub use event::{Event, Report};
+pub use event::{Event, OnEvent};
 pub use failure::OpenError;
 pub use figures::Figures;
 pub use options::{Keep, MayOpen, Options};

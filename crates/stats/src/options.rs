@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::event::Report;
+use crate::event::OnEvent;
 
 /// How a [`crate::Recorder`] works. The defaults suit one proxy.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct Options {
     /// Asked before the database is opened, again and again until it says yes: others may be using it. Rows wait meanwhile.
     pub may_open: Option<MayOpen>,
     /// Receives failures.
-    pub report: Report,
+    pub report: OnEvent,
 }
 
 /// Whether a database may be opened; the error says why not yet. Called by the writing thread.

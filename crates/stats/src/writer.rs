@@ -10,7 +10,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::backlog::{Backlog, Limits};
 use crate::batch::Batch;
-use crate::event::{Event, Report};
+use crate::event::{Event, OnEvent};
 use crate::failure::{Failure, OpenError};
 use crate::options::Options;
 use crate::row::Row;
@@ -45,7 +45,7 @@ struct Intake {
     /// To be exchanged for what threads have summed.
     sums: Sums,
     hasher: DefaultHashBuilder,
-    report: Report,
+    report: OnEvent,
     /// The time between two looks when no wake-up comes.
     tick: Duration,
     /// Requests that found no place in the inlet, when it was last looked.

@@ -27,7 +27,7 @@ pub use answer::{Ticket, Verdict};
 pub use ask::Asked;
 pub use change::Change;
 pub use couplings::Couplings;
-pub use pool::Report;
+pub use pool::PoolReport;
 pub use pools::Pools;
 pub use segment::Segment;
 pub use settings::{Push, Settings};

@@ -62,7 +62,7 @@ pub(crate) struct Counts {
 
 /// What a pool holds and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct PoolReport {
     /// Its path segment; `*` for all that have none of their own.
     pub pool: String,
     /// Tags that count; of the shared pool, all.
@@ -202,7 +202,7 @@ impl Pool {
         (shelf.least, shelf.current.1) = (least(settings), 0);
     }
 
-    pub(crate) fn report(&self, pool: &str) -> Report {
+    pub(crate) fn report(&self, pool: &str) -> PoolReport {
         let shelf = self.locked();
         let tags = match &*self.eras {
             [only] if only.generation.load(Ordering::SeqCst) != shelf.current.0 => 0,
@@ -211,7 +211,7 @@ impl Pool {
         };
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &self.counts;
-        Report {
+        PoolReport {
             pool: pool.to_owned(),
             tags,
             bytes: shelf.residents.used(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::identity::Keys;
-use crate::pool::{Pool, Report};
+use crate::pool::{Pool, PoolReport};
 use crate::segment::Segment;
 use crate::settings::Settings;
 
@@ -79,7 +79,7 @@ impl Pools {
     }
 
     /// What each pool holds and did.
-    pub fn report(&self) -> Vec<Report> {
+    pub fn report(&self) -> Vec<PoolReport> {
         let state = self.state();
         let mut all: Vec<_> = state.named.iter().map(|(name, pool)| pool.report(name)).collect();
         all.sort_by(|one, other| one.pool.cmp(&other.pool));

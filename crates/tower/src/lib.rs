@@ -36,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 pub use body::TagBody;
-pub use larder_tags::{Couplings, Pools, Push, Report, Segment, Settings};
+pub use larder_tags::{Couplings, PoolReport, Pools, Push, Segment, Settings};
 pub use service::Tagged;
 
 use tower_layer::Layer;

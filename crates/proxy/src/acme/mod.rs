@@ -31,7 +31,7 @@ use self::account::Accounts;
 use self::answers::{Answer, Answers, Offer, challenge_field};
 use self::files::Files;
 use self::name::{Held, Name, Obstacle};
-pub(crate) use self::report::{OfName, Report};
+pub(crate) use self::report::{AcmeReport, OfName};
 use self::shared::Shared;
 use crate::base::clock;
 use crate::base::error::Error;

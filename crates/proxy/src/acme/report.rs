@@ -7,7 +7,7 @@ use super::name::{Held, Name, Obstacle};
 
 /// All of it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct AcmeReport {
     /// Orders that led to a certificate, since the process began.
     pub(crate) issued: u64,
     /// Orders that did not.
@@ -44,12 +44,12 @@ pub(crate) struct OfName {
 
 impl Acme {
     /// What can be said now; `None` if no site has certificates by ACME.
-    pub(crate) fn report(&self) -> Option<Report> {
+    pub(crate) fn report(&self) -> Option<AcmeReport> {
         let (names, now) = (self.names(), super::now());
         let issued = self.issued.load(std::sync::atomic::Ordering::Relaxed);
         let failed = self.failed.load(std::sync::atomic::Ordering::Relaxed);
         let of_names: Vec<_> = names.iter().map(|(host, name)| OfName::of(host, name, now)).collect();
-        (!of_names.is_empty()).then_some(Report { issued, failed, names: of_names })
+        (!of_names.is_empty()).then_some(AcmeReport { issued, failed, names: of_names })
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{Answer, TEXT, json, plain, response};
-use crate::cluster::{Cluster, Report};
+use crate::cluster::{Cluster, ClusterReport};
 use crate::flow::worker::Shared;
 
 /// What a node was told.
@@ -22,7 +22,7 @@ pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> 
         return refuse(StatusCode::NOT_FOUND, "there is no cluster: [cluster] has no engine".to_owned());
     };
     if path == "/cluster" {
-        return plain(query, || Report::of(cluster));
+        return plain(query, || ClusterReport::of(cluster));
     }
     let drains = path == "/cluster/drain";
     let node = match node(cluster, query, drains) {

@@ -58,7 +58,7 @@ use crate::net::tls;
 use crate::net::tls::admin::Acceptor;
 use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
-use crate::rpc::{self, Report};
+use crate::rpc::{self, RpcReport};
 
 /// What `GET /stats` answers.
 #[derive(Debug, Serialize)]
@@ -102,15 +102,15 @@ struct Stats {
     /// The directories of the disk tier.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disks: Vec<Disk>,
-    schedule: maintenance::Report,
+    schedule: maintenance::MaintenanceReport,
     /// Lines of the access log that could not be written.
     log_lines_lost: u64,
     /// TLS of the listeners, if any of them speaks it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tls: Option<tls::server::Report>,
+    tls: Option<tls::server::TlsReport>,
     /// Certificates that an authority issues, if any are wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    acme: Option<crate::acme::Report>,
+    acme: Option<crate::acme::AcmeReport>,
     latency: Latency,
     /// By name, whatever the outcomes of the requests.
     reasons: BTreeMap<&'static str, u64>,
@@ -120,16 +120,16 @@ struct Stats {
     gateways: Vec<Holdings>,
     /// The cluster, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<crate::cluster::Report>,
+    cluster: Option<crate::cluster::ClusterReport>,
     /// The outcomes of rows for the statistics database, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    statistics: Option<ledger::Report>,
+    statistics: Option<ledger::StatisticsReport>,
     /// The outcomes of spans, if requests are traced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    traces: Option<trace::Report>,
+    traces: Option<trace::TraceReport>,
     /// By name, those that listen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    doors: BTreeMap<&'static str, Report>,
+    doors: BTreeMap<&'static str, RpcReport>,
 }
 
 /// A directory of the disk tier. Its figures are 0 until it is in use; counts are those of this process.
@@ -255,7 +255,7 @@ impl Stats {
             reasons: counts.reasons().map(|(why, requests)| (why.token(), requests)).collect(),
             sites: sites::report(shared),
             gateways: shared.cache.gateways.report(),
-            cluster: shared.cluster.as_deref().map(crate::cluster::Report::of),
+            cluster: shared.cluster.as_deref().map(crate::cluster::ClusterReport::of),
             statistics: shared.observers.ledger.as_deref().map(Ledger::report),
             traces: shared.observers.tracer.as_ref().map(Tracer::report),
             doors: doors.map(|(door, _)| (door.name(), state.doors.figures.of(*door).report())).collect(),

@@ -77,7 +77,7 @@ struct Health {
 
 /// The same, as `/cluster` shows it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct EngineReport {
     /// Without the password.
     pub(crate) place: String,
     pub(crate) up: bool,
@@ -150,9 +150,9 @@ impl Engine {
         found.await.map_err(|error| self.failed(&error.into()))
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> EngineReport {
         let health = self.health();
-        Report {
+        EngineReport {
             place: self.place.to_string(),
             up: health.is_up,
             seconds: health.since.elapsed().as_secs_f64(),

@@ -64,8 +64,8 @@ impl Invalidations {
     }
 
     /// What `/cluster` and the metrics show of it.
-    pub(crate) fn report(&self) -> Report {
-        Report {
+    pub(crate) fn report(&self) -> InvalidationsReport {
+        InvalidationsReport {
             trusted: self.lease.holds(),
             lag_seconds: self.lease.age().map(|millis| millis as f64 / 1e3),
             position: self.follower.borrow().position().map(|position| position.to_string()),
@@ -112,7 +112,7 @@ impl Invalidations {
 
 /// How a node stands with what is purged.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct InvalidationsReport {
     /// Whether what is stored may answer without being validated.
     pub(crate) trusted: bool,
     /// For how long this node has not known of all that was purged; `None` if it never has.

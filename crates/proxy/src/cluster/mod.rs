@@ -44,7 +44,7 @@ use self::invalidations::Invalidations;
 pub(crate) use self::members::Members;
 use self::members::{Member, Standing};
 use self::peers::Figures;
-pub(crate) use self::report::Report;
+pub(crate) use self::report::ClusterReport;
 use self::sealed::Forged;
 use self::tier::Tier;
 use crate::base::error::Error;

@@ -54,7 +54,7 @@ pub(crate) struct Figures {
 
 /// The same, as `/cluster` shows it.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct PeersReport {
     /// Requests that another node was asked.
     pub(crate) asked: u64,
     /// Of those, answered from what the node had stored.
@@ -98,10 +98,10 @@ impl Peer {
 }
 
 impl Figures {
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> PeersReport {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Self { asked, hits, failed, spilled } = self;
-        Report { asked: get(asked), hits: get(hits), failed: get(failed), spilled: get(spilled) }
+        PeersReport { asked: get(asked), hits: get(hits), failed: get(failed), spilled: get(spilled) }
     }
 }
 

@@ -9,25 +9,25 @@ use super::{Cluster, engine, invalidations, peers, sealed, tier};
 
 /// The cluster, as this node sees it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ClusterReport {
     /// This node.
     pub(crate) node: String,
     /// `member`, `alone` or `name taken`.
     pub(crate) standing: &'static str,
-    pub(crate) engine: engine::Report,
-    pub(crate) invalidations: invalidations::Report,
+    pub(crate) engine: engine::EngineReport,
+    pub(crate) invalidations: invalidations::InvalidationsReport,
     pub(crate) nodes: Vec<Node>,
     /// Those that were members within the last hour and no longer are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone: Vec<Gone>,
-    pub(crate) peers: peers::Report,
+    pub(crate) peers: peers::PeersReport,
     /// What was ignored because no node wrote it.
-    pub(crate) forged: sealed::Report,
+    pub(crate) forged: sealed::SealsReport,
     /// Of what other nodes own.
     pub(crate) copies: usize,
     /// What the engine keeps of responses, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tier: Option<tier::Report>,
+    pub(crate) tier: Option<tier::TierReport>,
 }
 
 /// A node.
@@ -60,7 +60,7 @@ pub(crate) struct Gone {
     seconds: u64,
 }
 
-impl Report {
+impl ClusterReport {
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let view = cluster.members.view();
         let nodes = view.nodes.iter().zip(&view.peers).enumerate();

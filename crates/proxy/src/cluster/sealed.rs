@@ -26,7 +26,7 @@ pub(crate) struct Forged {
 
 /// The same, as `/cluster` and the metrics show it.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct SealsReport {
     /// Records of nodes, and what else is said of them, each time that they were read.
     pub(crate) members: u64,
     /// Entries of the stream of purges.
@@ -42,10 +42,10 @@ pub(crate) struct Report {
 }
 
 impl Forged {
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> SealsReport {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Self { members, entries, records, requests, proofs, connections } = self;
-        Report {
+        SealsReport {
             members: get(members),
             entries: get(entries),
             records: get(records),

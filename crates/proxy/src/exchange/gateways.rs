@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_cluster::message;
-use larder_tags::{Pools, Report, Segment, Settings};
+use larder_tags::{PoolReport, Pools, Segment, Settings};
 use serde::Serialize;
 
 use super::settled::Settled;
@@ -35,7 +35,7 @@ struct Gateway {
 #[derive(Debug, Serialize)]
 pub(crate) struct Holdings {
     pub(crate) site: String,
-    pub(crate) pools: Vec<Report>,
+    pub(crate) pools: Vec<PoolReport>,
 }
 
 impl Gateways {

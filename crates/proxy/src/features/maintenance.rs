@@ -50,7 +50,7 @@ pub(crate) struct Done {
 
 /// The same, as `/stats` shows it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct MaintenanceReport {
     /// Times that everything was looked through.
     runs: u64,
     /// Objects looked at.
@@ -64,9 +64,9 @@ pub(crate) struct Report {
 }
 
 impl Done {
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> MaintenanceReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Report {
+        MaintenanceReport {
             runs: get(&self.runs),
             looked: get(&self.looked),
             expired: get(&self.expired),

@@ -50,7 +50,7 @@ struct Lock {
 
 /// What `/stats` shows of it: requests by the outcome of their rows, and the state of the database.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct StatisticsReport {
     pub(crate) recorded: u64,
     pub(crate) written: u64,
     pub(crate) queued: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Report {
     pub(crate) connected: bool,
 }
 
-impl From<Figures> for Report {
+impl From<Figures> for StatisticsReport {
     fn from(figures: Figures) -> Self {
         let Figures { recorded, written, queued, dropped, rows, failed, is_connected, .. } = figures;
         Self { recorded, written, queued, dropped, rows, failed_writes: failed, connected: is_connected }
@@ -197,7 +197,7 @@ impl Ledger {
         self.lock.as_ref().is_none_or(|lock| lock.is_held()).then_some(&*self.place)
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> StatisticsReport {
         self.recorder.figures().into()
     }
 

@@ -155,7 +155,7 @@ pub(crate) struct Top {
 
 /// What is shown of them.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report<'t> {
+pub(crate) struct TopReport<'t> {
     /// The time they are of.
     seconds: f64,
     /// The first ones, by what was asked for.
@@ -207,7 +207,7 @@ impl Top {
     }
 
     /// What is to be shown `now`; `dropped` requests were not counted.
-    pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> Report<'_> {
+    pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> TopReport<'_> {
         let urls = merged(self.minutes.iter().flat_map(|minute| &minute.urls));
         let urls: Vec<_> = urls.into_iter().map(|(url, sums)| Url { url, sums }).collect();
         let routes = merged(self.minutes.iter().flat_map(|minute| &minute.routes));
@@ -217,7 +217,7 @@ impl Top {
             order(one).cmp(&order(other)).then_with(|| (one.site, one.route).cmp(&(other.site, other.route)))
         });
         routes.truncate(SHOWN);
-        Report {
+        TopReport {
             seconds: (now - self.begun[0]).as_secs_f64(),
             urls: first(urls.clone(), rank),
             misses: first(urls, Rank::Misses),

@@ -28,13 +28,13 @@ pub(crate) struct Tracer {
 
 /// What `/stats` shows of the spans: how many were sent, wait to be sent, or never will be.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct TraceReport {
     pub(crate) sent: u64,
     pub(crate) queued: u64,
     pub(crate) dropped: u64,
 }
 
-impl Report {
+impl TraceReport {
     /// The outcomes of those that no longer wait.
     pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
         [("sent", self.sent), ("dropped", self.dropped)]
@@ -71,7 +71,7 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> TraceReport {
         self.exporter.report()
     }
 

@@ -18,9 +18,9 @@ pub(crate) enum Tracer {}
 
 /// Would be what `/stats` shows of the spans.
 #[derive(Debug, Serialize)]
-pub(crate) enum Report {}
+pub(crate) enum TraceReport {}
 
-impl Report {
+impl TraceReport {
     pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
         match *self {}
     }
@@ -51,7 +51,7 @@ impl Tracer {
         match *self {}
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> TraceReport {
         match *self {}
     }
 

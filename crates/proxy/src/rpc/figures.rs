@@ -41,7 +41,7 @@ impl Default for Counts {
 
 /// A door's numbers at one moment. Times are in microseconds, ratios from 0 to 1.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct RpcReport {
     requests: u64,
     hits: u64,
     validated: u64,
@@ -76,13 +76,13 @@ impl Tally {
         *self.counts() = fresh;
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> RpcReport {
         let counts = self.counts();
         let mut sum = Sum::default();
         sum.add(&counts.counters);
         let totals = sum.totals();
         let Totals { requests, hits, validated, misses, bytes_served, .. } = totals;
-        Report {
+        RpcReport {
             requests,
             hits,
             validated,

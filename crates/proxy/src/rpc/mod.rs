@@ -30,7 +30,7 @@ mod rpcbind;
 use budget::Budget;
 pub(crate) use connection::welcome;
 pub(crate) use datagram::serve as serve_datagrams;
-pub(crate) use figures::Report;
+pub(crate) use figures::RpcReport;
 use figures::{Figures, statistics};
 pub(crate) use rpcbind::Registration;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use larder_cluster::breaker::Standing as Breaker;
-use larder_tags::Report;
+use larder_tags::PoolReport;
 
 use super::text::{Kind, Metric, Samples};
 use super::{Moment, Stats};
@@ -13,10 +13,10 @@ use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
 use crate::base::outcome::{Kind as Outcome, Tier};
 use crate::cache::prefetches::Done;
-use crate::cluster::Report as Cluster;
-use crate::cluster::invalidations::Report as Invalidations;
+use crate::cluster::ClusterReport;
+use crate::cluster::invalidations::InvalidationsReport;
 use crate::cluster::members::Standing;
-use crate::cluster::tier::Report as SecondTier;
+use crate::cluster::tier::TierReport;
 use crate::counts::counters::Ends;
 use crate::exchange::rule_counts::RuleReport;
 
@@ -263,7 +263,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_cluster_member" []
     "1 if this node is a member of the cluster; 0 if it serves alone."
     |moment, to| {
-        let member = |cluster: &Cluster| u8::from(cluster.standing == Standing::Member.word());
+        let member = |cluster: &ClusterReport| u8::from(cluster.standing == Standing::Member.word());
         moment.stats.cluster.iter().for_each(|cluster| to.put(&[], member(cluster)));
     }),
     metric!(Gauge "larder_cluster_engine_up" []
@@ -275,7 +275,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Counter "larder_cluster_peer_requests_total" ["result"]
     "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
     |moment, to| {
-        if let Some(Cluster { peers, .. }) = &moment.stats.cluster {
+        if let Some(ClusterReport { peers, .. }) = &moment.stats.cluster {
             let misses = peers.asked.saturating_sub(peers.hits + peers.failed);
             let all = [("hit", peers.hits), ("miss", misses), ("failed", peers.failed)];
             all.iter().for_each(|(result, requests)| to.put(&[result], *requests));
@@ -288,7 +288,7 @@ pub(super) const METRICS: &[Metric] = &[
     "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, proof \
      of a node's identity, or TLS connection."
     |moment, to| {
-        if let Some(Cluster { forged, .. }) = &moment.stats.cluster {
+        if let Some(ClusterReport { forged, .. }) = &moment.stats.cluster {
             let all = [
                 ("member", forged.members),
                 ("entry", forged.entries),
@@ -452,12 +452,12 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
 }
 
 /// How this node stands with what is purged, if it is one of a cluster.
-fn invalidations(moment: &Moment) -> impl Iterator<Item = &Invalidations> {
+fn invalidations(moment: &Moment) -> impl Iterator<Item = &InvalidationsReport> {
     moment.stats.cluster.iter().map(|cluster| &cluster.invalidations)
 }
 
 /// What the engine keeps of responses, if it does.
-fn tiers(moment: &Moment) -> impl Iterator<Item = &SecondTier> {
+fn tiers(moment: &Moment) -> impl Iterator<Item = &TierReport> {
     moment.stats.cluster.iter().filter_map(|cluster| cluster.tier.as_ref())
 }
 
@@ -466,7 +466,7 @@ fn of_names(moment: &Moment, show: impl FnMut(&OfName)) {
     moment.stats.acme.iter().flat_map(|report| &report.names).for_each(show);
 }
 
-fn pools(moment: &Moment, mut show: impl FnMut(&str, &Report)) {
+fn pools(moment: &Moment, mut show: impl FnMut(&str, &PoolReport)) {
     for gateway in &moment.stats.gateways {
         gateway.pools.iter().for_each(|pool| show(&gateway.site, pool));
     }

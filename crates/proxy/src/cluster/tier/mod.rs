@@ -68,7 +68,7 @@ struct Figures {
 
 /// The same, as `/cluster` and the metrics show it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct TierReport {
     /// How reading stands: `closed`, or `open` while it is left alone, or `trying`.
     pub(crate) reads: &'static str,
     /// How writing does.
@@ -112,10 +112,10 @@ impl Tier {
         }
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> TierReport {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let figures = &self.figures;
-        Report {
+        TierReport {
             reads: self.reads.standing().word(),
             writes: self.writes.standing().word(),
             asked: get(&figures.asked),

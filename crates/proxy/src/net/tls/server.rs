@@ -105,7 +105,7 @@ impl Counts {
 
 /// TLS of the listeners, in numbers.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct TlsReport {
     /// Handshakes since the process began, by how they ended: `full`, `resumed`, or the reason of a failure.
     pub(crate) handshakes: BTreeMap<&'static str, u64>,
     pub(crate) certificates: Vec<End>,
@@ -190,10 +190,10 @@ impl Server {
     }
 
     /// Handshakes and certificates, in numbers.
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> TlsReport {
         let end = |(name, not_after)| End { name, not_after };
         let certificates = self.certificates.ends().into_iter().map(end).collect();
-        Report { handshakes: self.counts.by_end(), certificates }
+        TlsReport { handshakes: self.counts.by_end(), certificates }
     }
 
     /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts how it ended. `role` is

@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::{
 };
 
 use super::super::memo::{Ended, Memo};
-use super::Report;
+use super::TraceReport;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;
 use crate::counts::span::{Call, Trace, Traceparent};
@@ -170,9 +170,9 @@ impl Exporter {
         self.fate.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> TraceReport {
         let Fate { queued, sent, dropped } = &*self.fate;
-        Report {
+        TraceReport {
             sent: sent.load(Ordering::Relaxed),
             queued: queued.load(Ordering::Relaxed) as u64,
             dropped: dropped.load(Ordering::Relaxed),
