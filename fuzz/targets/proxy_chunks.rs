@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use larder_proxy::http::chunked::{Chunked, Step};
+use larder_proxy::http::chunked::{Chunked, ChunkedStep};
 use libfuzzer_sys::fuzz_target;
 
 /// Content, trailer fields and bytes left over. `None` if there is no end, or a refusal: a reader that gets small pieces
@@ -15,16 +15,16 @@ fn decode(wire: &[u8], piece: usize) -> Decoded {
     let (mut at, mut there) = (0, 0);
     loop {
         match chunked.step(&wire[at..there]).ok()? {
-            Step::Data { skip, len } => {
+            ChunkedStep::Data { skip, len } => {
                 assert!(len > 0);
                 content.extend_from_slice(&wire[at + skip..at + skip + len]);
                 at += skip + len;
             }
-            Step::End { skip, trailers } => {
+            ChunkedStep::End { skip, trailers } => {
                 return Some((content, trailers.len(), wire.len() - at - skip));
             }
-            Step::More { .. } if there == wire.len() => return None,
-            Step::More { skip } => {
+            ChunkedStep::More { .. } if there == wire.len() => return None,
+            ChunkedStep::More { skip } => {
                 at += skip;
                 there = wire.len().min(there + piece);
             }

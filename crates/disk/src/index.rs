@@ -16,7 +16,7 @@ use crate::segment::Segments;
 const SHARD_BYTES: u64 = 64 << 30;
 const MOST_SHARDS: u64 = 64;
 /// Bytes of memory that a place takes, beside what its shard needs for it.
-const PLACE: usize = size_of::<Place>();
+const PLACE: usize = size_of::<ObjectLocation>();
 
 /// Where a record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const FLAGS: u32 = 1 << 30;
 
 /// What the index knows of an object, in 20 bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ObjectLocation {
     segment: NonZeroU32,
     /// In units of 64 bytes, and a flag.
     at: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Place {
     used: Cell<u32>,
 }
 
-impl Place {
+impl ObjectLocation {
     /// A record of `len` bytes, last used at `used`, in seconds since 1970. `None` when it is too long.
     pub(crate) fn new(location: Location, len: u64, cost: u32, used: u32) -> Option<Self> {
         let len = u32::try_from(len / ALIGN).ok()?;
@@ -104,7 +104,7 @@ pub(crate) enum Put {
     Forbidden,
 }
 
-type Shard = Mutex<Box<dyn AnyShard<Place>>>;
+type Shard = Mutex<Box<dyn AnyShard<ObjectLocation>>>;
 
 /// All places, under one policy.
 pub(crate) struct Index {
@@ -129,7 +129,7 @@ impl Index {
     }
 
     /// Looks an object up, which counts as a use of it at `now`.
-    pub(crate) fn touch(&self, hash: u64, now: u32) -> Option<Place> {
+    pub(crate) fn touch(&self, hash: u64, now: u32) -> Option<ObjectLocation> {
         let mut shard = self.shard(hash);
         let place = shard.get(hash).filter(|place| !place.is_pending())?;
         place.used.set(place.used.get().max(now));
@@ -137,7 +137,7 @@ impl Index {
     }
 
     /// Looks an object up, which counts for nothing.
-    pub(crate) fn peek(&self, hash: u64) -> Option<Place> {
+    pub(crate) fn peek(&self, hash: u64) -> Option<ObjectLocation> {
         self.shard(hash).peek(hash).filter(|place| !place.is_pending()).cloned()
     }
 
@@ -147,7 +147,7 @@ impl Index {
     }
 
     /// Puts `place` in place of what the hash had, if `may` still allows it.
-    pub(crate) fn put(&self, hash: u64, place: Place, may: impl FnOnce() -> bool) -> Put {
+    pub(crate) fn put(&self, hash: u64, place: ObjectLocation, may: impl FnOnce() -> bool) -> Put {
         let Some(segment) = self.segments.get(place.segment.get()) else { return Put::Forbidden };
         let (len, object) = (place.len(), Object { key: hash, size: place.len(), cost: place.cost });
         let mut dropped = Vec::new();
@@ -199,7 +199,7 @@ impl Index {
         self.remove_if(hash, |place| place.location() == location)
     }
 
-    pub(crate) fn remove_if(&self, hash: u64, goes: impl FnOnce(&Place) -> bool) -> bool {
+    pub(crate) fn remove_if(&self, hash: u64, goes: impl FnOnce(&ObjectLocation) -> bool) -> bool {
         let mut shard = self.shard(hash);
         if !shard.peek(hash).is_some_and(goes) {
             return false;
@@ -250,7 +250,7 @@ impl Index {
     }
 
     /// Shows every object that can be found, a shard at a time, in no particular order.
-    pub(crate) fn for_each(&self, mut see: impl FnMut(u64, &Place)) {
+    pub(crate) fn for_each(&self, mut see: impl FnMut(u64, &ObjectLocation)) {
         for shard in &self.shards {
             lock(shard).for_each(&mut |hash, place| {
                 if !place.is_pending() {
@@ -290,13 +290,13 @@ impl Index {
         Ok(())
     }
 
-    fn change(&self, hash: u64, location: Location, change: impl FnOnce(&mut Place)) -> bool {
+    fn change(&self, hash: u64, location: Location, change: impl FnOnce(&mut ObjectLocation)) -> bool {
         let mut shard = self.shard(hash);
         let place = shard.peek_mut(hash).filter(|place| place.location() == location);
         place.map(change).is_some()
     }
 
-    fn release(&self, places: &[Place]) {
+    fn release(&self, places: &[ObjectLocation]) {
         for place in places {
             if let Some(segment) = self.segments.get(place.segment.get()) {
                 segment.release(place.len());
@@ -304,7 +304,7 @@ impl Index {
         }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Place>>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<ObjectLocation>>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
     }
@@ -314,7 +314,7 @@ fn part(whole: u64, n: u64, count: u64) -> u64 {
     whole / count + u64::from(n < whole % count)
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Place>>> {
+fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<ObjectLocation>>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -361,7 +361,7 @@ mod tests {
             let hash = (rank + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             if index.touch(hash, now).is_none() {
                 let location = Location::new(1, u64::from(now) * 64).unwrap();
-                let place = Place::new(location, 900 + hash % 3600, 0, now).unwrap();
+                let place = ObjectLocation::new(location, 900 + hash % 3600, 0, now).unwrap();
                 index.put(hash, place, || true);
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::body::Damaged;
 use crate::disk::Disk;
-use crate::index::Place;
+use crate::index::ObjectLocation;
 use crate::open::{Opened, Reading, Record, open};
 
 /// An object, as a list shows it.
@@ -31,7 +31,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    pub(crate) fn new(hash: u64, record: &Record, place: &Place) -> Self {
+    pub(crate) fn new(hash: u64, record: &Record, place: &ObjectLocation) -> Self {
         Self {
             hash,
             serial: record.body.fixed.serial,
@@ -157,7 +157,7 @@ impl Disk {
         pruned
     }
 
-    fn places(&self) -> Vec<(u64, Place)> {
+    fn places(&self) -> Vec<(u64, ObjectLocation)> {
         let mut places = Vec::new();
         self.shared.index.for_each(|hash, place| places.push((hash, place.clone())));
         // As they lie on the disk, so that they are read in that order.

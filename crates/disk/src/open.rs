@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::body::{Body, Found};
 use crate::files::{File, read_all};
-use crate::index::Place;
+use crate::index::ObjectLocation;
 use crate::record::{FIXED, Fixed, Kind};
 use crate::segment::Segment;
 use crate::shared::Shared;
@@ -104,7 +104,7 @@ impl Record {
 }
 
 /// Opens the record that `place` leads to.
-pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &Place, reading: Reading) -> Opened {
+pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &ObjectLocation, reading: Reading) -> Opened {
     let location = place.location();
     let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };
     match read(shared, hash, place, &segment, reading) {
@@ -124,7 +124,7 @@ pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &Place, reading: Read
 fn read(
     shared: &Shared,
     hash: u64,
-    place: &Place,
+    place: &ObjectLocation,
     segment: &Segment,
     reading: Reading,
 ) -> Result<(Fixed, Vec<u8>), Unread> {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use crate::OpenError;
 use crate::event::Event;
 use crate::files::Files;
-use crate::index::{Index, Location, Place};
+use crate::index::{Index, Location, ObjectLocation};
 use crate::record::{Fixed, Kind, Secret};
 use crate::scan::scan;
 use crate::segment::{self, HEADER, Header, Segment, Segments};
@@ -113,7 +113,7 @@ pub(crate) fn load(
 }
 
 /// Leads to the copy or the successor that is at `place`; one that is as long keeps its rank.
-fn renew(index: &Index, hash: u64, place: Place) {
+fn renew(index: &Index, hash: u64, place: ObjectLocation) {
     let is_copy = index.peek(hash).is_some_and(|old| {
         old.len() == place.len() && index.relocate(hash, old.location(), place.location())
     });
@@ -171,12 +171,12 @@ struct Operation {
     serial: u64,
     hash: u64,
     kind: Kind,
-    place: Place,
+    place: ObjectLocation,
 }
 
 impl Operation {
     fn new(segment: u32, at: u64, fixed: &Fixed) -> Option<Self> {
-        let place = Place::new(Location::new(segment, at)?, fixed.len(), fixed.cost, fixed.stored)?;
+        let place = ObjectLocation::new(Location::new(segment, at)?, fixed.len(), fixed.cost, fixed.stored)?;
         Some(Self { serial: fixed.serial, hash: fixed.hash, kind: fixed.kind, place })
     }
 }
@@ -185,7 +185,7 @@ impl Operation {
 struct Net {
     is_cleared: bool,
     /// The latest place of each hash, `None` where it was removed; in the order in which they were written.
-    last: Vec<(u64, Option<Place>)>,
+    last: Vec<(u64, Option<ObjectLocation>)>,
 }
 
 impl Net {

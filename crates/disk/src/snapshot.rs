@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 
 use crate::files::{Files, read_all, write_all};
-use crate::index::{Location, Place};
+use crate::index::{Location, ObjectLocation};
 use crate::record::{self, ALIGN, FORMAT};
 
 /// The snapshot's file.
@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
     pub(crate) next_segment: u32,
     pub(crate) next_serial: u64,
     pub(crate) segments: Vec<Known>,
-    pub(crate) objects: Vec<(u64, Place)>,
+    pub(crate) objects: Vec<(u64, ObjectLocation)>,
 }
 
 /// Why a snapshot cannot be used.
@@ -160,11 +160,11 @@ fn known(bytes: &[u8]) -> Known {
     Known { number: number(0) as u32, up_to: number(8), oldest: number(16), marks: number(24) }
 }
 
-fn object(bytes: &[u8]) -> Option<(u64, Place)> {
+fn object(bytes: &[u8]) -> Option<(u64, ObjectLocation)> {
     let half = |at: usize| (record::number(bytes, at & !7) >> (at % 8 * 8)) as u32;
     let used = u32::from_le_bytes(bytes[24..].try_into().ok()?);
     let location = Location::new(half(8), u64::from(half(12)) * ALIGN)?;
-    let place = Place::new(location, u64::from(half(16)) * ALIGN, half(20), used)?;
+    let place = ObjectLocation::new(location, u64::from(half(16)) * ALIGN, half(20), used)?;
     Some((record::number(bytes, 0), place))
 }
 
@@ -176,7 +176,7 @@ mod tests {
 
     fn example() -> Snapshot {
         let place = |n: u64, used| {
-            Place::new(Location::new(3, n * 64).unwrap(), 640 + n * 64, n as u32, used).unwrap()
+            ObjectLocation::new(Location::new(3, n * 64).unwrap(), 640 + n * 64, n as u32, used).unwrap()
         };
         Snapshot {
             next_segment: 4,

@@ -7,14 +7,14 @@ use crate::parts::chunks::Chunks;
 use crate::policy::{NONE, Object, Slot};
 
 // The object's fields stand here one by one, so that the discriminant finds room beside `cost`.
-enum Place<V> {
+enum Cell<V> {
     Taken { key: u64, size: u64, cost: u32, value: V },
     Vacant { next: Slot },
 }
 
 /// Objects and values, and which slots are vacant.
 pub(crate) struct Slab<V> {
-    places: Chunks<Place<V>>,
+    places: Chunks<Cell<V>>,
     vacant: Slot,
     len: usize,
 }
@@ -41,14 +41,14 @@ impl<V> Slab<V> {
     /// Stores an object and its value in a slot that was vacant; the slab must not be full.
     pub(crate) fn insert(&mut self, object: Object, value: V) -> Slot {
         let Object { key, size, cost } = object;
-        let taken = Place::Taken { key, size, cost, value };
+        let taken = Cell::Taken { key, size, cost, value };
         self.len += 1;
         if self.vacant == NONE {
             self.places.push(taken);
             return (self.places.len() - 1) as Slot;
         }
         let slot = self.vacant;
-        if let Place::Vacant { next } = std::mem::replace(&mut self.places[slot], taken) {
+        if let Cell::Vacant { next } = std::mem::replace(&mut self.places[slot], taken) {
             self.vacant = next;
         }
         slot
@@ -57,7 +57,7 @@ impl<V> Slab<V> {
     /// Vacates `slot`; `None` if it is vacant.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Object, V)> {
         self.object(slot)?;
-        let gone = std::mem::replace(&mut self.places[slot], Place::Vacant { next: self.vacant });
+        let gone = std::mem::replace(&mut self.places[slot], Cell::Vacant { next: self.vacant });
         self.vacant = slot;
         self.len -= 1;
         taken(gone)
@@ -66,32 +66,32 @@ impl<V> Slab<V> {
     #[inline]
     pub(crate) fn object(&self, slot: Slot) -> Option<Object> {
         match self.places.get(slot)? {
-            &Place::Taken { key, size, cost, .. } => Some(Object { key, size, cost }),
-            Place::Vacant { .. } => None,
+            &Cell::Taken { key, size, cost, .. } => Some(Object { key, size, cost }),
+            Cell::Vacant { .. } => None,
         }
     }
 
     #[inline]
     pub(crate) fn value(&self, slot: Slot) -> Option<&V> {
         match self.places.get(slot)? {
-            Place::Taken { value, .. } => Some(value),
-            Place::Vacant { .. } => None,
+            Cell::Taken { value, .. } => Some(value),
+            Cell::Vacant { .. } => None,
         }
     }
 
     pub(crate) fn value_mut(&mut self, slot: Slot) -> Option<&mut V> {
         self.object(slot)?;
         match &mut self.places[slot] {
-            Place::Taken { value, .. } => Some(value),
-            Place::Vacant { .. } => None,
+            Cell::Taken { value, .. } => Some(value),
+            Cell::Vacant { .. } => None,
         }
     }
 
     /// The slots that are taken, with what is there.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Object, &V)> {
         self.places.iter().filter_map(|(slot, place)| match place {
-            &Place::Taken { key, size, cost, ref value } => Some((slot, Object { key, size, cost }, value)),
-            Place::Vacant { .. } => None,
+            &Cell::Taken { key, size, cost, ref value } => Some((slot, Object { key, size, cost }, value)),
+            Cell::Vacant { .. } => None,
         })
     }
 
@@ -114,7 +114,7 @@ impl<V> Slab<V> {
         let mut slot = self.vacant;
         for _ in 0..vacancies {
             match self.places.get(slot) {
-                Some(Place::Vacant { next }) => slot = *next,
+                Some(Cell::Vacant { next }) => slot = *next,
                 _ => return Err(format!("the chain of {vacancies} vacant slots leads to {slot}")),
             }
         }
@@ -125,10 +125,10 @@ impl<V> Slab<V> {
     }
 }
 
-fn taken<V>(place: Place<V>) -> Option<(Object, V)> {
+fn taken<V>(place: Cell<V>) -> Option<(Object, V)> {
     match place {
-        Place::Taken { key, size, cost, value } => Some((Object { key, size, cost }, value)),
-        Place::Vacant { .. } => None,
+        Cell::Taken { key, size, cost, value } => Some((Object { key, size, cost }, value)),
+        Cell::Vacant { .. } => None,
     }
 }
 
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn a_place_takes_24_bytes_beyond_its_value() {
-        assert_eq!(size_of::<Place<u64>>(), 24 + 8);
-        assert_eq!(size_of::<Place<Box<u8>>>(), 24 + 8);
-        assert_eq!(size_of::<Place<[usize; 2]>>(), 24 + 16);
+        assert_eq!(size_of::<Cell<u64>>(), 24 + 8);
+        assert_eq!(size_of::<Cell<Box<u8>>>(), 24 + 8);
+        assert_eq!(size_of::<Cell<[usize; 2]>>(), 24 + 16);
     }
 
     #[test]

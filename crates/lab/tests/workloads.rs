@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 
-use larder_lab::workload::{self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, Step};
+use larder_lab::workload::{
+    self, Crud, Dataset, Latency, Method, Order, Pages, Rate, Sizes, WorkloadRequest,
+};
 
 const PAGES: Pages =
     Pages { sizes: Sizes::Lognormal { median: 8192.0, sigma: 1.3 }, latency: Latency::Constant(20_000) };
 
-fn steps(order: &Order, seed: u64) -> Vec<Step> {
+fn steps(order: &Order, seed: u64) -> Vec<WorkloadRequest> {
     workload::pages(order, &PAGES, Rate(10.0), seed).steps.collect()
 }
 
-fn crud(seed: u64) -> Vec<Step> {
+fn crud(seed: u64) -> Vec<WorkloadRequest> {
     let crud = Crud { requests: 20_000, entities: 100, writes: 0.2, exponent: 0.99 };
     crud.workload(&PAGES, Rate(10.0), seed).steps.collect()
 }
 
-fn counts(steps: &[Step]) -> HashMap<&str, usize> {
+fn counts(steps: &[WorkloadRequest]) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     steps.iter().for_each(|step| *counts.entry(step.path.as_str()).or_default() += 1);
     counts

@@ -23,12 +23,12 @@ const SCHEMES: &[&str] = &["sqlite", "mysql", "mariadb", "postgres", "postgresql
 /// A database: its place, and its URL without the password.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    place: Place,
+    place: Backend,
     pub(crate) url: String,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Backend {
     Sqlite(PathBuf),
     Mysql(Box<MySqlConnectOptions>),
     Postgres(Box<PgConnectOptions>),
@@ -41,18 +41,18 @@ impl Target {
         let wrong = |why: String| OpenError::Url { url: shown.clone(), why };
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
         let place = match scheme {
-            "sqlite" => Place::Sqlite(path(rest).map_err(wrong)?),
+            "sqlite" => Backend::Sqlite(path(rest).map_err(wrong)?),
             "mysql" | "mariadb" => {
                 let options = MySqlConnectOptions::from_str(url).map_err(|e| wrong(e.to_string()))?;
                 if options.get_database().is_none_or(str::is_empty) {
                     return Err(wrong("names no database".to_owned()));
                 }
-                Place::Mysql(Box::new(options.disable_statement_logging()))
+                Backend::Mysql(Box::new(options.disable_statement_logging()))
             }
             "postgres" | "postgresql" => {
                 let options = PgConnectOptions::from_str(url).map_err(|e| wrong(e.to_string()))?;
                 let options = options.application_name("larder").disable_statement_logging();
-                Place::Postgres(Box::new(options))
+                Backend::Postgres(Box::new(options))
             }
             other => return Err(wrong(unknown(other))),
         };
@@ -61,7 +61,7 @@ impl Target {
 
     /// Connects, to write. An SQLite file that is not there is made, for this user alone.
     pub(crate) async fn connect(&self, patience: Duration) -> Result<Connection, Failure> {
-        if let Place::Sqlite(path) = &self.place {
+        if let Backend::Sqlite(path) = &self.place {
             create(path).map_err(Failure::File)?;
         }
         self.link(patience, false).await
@@ -75,9 +75,9 @@ impl Target {
     async fn link(&self, patience: Duration, only_reads: bool) -> Result<Connection, Failure> {
         let connecting = async {
             Ok::<_, sqlx::Error>(match &self.place {
-                Place::Sqlite(path) => Link::Sqlite(sqlite(path, only_reads).connect().await?),
-                Place::Mysql(options) => Link::Mysql(options.connect().await?),
-                Place::Postgres(options) => Link::Postgres(options.connect().await?),
+                Backend::Sqlite(path) => Link::Sqlite(sqlite(path, only_reads).connect().await?),
+                Backend::Mysql(options) => Link::Mysql(options.connect().await?),
+                Backend::Postgres(options) => Link::Postgres(options.connect().await?),
             })
         };
         let link = tokio::time::timeout(patience, connecting).await;

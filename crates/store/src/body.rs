@@ -39,7 +39,7 @@ pub enum Long {
 
 /// Where the bytes of a body are.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'b> {
+pub enum Storage<'b> {
     /// In memory.
     Heap(&'b [u8]),
     /// In a memory file.
@@ -89,12 +89,12 @@ impl Body {
 
     /// Where its bytes are.
     #[inline]
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> Storage<'_> {
         match self {
-            Self::Heap(bytes) => Place::Heap(bytes),
+            Self::Heap(bytes) => Storage::Heap(bytes),
             Self::Long(long) => match &**long {
-                Long::File(extent) => Place::File(extent),
-                Long::Disk(record) => Place::Disk(record),
+                Long::File(extent) => Storage::File(extent),
+                Long::Disk(record) => Storage::Disk(record),
                 Long::Coded(coded) => coded.plain().place(),
             },
         }
@@ -102,15 +102,15 @@ impl Body {
 
     /// Where on a disk it is, if it is there.
     pub fn record(&self) -> Option<&Arc<Record>> {
-        if let Place::Disk(record) = self.place() { Some(record) } else { None }
+        if let Storage::Disk(record) = self.place() { Some(record) } else { None }
     }
 
     /// Bytes of content.
     pub fn len(&self) -> u64 {
         match self.place() {
-            Place::Heap(bytes) => bytes.len() as u64,
-            Place::File(extent) => extent.len(),
-            Place::Disk(record) => record.len(),
+            Storage::Heap(bytes) => bytes.len() as u64,
+            Storage::File(extent) => extent.len(),
+            Storage::Disk(record) => record.len(),
         }
     }
 
@@ -134,15 +134,15 @@ impl Body {
     pub fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
         let range = self.clamp(from, max);
         match self.place() {
-            Place::Heap(bytes) => {
+            Storage::Heap(bytes) => {
                 Ok(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]))
             }
-            Place::File(extent) => {
+            Storage::File(extent) => {
                 let mut copy = vec![0; (range.end - range.start) as usize];
                 extent.read(range.start, &mut copy)?;
                 Ok(copy.into())
             }
-            Place::Disk(record) => record.read(range),
+            Storage::Disk(record) => record.read(range),
         }
     }
 

@@ -52,7 +52,7 @@ pub struct Other {
 }
 
 /// A key in parts.
-struct Place<'k> {
+struct KeyParts<'k> {
     start: &'k [u8],
     query: Option<&'k [u8]>,
     /// Behind a URL, a key has one byte that says whose clients it is for.
@@ -220,7 +220,7 @@ impl Equivalents {
     }
 
     /// The place of `key`, if its path may be known.
-    fn known<'k>(&self, key: &'k [u8]) -> Option<Place<'k>> {
+    fn known<'k>(&self, key: &'k [u8]) -> Option<KeyParts<'k>> {
         if !self.is_used.load(Ordering::SeqCst) {
             return None;
         }
@@ -229,17 +229,17 @@ impl Equivalents {
         (self.paths[word].load(Ordering::SeqCst) & bit != 0).then_some(place)
     }
 
-    fn place<'k>(&self, key: &'k [u8]) -> Option<Place<'k>> {
+    fn place<'k>(&self, key: &'k [u8]) -> Option<KeyParts<'k>> {
         let (&clients, url) = key.split_last()?;
         let (start, query) = key::split_at_query(url);
         let mut hasher = self.hasher;
         hasher.write(start);
         hasher.write_u8(clients);
-        let place = Place { start, query, clients, hash: hasher.finish() };
+        let place = KeyParts { start, query, clients, hash: hasher.finish() };
         (query.map_or(0, <[u8]>::len) <= LONGEST_QUERY).then_some(place)
     }
 
-    fn class(&self, place: &Place<'_>, known: &Known) -> u64 {
+    fn class(&self, place: &KeyParts<'_>, known: &Known) -> u64 {
         let mut hasher = self.hasher;
         hasher.write_u64(place.hash);
         hasher.write_usize(known.value.len());
@@ -258,7 +258,7 @@ fn bit(hash: u64) -> (usize, u64) {
     (at / 64, 1 << (at % 64))
 }
 
-impl Place<'_> {
+impl KeyParts<'_> {
     /// The key of the same path with this query.
     fn key(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mark = query.map_or(&[][..], |_| b"?");

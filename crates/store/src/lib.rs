@@ -22,7 +22,7 @@ pub mod reclaim;
 pub mod store;
 
 pub use arena::{Arena, Extent};
-pub use body::{Body, Coded, Long, Place};
+pub use body::{Body, Coded, Long, Storage};
 pub use disks::{DiskTier, Disks, Drive, Record};
 pub use entry::Entry;
 pub use equivalents::Equivalents;

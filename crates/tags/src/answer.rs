@@ -7,7 +7,7 @@ use larder_semantics::directives::ResponseDirectives;
 use larder_semantics::fields::{Fields, HeadLines, members};
 use larder_semantics::{revalidate, vary};
 
-use crate::identity::{Key, Place, identifies_client};
+use crate::identity::{Key, TargetKeys, identifies_client};
 use crate::pool::{Pool, count};
 use crate::pools::Pools;
 use crate::settings::Settings;
@@ -22,7 +22,7 @@ pub struct Ticket {
     /// The pool's, before the request was forwarded.
     pub(crate) generation: u64,
     pub(crate) segment: Box<str>,
-    pub(crate) place: Place,
+    pub(crate) place: TargetKeys,
     /// There was no change with an unknown end then.
     pub(crate) is_certain: bool,
 }

@@ -9,7 +9,7 @@ use larder_semantics::{invalidate, revalidate, vary};
 
 use crate::answer::Ticket;
 use crate::change::Change;
-use crate::identity::Place;
+use crate::identity::TargetKeys;
 use crate::pool::{Pool, count};
 use crate::pools::Pools;
 use crate::push;
@@ -109,7 +109,7 @@ fn is_plain(method: &Method, request: &impl Fields) -> bool {
 }
 
 /// The lines of the current tag if the request lists it in `If-None-Match`.
-fn listed(of: (&Pool, u64), place: &Place, request: &impl Fields) -> Option<Arc<[u8]>> {
+fn listed(of: (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option<Arc<[u8]>> {
     if !request.contains("if-none-match") || RequestDirectives::parse(request).no_cache {
         return None;
     }
@@ -117,7 +117,7 @@ fn listed(of: (&Pool, u64), place: &Place, request: &impl Fields) -> Option<Arc<
 }
 
 /// The lines of the tag that is current for a request: its own, or the one that all share.
-fn current((pool, generation): (&Pool, u64), place: &Place, request: &impl Fields) -> Option<Arc<[u8]>> {
+fn current((pool, generation): (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option<Arc<[u8]>> {
     let selects = |tag: &Tag| vary::matches(&tag.signature, request, None);
     let Some(own) = &place.own else { return pool.find(&place.anyone, generation, selects) };
     let shared = || pool.find(&place.anyone, generation, |tag| tag.shared && selects(tag));

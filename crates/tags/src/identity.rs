@@ -26,7 +26,7 @@ pub(crate) struct Key {
 
 /// The keys of a request's target.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TargetKeys {
     /// For responses that all clients may share.
     pub(crate) anyone: Key,
     /// For the client with these credentials or this certificate, if there are any.
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 }
 
 impl Keys {
-    pub(crate) fn place(&self, authority: &[u8], target: &[u8], request: &impl Fields) -> Place {
+    pub(crate) fn place(&self, authority: &[u8], target: &[u8], request: &impl Fields) -> TargetKeys {
         let key = |who: &[u8]| {
             let mut bytes = Vec::with_capacity(authority.len() + target.len() + who.len() + 16);
             bytes.push(who.len() as u8);
@@ -43,7 +43,7 @@ impl Keys {
             Key { hash: self.index.hash_one(&bytes), bytes: bytes.into() }
         };
         let own = identifies_client(request).then(|| key(&self.identity(request)));
-        Place { anyone: key(&[]), own }
+        TargetKeys { anyone: key(&[]), own }
     }
 
     fn identity(&self, request: &impl Fields) -> [u8; 16] {

@@ -61,7 +61,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        place: SourceArgs,
     },
     /// Print one stored object
     #[command(after_help = GET_EXAMPLES)]
@@ -76,7 +76,7 @@ pub(super) enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
-        place: Place,
+        place: SourceArgs,
     },
     /// Read and verify all objects on disk, and remove damaged ones
     #[command(after_help = VERIFY_EXAMPLES)]
@@ -85,13 +85,13 @@ pub(super) enum Command {
         #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = rate)]
         rate: u64,
         #[command(flatten)]
-        place: Place,
+        place: SourceArgs,
     },
 }
 
 /// Where to look.
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct SourceArgs {
     /// Read this directory, which no running larder may use; repeatable
     #[arg(long, value_name = "DIR", value_parser = names::directory, conflicts_with_all = ["admin", "admin_ca", "token"])]
     pub(super) disk: Vec<PathBuf>,

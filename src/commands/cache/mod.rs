@@ -2,9 +2,9 @@
 
 mod args;
 mod out;
-mod place;
 mod remote;
 mod show;
+mod source;
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::cli::{Failure, say};
 pub(super) use args::Line;
 use args::{Command, Key};
 use out::{Dump, Out};
-use place::Place;
+use source::CacheSource;
 
 /// Names that are told when a URL has several objects.
 const TOLD: usize = 5;
@@ -24,15 +24,15 @@ const TOLD: usize = 5;
 /// Runs the command.
 pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     match &line.command {
-        Command::Ls { json, place } => list(&Place::open(place)?, *json),
+        Command::Ls { json, place } => list(&CacheSource::open(place)?, *json),
         Command::Get { key, include, output, place } => {
-            get(&Place::open(place)?, key, *include, output.as_deref()).map_err(Failure::Failed)
+            get(&CacheSource::open(place)?, key, *include, output.as_deref()).map_err(Failure::Failed)
         }
-        Command::Verify { rate, place } => verify(&Place::open(place)?, *rate).map_err(Failure::Failed),
+        Command::Verify { rate, place } => verify(&CacheSource::open(place)?, *rate).map_err(Failure::Failed),
     }
 }
 
-fn list(place: &Place, json: bool) -> Result<(), Failure> {
+fn list(place: &CacheSource, json: bool) -> Result<(), Failure> {
     let (mut out, mut total, now) = (Out::to(None), show::Total::default(), show::now());
     let listed = place.list(None, &mut |object| {
         let is_first = total.is_empty();
@@ -49,7 +49,7 @@ fn list(place: &Place, json: bool) -> Result<(), Failure> {
     out.end().map_err(Failure::Failed)
 }
 
-fn get(place: &Place, key: &Key, include: bool, output: Option<&Path>) -> Result<(), String> {
+fn get(place: &CacheSource, key: &Key, include: bool, output: Option<&Path>) -> Result<(), String> {
     let name = match key {
         Key::Name(name) => *name,
         Key::Url(url) => name_of(place, url)?,
@@ -62,7 +62,7 @@ fn get(place: &Place, key: &Key, include: bool, output: Option<&Path>) -> Result
 }
 
 /// The name of what is stored for `url`.
-fn name_of(place: &Place, url: &str) -> Result<Name, String> {
+fn name_of(place: &CacheSource, url: &str) -> Result<Name, String> {
     let mut objects = Vec::new();
     place.list(Some(url), &mut |object| {
         objects.push(object);
@@ -79,7 +79,7 @@ fn name_of(place: &Place, url: &str) -> Result<Name, String> {
 }
 
 /// That nothing is stored for `url`; what is stored for a similar one, if anything.
-fn nothing(place: &Place, url: &str) -> Result<String, String> {
+fn nothing(place: &CacheSource, url: &str) -> Result<String, String> {
     let shown = url.escape_debug();
     for similar in similar(url) {
         let mut is_there = false;
@@ -118,7 +118,7 @@ fn several(url: &str, objects: &[Object]) -> String {
     format!("{} objects are stored for '{}'; name one: {told}{more}", objects.len(), url.escape_debug())
 }
 
-fn verify(place: &Place, rate: u64) -> Result<(), String> {
+fn verify(place: &CacheSource, rate: u64) -> Result<(), String> {
     let mut bar = None;
     let end = place.verify(rate, &mut |progress| {
         let of = usize::try_from(progress.of).unwrap_or(usize::MAX);

@@ -10,7 +10,7 @@ use crate::cli::admin::{AdminClient, Problem};
 /// What the listener says when there is no such object.
 const ABSENT: &str = "nothing is stored";
 
-/// As [`Place::list`](super::place::Place::list).
+/// As [`CacheSource::list`](super::source::CacheSource::list).
 pub(super) fn list(
     remote: &AdminClient,
     url: Option<&str>,
@@ -25,7 +25,7 @@ pub(super) fn list(
     listed.map_err(|problem| problem.to_string())
 }
 
-/// As [`Place::get`](super::place::Place::get).
+/// As [`CacheSource::get`](super::source::CacheSource::get).
 pub(super) fn get(
     remote: &AdminClient,
     name: Name,
@@ -38,7 +38,7 @@ pub(super) fn get(
     }
 }
 
-/// As [`Place::verify`](super::place::Place::verify).
+/// As [`CacheSource::verify`](super::source::CacheSource::verify).
 pub(super) fn verify(
     remote: &AdminClient,
     rate: u64,

@@ -14,12 +14,12 @@ const WIDTH: usize = 80;
 
 /// Where pages go, and as what.
 pub(super) struct Keep {
-    place: Place,
+    place: Destination,
     /// Convert HTML to text.
     text: bool,
 }
 
-enum Place {
+enum Destination {
     Nowhere,
     Output,
     File(PathBuf),
@@ -39,22 +39,22 @@ impl Keep {
                     "{count} pages do not go into one file; use --save FOLDER"
                 )));
             }
-            (Some(file), _) => Place::File(file.clone()),
-            (None, Some(folder)) => Place::Folder(folder.clone()),
-            (None, None) if measured => Place::Nowhere,
-            (None, None) => Place::Output,
+            (Some(file), _) => Destination::File(file.clone()),
+            (None, Some(folder)) => Destination::Folder(folder.clone()),
+            (None, None) if measured => Destination::Nowhere,
+            (None, None) => Destination::Output,
         };
         Ok(Self { place, text: args.text })
     }
 
     /// Whether pages have to come one after the other.
     pub(super) fn in_order(&self) -> bool {
-        matches!(self.place, Place::Output)
+        matches!(self.place, Destination::Output)
     }
 
     /// Whether pages are put anywhere.
     pub(super) fn keeps(&self) -> bool {
-        !matches!(self.place, Place::Nowhere)
+        !matches!(self.place, Destination::Nowhere)
     }
 
     /// Puts the page at `url` where it belongs.
@@ -67,10 +67,12 @@ impl Keep {
             move |error: io::Error| format!("cannot write to '{path}': {}", unwritten(&error))
         };
         match &self.place {
-            Place::Nowhere => Ok(()),
-            Place::Output => print(&self.shape(page)).map_err(|error| format!("cannot print it: {error}")),
-            Place::File(file) => fs::write(file, self.shape(page)).map_err(cannot(file)),
-            Place::Folder(folder) => {
+            Destination::Nowhere => Ok(()),
+            Destination::Output => {
+                print(&self.shape(page)).map_err(|error| format!("cannot print it: {error}"))
+            }
+            Destination::File(file) => fs::write(file, self.shape(page)).map_err(cannot(file)),
+            Destination::Folder(folder) => {
                 let file = folder.join(names::file(url));
                 let parent = file.parent().unwrap_or(folder);
                 fs::create_dir_all(parent).map_err(cannot(parent))?;

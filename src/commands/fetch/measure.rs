@@ -40,7 +40,7 @@ pub(super) struct Plan {
 }
 
 /// What the client saw.
-pub(super) struct Seen {
+pub(super) struct Measured {
     /// Requests so far.
     pub(super) requests: u64,
     /// Those that failed.
@@ -68,7 +68,7 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// When nothing can be sent. A request that fails is counted instead.
-pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Seen, Failure> {
+pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Measured, Failure> {
     let total = plan.requests.len().saturating_mul(plan.times);
     let (via, dialect) = server.dialect();
     let (clients, to) = (plan.connections, resolved(&server.address)?);
@@ -88,7 +88,7 @@ pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Seen, Failu
         ..Load::new(to, via, plan.requests)
     };
     let watch = Watch {
-        seen: Seen::new(plan.rate)?,
+        seen: Measured::new(plan.rate)?,
         keep,
         name: server.via.name(),
         bar: Bar::new(server.via.name(), total),
@@ -115,7 +115,7 @@ fn resolved(server: &str) -> Result<SocketAddr, Failure> {
     found.or(addresses.first()).copied().ok_or_else(|| failed("no such address".to_owned()))
 }
 
-impl Seen {
+impl Measured {
     pub(super) fn new(rate: Option<f64>) -> Result<Self, Failure> {
         let times = Histogram::new_with_bounds(1, LONGEST, 3);
         let times = times.map_err(|error| Failure::Failed(format!("cannot measure: {error}")))?;
@@ -193,7 +193,7 @@ fn why(reply: &Reply) -> String {
 
 /// Sees answers as they come.
 struct Watch {
-    seen: Seen,
+    seen: Measured,
     keep: Keep,
     /// What is spoken.
     name: &'static str,
@@ -231,11 +231,11 @@ mod tests {
 
     use super::*;
 
-    fn seen() -> Seen {
-        Seen::new(None).unwrap_or_else(|_| panic!("there is room"))
+    fn seen() -> Measured {
+        Measured::new(None).unwrap_or_else(|_| panic!("there is room"))
     }
 
-    fn see(seen: &mut Seen, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {
+    fn see(seen: &mut Measured, method: &str, reply: Result<&Reply, &str>, outcome: Outcome, ms: u64) {
         let sent = Sent { method, url: "http://a/", fields: &[], body: "" };
         let (took, served) = (Duration::from_millis(ms), Duration::from_millis(1));
         seen.note(&Answered { sent, outcome, reply, took, served });

@@ -24,7 +24,7 @@ use crate::cli::{Failure, counters, say};
 use args::Via;
 pub(super) use args::{EXAMPLES, Fetch};
 use keep::Keep;
-use measure::{Plan, Seen};
+use measure::{Measured, Plan};
 use report::Figures;
 use server::Server;
 
@@ -168,7 +168,7 @@ fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
 }
 
 /// The first failures, and how many more there are.
-fn failures(seen: &Seen) -> Vec<String> {
+fn failures(seen: &Measured) -> Vec<String> {
     let mut lines: Vec<_> = seen.failures.iter().take(SHOWN).cloned().collect();
     let more = seen.errors - lines.len() as u64;
     if more > 0 {
@@ -177,7 +177,7 @@ fn failures(seen: &Seen) -> Vec<String> {
     lines
 }
 
-fn show(args: &Fetch, server: &Server, figures: Option<&Figures>, seen: Option<&Seen>) {
+fn show(args: &Fetch, server: &Server, figures: Option<&Figures>, seen: Option<&Measured>) {
     let client = seen.map(report::of_client);
     if args.json {
         say(&json!({ "server": figures, "client": client }).to_string());

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_proxy::settings::{Engine, Origin, Token, WithoutEngine};
+use larder_proxy::settings::{EngineAddress, Origin, Token, WithoutEngine};
 
 /// By what nodes prove over TLS that they are nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum NodeProof {
 /// The cluster as it was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    pub(crate) engine: Option<Engine>,
+    pub(crate) engine: Option<EngineAddress>,
     pub(crate) node: Option<String>,
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<Origin>,

@@ -1,6 +1,6 @@
 //! The keys of `[cluster]`.
 
-use larder_proxy::settings::{Engine, WithoutEngine};
+use larder_proxy::settings::{EngineAddress, WithoutEngine};
 
 use super::key::{Key, key};
 use super::values::{ADDRESS, DIRECTORY, HOST, NODE_URL, SECRET, TOKEN};
@@ -10,7 +10,7 @@ use crate::config::draft::cluster::NodeProof;
 use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, Or, Share, Size, Text, Words};
 use crate::config::names;
 
-const ENGINE: Text<Engine> =
+const ENGINE: Text<EngineAddress> =
     Text { words: "URL of a Valkey or Redis", parse: engine, show: |engine| engine.secret().to_owned() };
 const NODE: Text<String> = Text { words: "word", parse: node, show: String::clone };
 const WITHOUT_ENGINE: Choice<WithoutEngine> =
@@ -149,13 +149,17 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     ),
 ];
 
-fn engine(text: &str) -> Result<Engine, String> {
+fn engine(text: &str) -> Result<EngineAddress, String> {
     text.parse().map_err(|why: String| {
         // What stands behind the scheme may have a password in it.
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match scheme.filter(|_| why.starts_with("unknown") && !why.contains(';')) {
             Some(scheme) => {
-                format!("{why}{}; known: {}", hint(scheme, Engine::schemes()), list(Engine::schemes()))
+                format!(
+                    "{why}{}; known: {}",
+                    hint(scheme, EngineAddress::schemes()),
+                    list(EngineAddress::schemes())
+                )
             }
             None => why,
         }

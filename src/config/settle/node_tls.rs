@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use larder_proxy::net::tls::certificates::{Certificate, authorities};
 use larder_proxy::net::tls::nodes::{Fault, Nodes};
-use larder_proxy::settings::{CertificateFiles, Engine, EngineTls, NodeTls, NodeTlsFiles};
+use larder_proxy::settings::{CertificateFiles, EngineAddress, EngineTls, NodeTls, NodeTlsFiles};
 
 use super::problems::Problems;
 use crate::config::draft::Draft;
@@ -70,7 +70,7 @@ fn files(draft: &Draft, problems: &mut Problems<'_>) -> Option<NodeTlsFiles> {
 }
 
 /// The certificates of connections to `engine`.
-pub(super) fn of_engine(draft: &Draft, engine: &Engine, problems: &mut Problems<'_>) -> EngineTls {
+pub(super) fn of_engine(draft: &Draft, engine: &EngineAddress, problems: &mut Problems<'_>) -> EngineTls {
     let written = &draft.cluster;
     let [ca, cert, key] = ["cluster.engine_ca", "cluster.engine_cert", "cluster.engine_key"];
     let own = pair(draft, [cert, key], [&written.engine_cert, &written.engine_key], problems);

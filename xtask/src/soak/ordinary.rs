@@ -20,16 +20,16 @@ const ON_ONE: usize = 500;
 
 /// What they saw.
 #[derive(Default)]
-pub(super) struct Ordinary(Mutex<Seen>);
+pub(super) struct Ordinary(Mutex<Responses>);
 
 /// The times of all answers, and what went wrong.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct Responses {
     pub(super) times: Vec<u32>,
     pub(super) errors: Vec<String>,
 }
 
-impl Seen {
+impl Responses {
     /// Microseconds within which this share of all answers came.
     pub(super) fn within(&self, share: f64) -> u32 {
         let mut times = self.times.clone();
@@ -41,7 +41,7 @@ impl Seen {
 
 impl Ordinary {
     /// What was seen since the last call.
-    pub(super) fn exchange(&self) -> Seen {
+    pub(super) fn exchange(&self) -> Responses {
         std::mem::take(&mut *self.seen())
     }
 
@@ -52,7 +52,7 @@ impl Ordinary {
         format!("{count:>8} ordinary requests, 99 of 100 within {p99} us, {errors} errors")
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Responses> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Whether the promises were kept.
 
 use super::checks::Summary;
-use super::{ordinary::Seen, server};
+use super::{ordinary::Responses, server};
 use anyhow::{Result, bail};
 
 /// Microseconds below which the machine's scheduler decides, not the proxy.
@@ -12,8 +12,8 @@ const SHOWN: usize = 10;
 /// What came of a run.
 pub(super) struct Verdict {
     /// Without hostile clients, and with them.
-    pub(super) before: Seen,
-    pub(super) during: Seen,
+    pub(super) before: Responses,
+    pub(super) during: Responses,
     pub(super) most_resident: u64,
     pub(super) budget: u64,
     /// What the checkers have found.
@@ -58,10 +58,10 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::{Summary, Verdict};
-    use crate::soak::ordinary::Seen;
+    use crate::soak::ordinary::Responses;
 
     fn verdict(before: u32, during: u32, resident: u64, errors: &[&str]) -> Verdict {
-        let seen = |time, errors: &[&str]| Seen {
+        let seen = |time, errors: &[&str]| Responses {
             times: vec![time; 100],
             errors: errors.iter().map(|error| (*error).to_owned()).collect(),
         };

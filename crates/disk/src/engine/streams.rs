@@ -4,7 +4,7 @@
 //! its head last: until then no scan can take it for a record.
 
 use super::Engine;
-use crate::index::{Location, Place, Put};
+use crate::index::{Location, ObjectLocation, Put};
 use crate::log::{Class, Open};
 use crate::record::{self, Fixed, Kind, Sums};
 use crate::ticket::Ticket;
@@ -184,9 +184,9 @@ impl Engine {
     }
 }
 
-fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(Place, Location)> {
+fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(ObjectLocation, Location)> {
     let location = Location::new(open.segment.number, open.at)?;
-    Some((Place::new(location, fixed.len(), ticket.cost, ticket.stored)?, location))
+    Some((ObjectLocation::new(location, fixed.len(), ticket.cost, ticket.stored)?, location))
 }
 
 /// The fixed part of a record, and its table of sums.

@@ -100,12 +100,12 @@ impl Filter for AdaptSize {
 /// Requests for objects whose keys happen to be among one in 2^`skips`.
 #[derive(Default)]
 struct Sample {
-    objects: HashTable<Seen>,
+    objects: HashTable<Sampled>,
     skips: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct Sampled {
     mixed: u64,
     size: u64,
     requests: f32,
@@ -124,7 +124,7 @@ impl Sample {
     fn count(&mut self, mixed: u64, size: u64) {
         // What the sampled have in common are low bits, so the table goes by the others.
         let hash = |mixed: u64| mixed.rotate_right(32);
-        let unseen = Seen { mixed, size, requests: 0.0 };
+        let unseen = Sampled { mixed, size, requests: 0.0 };
         let entry = self.objects.entry(hash(mixed), |seen| seen.mixed == mixed, |seen| hash(seen.mixed));
         let mut entry = entry.or_insert(unseen);
         entry.get_mut().requests += 1.0;

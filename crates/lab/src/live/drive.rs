@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
 use super::{Ledger, Slots, Stale, Versions};
-use crate::workload::{self, Crud, Method, Pages, Rate, Sizes, Step, Workload};
+use crate::workload::{self, Crud, Method, Pages, Rate, Sizes, Workload, WorkloadRequest};
 
 /// After so long an answer counts as none.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -181,7 +181,7 @@ struct Shared {
     begun: Instant,
     limit: Duration,
     stop: Arc<AtomicBool>,
-    steps: RefCell<Box<dyn Iterator<Item = Step>>>,
+    steps: RefCell<Box<dyn Iterator<Item = WorkloadRequest>>>,
     ledger: RefCell<Ledger>,
     outcome: RefCell<Outcome>,
 }
@@ -223,7 +223,12 @@ impl Shared {
         }
     }
 
-    async fn ask(&self, to: SocketAddr, connection: &mut Connection, step: &Step) -> Option<Answer> {
+    async fn ask(
+        &self,
+        to: SocketAddr,
+        connection: &mut Connection,
+        step: &WorkloadRequest,
+    ) -> Option<Answer> {
         connection.ready().await.ok()?;
         let request = Request::builder()
             .method(step.method.name())
@@ -244,7 +249,7 @@ impl Shared {
         Some(Answer { status: head.status, versions, source: source(&head.headers), bytes, sent, received })
     }
 
-    fn note(&self, step: &Step, answer: Option<Answer>) {
+    fn note(&self, step: &WorkloadRequest, answer: Option<Answer>) {
         let mut outcome = self.outcome.borrow_mut();
         let Some(Answer { status, versions, source, bytes, sent, received }) = answer else {
             outcome.failed += 1;

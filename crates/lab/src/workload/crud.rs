@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Zipf};
 
-use super::{Clock, Method, Pages, Random, Rate, Step, Workload};
+use super::{Clock, Method, Pages, Random, Rate, Workload, WorkloadRequest};
 
 /// Kinds of things the service keeps, and what can be read of one.
 pub(crate) const KINDS: &[(&str, &[&str])] = &[
@@ -91,7 +91,7 @@ impl Crud {
             let page = sizes[which].page(place);
             let method = Method::ALL[which];
             let body = body(method, endpoint, serial);
-            Some(Step {
+            Some(WorkloadRequest {
                 time: clock.tick(),
                 method,
                 path: endpoint.path.clone(),

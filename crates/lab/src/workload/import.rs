@@ -1,6 +1,6 @@
 //! Any trace that can be read, as a workload that can be sent.
 
-use super::{Method, Step, Workload};
+use super::{Method, Workload, WorkloadRequest};
 use crate::trace::Trace;
 
 /// The requests of `trace`, which came from `source`. Objects without a URL are called by their number.
@@ -18,7 +18,14 @@ pub fn import(trace: Trace, source: &str) -> Workload {
             _ => format!("/object/{}", request.id),
         };
         let time = trace.time(at) - start;
-        Step { time, method: Method::Get, path, size: request.size, cost: request.cost, body: String::new() }
+        WorkloadRequest {
+            time,
+            method: Method::Get,
+            path,
+            size: request.size,
+            cost: request.cost,
+            body: String::new(),
+        }
     });
     Workload { header, steps: Box::new(steps) }
 }

@@ -64,7 +64,7 @@ impl Method {
 
 /// One request of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct WorkloadRequest {
     /// When to send it, in microseconds from the start.
     pub time: u64,
     /// Its method.
@@ -84,7 +84,7 @@ pub struct Workload {
     /// Lines that state the model and every number in it.
     pub header: Vec<String>,
     /// The requests in order.
-    pub steps: Box<dyn Iterator<Item = Step>>,
+    pub steps: Box<dyn Iterator<Item = WorkloadRequest>>,
 }
 
 /// How often requests come: at random moments that do not depend on each other (a Poisson process).
@@ -105,7 +105,7 @@ pub fn pages(order: &Order, pages: &Pages, rate: Rate, seed: u64) -> Workload {
     let steps = sequence.map(move |page| {
         let drawn = table.page(page);
         let path = format!("/page/{page}");
-        Step {
+        WorkloadRequest {
             time: clock.tick(),
             method: Method::Get,
             path,

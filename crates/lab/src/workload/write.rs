@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use super::{Step, Workload};
+use super::{Workload, WorkloadRequest};
 
 /// How a workload's file begins.
 pub(crate) const MARK: &str = "# larder workload 1";
@@ -25,8 +25,8 @@ pub fn write(workload: Workload, out: &mut impl Write) -> io::Result<u64> {
     Ok(count)
 }
 
-fn line(step: &Step, out: &mut impl Write) -> io::Result<()> {
-    let Step { time, method, path, size, cost, body } = step;
+fn line(step: &WorkloadRequest, out: &mut impl Write) -> io::Result<()> {
+    let WorkloadRequest { time, method, path, size, cost, body } = step;
     write!(out, "{time} {} {path} {size} {cost}", method.name())?;
     match body.as_str() {
         "" => writeln!(out),

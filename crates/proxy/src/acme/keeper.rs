@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::account::Keeping;
-use super::name::{Held, Obstacle, Step};
+use super::name::{Held, NextAction, Obstacle};
 use super::order::{Wanted, explain, obtain};
 use super::schedule::{INQUIRE_AGAIN, until_inquiry};
 use super::shared::{Lease, Shared};
@@ -26,15 +26,15 @@ pub(super) async fn keep(acme: Arc<Acme>, host: String) {
     while let Some((step, changed)) = acme.next(&host) {
         match step {
             // That time is over, or something has changed.
-            Step::Wait(time) => drop(tokio::time::timeout(time, changed.notified()).await),
-            Step::Inquire => acme.inquire(&host).await,
-            Step::Order => acme.order(&host, &changed).await,
+            NextAction::Wait(time) => drop(tokio::time::timeout(time, changed.notified()).await),
+            NextAction::Inquire => acme.inquire(&host).await,
+            NextAction::Order => acme.order(&host, &changed).await,
         }
     }
 }
 
 impl Acme {
-    fn next(&self, host: &str) -> Option<(Step, Arc<Notify>)> {
+    fn next(&self, host: &str) -> Option<(NextAction, Arc<Notify>)> {
         self.names().get(host).map(|name| (name.step(now()), Arc::clone(&name.changed)))
     }
 
@@ -110,7 +110,7 @@ impl Acme {
             );
         }
         name.obstacle = obstacle;
-        granted.ok().flatten().filter(|_| name.step(now()) == Step::Order)
+        granted.ok().flatten().filter(|_| name.step(now()) == NextAction::Order)
     }
 
     async fn obtain(&self, host: &str) -> Result<String, Failure> {

@@ -60,7 +60,7 @@ pub(super) struct Held {
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum NextAction {
     /// Nothing for so long.
     Wait(Duration),
     /// To ask the authority when it wants the certificate to be renewed.
@@ -97,21 +97,21 @@ impl Held {
 
 impl Name {
     /// What is to be done at `now`, in UNIX seconds.
-    pub(super) fn step(&self, now: u64) -> Step {
+    pub(super) fn step(&self, now: u64) -> NextAction {
         if matches!(self.obstacle, Some(Obstacle::File(_))) {
-            return Step::Wait(LOOK);
+            return NextAction::Wait(LOOK);
         }
         let inquiry = self.held.as_ref().map(|held| held.inquiry);
         if inquiry.is_some_and(|inquiry| inquiry <= now) {
-            return Step::Inquire;
+            return NextAction::Inquire;
         }
         let due = self.held.as_ref().map_or(0, Held::renewal);
         let due = due.max(self.standing.as_ref().map_or(0, |standing| standing.retry));
         if due <= now {
-            return Step::Order;
+            return NextAction::Order;
         }
         let next = due.min(inquiry.unwrap_or(u64::MAX));
-        Step::Wait(Duration::from_secs(next - now).min(LOOK))
+        NextAction::Wait(Duration::from_secs(next - now).min(LOOK))
     }
 
     /// The challenge to answer next: after a failure, another one.
@@ -175,18 +175,18 @@ mod tests {
             Some(Held { inquiry: inquiry * DAY, window, ..held(0, 90 * DAY) })
         };
         let window = |start: u64| Some(Window { start: start * DAY, end: start * DAY + 1 });
-        let wait = Step::Wait(LOOK);
+        let wait = NextAction::Wait(LOOK);
         let table = [
-            ("no certificate", None, None, 0, Step::Order),
+            ("no certificate", None, None, 0, NextAction::Order),
             ("a failure", None, failed(1, DAY), 0, wait),
-            ("the end of the wait", None, failed(1, DAY), DAY, Step::Order),
-            ("a new certificate", Some(held(0, 90 * DAY)), None, DAY, Step::Inquire),
+            ("the end of the wait", None, failed(1, DAY), DAY, NextAction::Order),
+            ("a new certificate", Some(held(0, 90 * DAY)), None, DAY, NextAction::Inquire),
             ("long before the end", asked(100, None), None, 56 * DAY, wait),
-            ("two thirds", asked(100, None), None, 60 * DAY, Step::Order),
+            ("two thirds", asked(100, None), None, 60 * DAY, NextAction::Order),
             ("two thirds, after a failure", asked(100, None), failed(2, 61 * DAY), 60 * DAY, wait),
-            ("expired, after a failure", asked(200, None), failed(2, 91 * DAY), 92 * DAY, Step::Order),
-            ("time to ask", asked(30, None), None, 30 * DAY, Step::Inquire),
-            ("the authority's word", asked(100, window(9)), None, 10 * DAY, Step::Order),
+            ("expired, after a failure", asked(200, None), failed(2, 91 * DAY), 92 * DAY, NextAction::Order),
+            ("time to ask", asked(30, None), None, 30 * DAY, NextAction::Inquire),
+            ("the authority's word", asked(100, window(9)), None, 10 * DAY, NextAction::Order),
             ("before the authority's word", asked(100, window(70)), None, 61 * DAY, wait),
         ];
         for (what, held, standing, now, expected) in table {
@@ -195,9 +195,9 @@ mod tests {
         let obtained = 10 * DAY;
         let again = Some(Held { obtained, ..asked(100, window(9)).expect("a certificate") });
         assert_eq!(name(again.clone(), None).step(obtained), wait, "an authority that always says 'now'");
-        assert_eq!(name(again, None).step(obtained + OFTEN), Step::Order);
+        assert_eq!(name(again, None).step(obtained + OFTEN), NextAction::Order);
         let soon = name(None, failed(1, 100)).step(95);
-        assert_eq!(soon, Step::Wait(Duration::from_secs(5)));
+        assert_eq!(soon, NextAction::Wait(Duration::from_secs(5)));
         let spoilt = Name { obstacle: Some(Obstacle::File("x".to_owned())), ..name(None, None) };
         assert_eq!(spoilt.step(0), wait);
     }

@@ -26,7 +26,7 @@ use serde::Serialize;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
-use crate::base::settings::place::{Kind, Place};
+use crate::base::settings::engine_address::{EngineAddress, EngineKind};
 use crate::base::settings::{CertificateFiles, EngineTls};
 
 /// How long a connection, and an ordinary command, may take.
@@ -36,7 +36,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 
 /// The engine.
 pub(crate) struct Engine {
-    place: Place,
+    place: EngineAddress,
     tls: EngineTls,
     /// Where connections live.
     handle: Handle,
@@ -94,7 +94,7 @@ pub(crate) struct EngineReport {
 
 impl Engine {
     /// The engine at `place`, whose connections live on the runtime of `handle`. Nothing is connected yet.
-    pub(super) fn new(place: Place, tls: EngineTls, handle: Handle) -> Self {
+    pub(super) fn new(place: EngineAddress, tls: EngineTls, handle: Handle) -> Self {
         let now = Instant::now();
         let health = Health {
             is_up: false,
@@ -299,14 +299,16 @@ pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
 }
 
 /// A connection to `place`, whose commands may take `patience`.
-async fn connect(place: &Place, tls: &EngineTls, patience: Duration) -> RedisResult<Link> {
+async fn connect(place: &EngineAddress, tls: &EngineTls, patience: Duration) -> RedisResult<Link> {
     let certificates = if place.tls { certificates(tls)? } else { None };
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(patience));
     let client = match &place.kind {
-        Kind::Cluster => return connect_to_cluster(place, certificates, patience).await.map(Link::Many),
-        Kind::Single => {
+        EngineKind::Cluster => {
+            return connect_to_cluster(place, certificates, patience).await.map(Link::Many);
+        }
+        EngineKind::Single => {
             let info = address(place, &place.hosts[0]).into_connection_info()?;
             let info = info.set_redis_settings(login(place)).set_tcp_settings(at_once());
             match certificates {
@@ -314,13 +316,17 @@ async fn connect(place: &Place, tls: &EngineTls, patience: Duration) -> RedisRes
                 None => Client::open(info)?,
             }
         }
-        Kind::Sentinel(service) => master(place, certificates, service).await?,
+        EngineKind::Sentinel(service) => master(place, certificates, service).await?,
     };
     client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
 }
 
 /// The master of the name `service`, by the Sentinels at `place`.
-async fn master(place: &Place, certificates: Option<TlsCertificates>, service: &str) -> RedisResult<Client> {
+async fn master(
+    place: &EngineAddress,
+    certificates: Option<TlsCertificates>,
+    service: &str,
+) -> RedisResult<Client> {
     let hosts = place.hosts.iter().map(|host| address(place, host));
     let mut builder = SentinelClientBuilder::new(hosts, service, SentinelServerType::Master)?
         .set_client_to_redis_db(place.database.into())
@@ -343,7 +349,7 @@ async fn master(place: &Place, certificates: Option<TlsCertificates>, service: &
 }
 
 async fn connect_to_cluster(
-    place: &Place,
+    place: &EngineAddress,
     certificates: Option<TlsCertificates>,
     patience: Duration,
 ) -> RedisResult<ClusterConnection> {
@@ -387,14 +393,14 @@ fn at_once() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-fn address(place: &Place, (host, port): &(String, u16)) -> ConnectionAddr {
+fn address(place: &EngineAddress, (host, port): &(String, u16)) -> ConnectionAddr {
     match place.tls {
         true => ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None },
         false => ConnectionAddr::Tcp(host.clone(), *port),
     }
 }
 
-fn login(place: &Place) -> RedisConnectionInfo {
+fn login(place: &EngineAddress) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default().set_db(place.database.into());
     if let Some(user) = &place.user {
         login = login.set_username(user);

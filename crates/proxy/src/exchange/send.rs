@@ -9,7 +9,7 @@ use std::task::Poll;
 use http::HeaderMap;
 use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
-use larder_store::{Body, Extent, Place, Record};
+use larder_store::{Body, Extent, Record, Storage};
 
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
@@ -39,12 +39,12 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
         (Content::Bytes(bytes), _) => Some(bytes),
         (Content::Origin(download), _) if reply.length == Some(0) && download.is_over() => Some(&[]),
         (Content::Stored(from, to), Source::Entry(entry)) => match entry.body().place() {
-            Place::Heap(bytes) => bytes.get(*from as usize..*to as usize),
-            Place::File(_) | Place::Disk(_) => None,
+            Storage::Heap(bytes) => bytes.get(*from as usize..*to as usize),
+            Storage::File(_) | Storage::Disk(_) => None,
         },
         (Content::Coded(coding), Source::Entry(entry)) => match entry.coded()?.form(*coding)?.place() {
-            Place::Heap(bytes) => Some(bytes),
-            Place::File(_) | Place::Disk(_) => None,
+            Storage::Heap(bytes) => Some(bytes),
+            Storage::File(_) | Storage::Disk(_) => None,
         },
         _ => None,
     }
@@ -113,9 +113,9 @@ pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(
 
 async fn stored(sink: &mut impl Sink, body: &Body, from: u64, to: u64) -> Result<(), SendError> {
     match body.place() {
-        Place::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
-        Place::File(extent) => file(sink, extent, from, to - from).await,
-        Place::Disk(record) => recorded(sink, record, from, to).await,
+        Storage::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
+        Storage::File(extent) => file(sink, extent, from, to - from).await,
+        Storage::Disk(record) => recorded(sink, record, from, to).await,
     }
 }
 

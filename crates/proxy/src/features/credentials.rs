@@ -133,19 +133,19 @@ async fn verify(client: IpAddr, password: impl FnOnce() -> bool + Send + 'static
 struct Queue(Mutex<Vec<IpAddr>>);
 
 /// A place in a queue, until it is dropped.
-struct Place<'q> {
+struct QueueSlot<'q> {
     queue: &'q Queue,
     client: IpAddr,
 }
 
 impl Queue {
     /// A place for a request of `client`; `None`: it has as many as it may, or all are taken.
-    fn enter(&self, client: IpAddr) -> Option<Place<'_>> {
+    fn enter(&self, client: IpAddr) -> Option<QueueSlot<'_>> {
         let mut waiting = self.waiting();
         let own = waiting.iter().filter(|other| **other == client).count();
         (own < OF_ONE && waiting.len() < WAITING).then(|| {
             waiting.push(client);
-            Place { queue: self, client }
+            QueueSlot { queue: self, client }
         })
     }
 
@@ -154,7 +154,7 @@ impl Queue {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting();
         if let Some(at) = waiting.iter().position(|client| *client == self.client) {

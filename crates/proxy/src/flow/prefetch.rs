@@ -41,7 +41,7 @@ const CARRIED: [&str; 4] = ["accept", "accept-encoding", "accept-language", "use
 const LONGEST: usize = 1_024;
 
 /// A GET of a client that the cache may answer, as predictions see it.
-pub(crate) struct Seen<'s, F> {
+pub(crate) struct ObservedRequest<'s, F> {
     pub(crate) role: Role,
     pub(crate) client: SocketAddr,
     pub(crate) site: SiteNumber,
@@ -75,7 +75,7 @@ struct Order {
 
 /// Tells the planner of a request, and begins what it wishes for. `None` if nothing is to be learnt from the request: where
 /// nothing is prefetched, or a client prefetches itself.
-fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Asked> {
+fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
     let asked = (is_on && is_for_client).then(|| Asked::new(worker, seen)).flatten()?;
@@ -88,7 +88,7 @@ fn asked<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Asked> {
 }
 
 /// [`asked`] for a request that the cache has answered at once, with this reply.
-pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &Seen<'_, F>, reply: &Reply) {
+pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, reply: &Reply) {
     if let Some(asked) = asked(worker, seen) {
         asked.answered(worker, reply);
     }
@@ -104,12 +104,12 @@ pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>>
     let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
     let (client, site) = (request.client, request.route.number());
     let (role, key) = (key_role(&request.key)?, (&*request.key, request.hash));
-    asked(worker, &Seen { role, client, site, key, fields, rules }).map(Box::new)
+    asked(worker, &ObservedRequest { role, client, site, key, fields, rules }).map(Box::new)
 }
 
 impl Asked {
-    fn new<F: Fields>(worker: &Worker, seen: &Seen<'_, F>) -> Option<Self> {
-        let Seen { client, site, key: (key, hash), fields, rules, .. } = *seen;
+    fn new<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Self> {
+        let ObservedRequest { client, site, key: (key, hash), fields, rules, .. } = *seen;
         let (_, target) = key.split_last()?;
         let (scheme, authority, path) = key::parse(target)?;
         let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
@@ -166,14 +166,14 @@ fn range(field: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Begins as many of these prefetches as there are places for.
-fn begin<F: Fields>(worker: &Worker, seen: &Seen<'_, F>, wishes: Vec<Wish>) {
+fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<Wish>) {
     if worker.shared.is_draining() {
         return;
     }
     let Some(worker) = worker.shared.workers().get(worker.number).cloned() else { return };
     for wish in wishes {
         let Some(place) = worker.cache.ahead.begin_prefetch() else { return };
-        let &Seen { role, client, site, .. } = seen;
+        let &ObservedRequest { role, client, site, .. } = seen;
         let order = Order { fields: carried(seen.fields, wish.kind), wish, role, client, site };
         let worker = Arc::clone(&worker);
         tokio::spawn(async move {

@@ -34,7 +34,7 @@ use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::prefetch::{self, Seen};
+use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Found, Held, find, selects_entry};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
@@ -104,7 +104,14 @@ pub(crate) fn at_once(
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
     } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
-        let of = Seen { role, client: asker.address, site, key: (&**key, hash), fields: &head.fields, rules };
+        let of = ObservedRequest {
+            role,
+            client: asker.address,
+            site,
+            key: (&**key, hash),
+            fields: &head.fields,
+            rules,
+        };
         prefetch::hit(worker, &of, &reply);
     }
     reply.outcome.is_prefetch = head.is_prefetch;

@@ -39,7 +39,7 @@ enum State {
 
 /// What the next bytes are.
 #[derive(Debug)]
-pub enum Step {
+pub enum ChunkedStep {
     /// Content.
     Data {
         /// Bytes of framing before it.
@@ -72,7 +72,7 @@ impl Chunked {
     ///
     /// # Errors
     /// The refusal of malformed coding.
-    pub fn step(&mut self, input: &[u8]) -> Result<Step, Refusal> {
+    pub fn step(&mut self, input: &[u8]) -> Result<ChunkedStep, Refusal> {
         let mut skip = 0;
         loop {
             let rest = &input[skip..];
@@ -98,7 +98,7 @@ impl Chunked {
                         break;
                     }
                     self.state = State::Data(left - len as u64);
-                    return Ok(Step::Data { skip, len });
+                    return Ok(ChunkedStep::Data { skip, len });
                 }
                 State::DataEnd => match rest {
                     [b'\r', b'\n', ..] => {
@@ -114,12 +114,12 @@ impl Chunked {
                     }
                     let Some((trailers, used)) = trailers(rest)? else { break };
                     self.state = State::Done;
-                    return Ok(Step::End { skip: skip + used, trailers });
+                    return Ok(ChunkedStep::End { skip: skip + used, trailers });
                 }
-                State::Done => return Ok(Step::End { skip, trailers: HeaderMap::new() }),
+                State::Done => return Ok(ChunkedStep::End { skip, trailers: HeaderMap::new() }),
             }
         }
-        Ok(Step::More { skip })
+        Ok(ChunkedStep::More { skip })
     }
 }
 
@@ -223,12 +223,14 @@ mod tests {
         let (mut at, mut there) = (0, 0);
         loop {
             match chunked.step(&wire[at..there])? {
-                Step::Data { skip, len } => {
+                ChunkedStep::Data { skip, len } => {
                     content.extend_from_slice(&wire[at + skip..at + skip + len]);
                     at += skip + len;
                 }
-                Step::End { skip, trailers } => return Ok((content, trailers.len(), wire.len() - at - skip)),
-                Step::More { skip } => {
+                ChunkedStep::End { skip, trailers } => {
+                    return Ok((content, trailers.len(), wire.len() - at - skip));
+                }
+                ChunkedStep::More { skip } => {
                     at += skip;
                     if there == wire.len() {
                         return Err(Refusal::bad("unfinished"));

@@ -165,7 +165,7 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
         return Err(Refusal::bad("malformed line end"));
     }
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
-    let seen = Seen::collect(request.headers)?;
+    let seen = ConnectionFields::collect(request.headers)?;
     let http11 = version == 1;
     let target = self::target(target, &method, seen.host, http11)?;
     let framing = seen.framing(http11)?;
@@ -232,7 +232,7 @@ const LONGEST: u64 = i64::MAX as u64;
 
 /// What the fields that steer the connection say, gathered in one pass.
 #[derive(Default)]
-struct Seen<'b> {
+struct ConnectionFields<'b> {
     host: Option<&'b str>,
     length: Option<u64>,
     transfer_encoding: bool,
@@ -246,7 +246,7 @@ struct Seen<'b> {
     is_prefetch: bool,
 }
 
-impl<'b> Seen<'b> {
+impl<'b> ConnectionFields<'b> {
     fn collect(lines: &[httparse::Header<'b>]) -> Result<Self, Refusal> {
         let mut seen = Self::default();
         for line in lines {

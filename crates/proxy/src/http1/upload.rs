@@ -12,7 +12,7 @@ use crate::base::settings::{Limits, Timeouts};
 use crate::exchange::reply::Reply;
 use crate::exchange::sink::SendError;
 use crate::http::body::{ClientGone, Frames, Upload};
-use crate::http::chunked::{Chunked, Step};
+use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::head::{Framing, Refusal};
 use crate::net::io::Reading;
 
@@ -94,16 +94,16 @@ impl Source<'_> {
         let mut chunked = Chunked::default();
         loop {
             let frame = match chunked.step(self.reading.input.unread())? {
-                Step::More { skip } => {
+                ChunkedStep::More { skip } => {
                     self.reading.input.consume(skip);
                     self.read().await?;
                     continue;
                 }
-                Step::Data { skip, len } => {
+                ChunkedStep::Data { skip, len } => {
                     self.reading.input.consume(skip);
                     Frame::data(self.take(len))
                 }
-                Step::End { skip, trailers } => {
+                ChunkedStep::End { skip, trailers } => {
                     self.reading.input.consume(skip);
                     let _ = self.send(Frame::trailers(trailers)).await;
                     return Ok(Pumped::Whole);

@@ -100,7 +100,7 @@ struct After {
 
 /// The last look at a URL.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LastView {
     url: u64,
     at: u64,
     content: u64,
@@ -111,7 +111,7 @@ struct Place {
 struct History {
     segments: Vec<Segment>,
     /// Empty until it is needed.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<LastView>>,
     looks: u64,
     writes: u64,
     left_out: u64,
@@ -127,7 +127,7 @@ impl History {
             Look::Content(content) => (!url, content),
         };
         self.places.resize(PLACES, None);
-        let before = self.places[url as usize % PLACES].replace(Place { url, at: now, content });
+        let before = self.places[url as usize % PLACES].replace(LastView { url, at: now, content });
         let Some(before) = before.filter(|before| before.url == url) else { return };
         let span = now.saturating_sub(before.at);
         if span >= FURTHEST {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use larder_stats::outcome::{Outcome as Class, classify};
 use serde::Serialize;
 
-use super::watch::Seen;
+use super::watch::EndedRequest;
 
 /// URLs of a minute that have sums of their own.
 const URLS: usize = 10_000;
@@ -79,7 +79,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn count(&mut self, seen: &Seen) {
+    fn count(&mut self, seen: &EndedRequest) {
         let outcome = seen.ended.outcome;
         let class = classify(outcome.kind.word());
         let is = |of: fn(&Class) -> bool| u64::from(class.as_ref().is_some_and(of));
@@ -114,19 +114,19 @@ impl Sums {
     }
 }
 
-type Place = (Arc<str>, String);
+type SiteRoute = (Arc<str>, String);
 
 /// Sums of a minute.
 #[derive(Debug, Default)]
 struct Minute {
     urls: HashMap<String, Sums>,
-    routes: HashMap<Place, Sums>,
+    routes: HashMap<SiteRoute, Sums>,
     /// Requests for URLs that found no room.
     others: u64,
 }
 
 impl Minute {
-    fn count(&mut self, seen: &Seen) {
+    fn count(&mut self, seen: &EndedRequest) {
         let has_room = self.urls.len() < URLS;
         match self.urls.get_mut(&seen.memo.target) {
             Some(sums) => sums.count(seen),
@@ -197,7 +197,7 @@ impl Top {
         Self { minutes: Default::default(), begun: [now; 2] }
     }
 
-    pub(crate) fn count(&mut self, seen: &Seen, now: Instant) {
+    pub(crate) fn count(&mut self, seen: &EndedRequest, now: Instant) {
         if now - self.begun[1] >= MINUTE {
             self.minutes.swap(0, 1);
             self.minutes[1] = Minute::default();
@@ -249,7 +249,7 @@ fn first(mut urls: Vec<Url<'_>>, rank: Rank) -> Vec<Url<'_>> {
 }
 
 impl<'t> Route<'t> {
-    fn of((site, route): &'t Place, sums: &Sums) -> Self {
+    fn of((site, route): &'t SiteRoute, sums: &Sums) -> Self {
         let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let cacheable = sums.hits + sums.validated + sums.misses;
         Self {
@@ -276,12 +276,12 @@ mod tests {
     use crate::exchange::route::SiteNumber;
     use crate::observe::memo::{Ended, Memo};
 
-    fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> Seen {
+    fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> EndedRequest {
         let outcome =
             Outcome { origin_time: Some(Duration::from_micros(5)), ..Outcome::forwarded(kind, why) };
         let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
         url.clone_into(&mut memo.target);
-        Seen {
+        EndedRequest {
             memo,
             ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes, saved: None },
             took: Duration::ZERO,

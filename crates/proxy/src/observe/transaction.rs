@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::watch::Seen;
+use super::watch::EndedRequest;
 use crate::base::clock;
 use crate::base::outcome::Kind;
 use crate::base::settings::Door;
@@ -63,8 +63,8 @@ pub(crate) struct Transaction<'s> {
 }
 
 impl<'s> Transaction<'s> {
-    pub(crate) fn of(seen: &'s Seen) -> Self {
-        let Seen { memo, ended, took } = seen;
+    pub(crate) fn of(seen: &'s EndedRequest) -> Self {
+        let EndedRequest { memo, ended, took } = seen;
         let outcome = ended.outcome;
         let since = memo.begun.elapsed().as_millis() as u64;
         Self {
@@ -116,8 +116,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn takes(&self, seen: &Seen) -> bool {
-        let Seen { memo, ended, took } = seen;
+    pub(crate) fn takes(&self, seen: &EndedRequest) -> bool {
+        let EndedRequest { memo, ended, took } = seen;
         self.site.as_deref().is_none_or(|site| memo.site.as_deref().unwrap_or_default() == site)
             && self.statuses.is_none_or(|statuses| statuses.take(ended.status))
             && self.outcome.is_none_or(|kind| ended.outcome.kind == kind)
@@ -155,14 +155,14 @@ mod tests {
     use crate::exchange::route::SiteNumber;
     use crate::observe::memo::{Ended, Memo};
 
-    fn seen() -> Seen {
+    fn seen() -> EndedRequest {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
         let mut memo = Memo::unread(([192, 0, 2, 1], 1).into());
         memo.version = Some(http::Version::HTTP_2);
         "http://a/b/c".clone_into(&mut memo.target);
         let ended =
             Ended { status: 204, site: SiteNumber::NONE, outcome, age: Some(3), bytes: 9, saved: None };
-        Seen { memo, ended, took: Duration::from_micros(1_500) }
+        EndedRequest { memo, ended, took: Duration::from_micros(1_500) }
     }
 
     #[test]

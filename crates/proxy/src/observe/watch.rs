@@ -34,7 +34,7 @@ const LONG_METHOD: &[u8] = b"LONG-METHOD";
 
 /// A request that has ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct EndedRequest {
     pub(crate) memo: Memo,
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct Queue(Mutex<Queued>);
 
 #[derive(Debug, Default)]
 struct Queued {
-    seen: Vec<Seen>,
+    seen: Vec<EndedRequest>,
     /// Those that found no place.
     dropped: u64,
 }
@@ -56,7 +56,7 @@ struct Queued {
 struct Batch {
     /// The number of the first.
     first: u64,
-    seen: Vec<Seen>,
+    seen: Vec<EndedRequest>,
     dropped: u64,
 }
 
@@ -111,7 +111,7 @@ impl Watch {
 
     /// Shows the requests that were seen of late, the latest first, until `see` says false. There are some only while
     /// somebody watches.
-    pub(crate) fn last(&self, mut see: impl FnMut(&Seen) -> bool) {
+    pub(crate) fn last(&self, mut see: impl FnMut(&EndedRequest) -> bool) {
         let batches: Vec<_> = self.batches_of_late().iter().rev().cloned().collect();
         let _ = batches.iter().flat_map(|batch| batch.seen.iter().rev()).all(&mut see);
     }
@@ -193,7 +193,7 @@ impl Queue {
         }
         // Only the access log has these, and clients write them at any length.
         memo.visit = Visit::default();
-        queued.seen.push(Seen { memo, ended: *ended, took });
+        queued.seen.push(EndedRequest { memo, ended: *ended, took });
     }
 
     fn take(&self) -> Queued {
@@ -220,7 +220,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// Shows `see` what ended since the last call, once there is something to see.
-    pub(crate) async fn watch(&mut self, mut see: impl FnMut(&Seen)) {
+    pub(crate) async fn watch(&mut self, mut see: impl FnMut(&EndedRequest)) {
         loop {
             match self.batches.recv().await {
                 Ok(batch) => {
@@ -262,7 +262,11 @@ mod tests {
         let memo = Memo::unread(([127, 0, 0, 1], 1).into());
         let outcome = Outcome::forwarded(Kind::Miss, Why::Absent);
         let ended = Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes: 1, saved: None };
-        Arc::new(Batch { first, seen: vec![Seen { memo, ended, took: Duration::ZERO }; seen], dropped })
+        Arc::new(Batch {
+            first,
+            seen: vec![EndedRequest { memo, ended, took: Duration::ZERO }; seen],
+            dropped,
+        })
     }
 
     #[tokio::test]

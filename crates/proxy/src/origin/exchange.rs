@@ -18,7 +18,7 @@ use super::idle::Idle;
 use super::resolve::Resolver;
 use super::sending::Sending;
 use crate::base::networks::host_of;
-use crate::http::chunked::{Chunked, Step};
+use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::response::{self, Framing, Head, Malformed};
 use crate::net::deadline::Deadline;
 use crate::net::input::{Input, Looking};
@@ -245,15 +245,15 @@ impl Exchange {
             Content::Chunked(chunked) => {
                 let step = chunked.step(input.unread());
                 match step.map_err(|refusal| Failure::Malformed(Malformed(refusal.reason)))? {
-                    Step::More { skip } => {
+                    ChunkedStep::More { skip } => {
                         input.consume(skip);
                         Ok(None)
                     }
-                    Step::Data { skip, len } => {
+                    ChunkedStep::Data { skip, len } => {
                         input.consume(skip);
                         Ok(Some(Piece::Data(len)))
                     }
-                    Step::End { skip, trailers } => {
+                    ChunkedStep::End { skip, trailers } => {
                         input.consume(skip);
                         Ok(Some(if trailers.is_empty() { Piece::End } else { Piece::Trailers(trailers) }))
                     }

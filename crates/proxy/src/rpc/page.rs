@@ -27,12 +27,12 @@ use crate::http::head::{self, Parsed, Refusal};
 /// What is known of a URL before anything has been waited for.
 pub(super) struct Look {
     url: Url,
-    step: Step,
+    step: PageStep,
     /// The call's span, if it is traced.
     trace: Option<Arc<Trace>>,
 }
 
-enum Step {
+enum PageStep {
     Reply(Box<Reply>),
     Ask(Box<Request>),
 }
@@ -53,7 +53,7 @@ impl Page {
 impl Look {
     /// Whether going on takes an origin, and time.
     pub(super) fn waits(&self) -> bool {
-        matches!(self.step, Step::Ask(_))
+        matches!(self.step, PageStep::Ask(_))
     }
 }
 
@@ -78,8 +78,8 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
     let mut first: Option<Outcome> = None;
     loop {
         let mut reply = match step {
-            Step::Reply(reply) => reply,
-            Step::Ask(request) => {
+            PageStep::Reply(reply) => reply,
+            PageStep::Ask(request) => {
                 Box::new(dispatch::serve(&visitor.worker, plan, request).await.unnegotiated())
             }
         };
@@ -164,12 +164,12 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
             if visitor.worker.sampler.picks(plan.settings.validate.sample) {
                 validator::check_hit(&visitor.worker, &read, &asker, &answer.reply);
             }
-            Step::Reply(Box::new(answer.reply.unnegotiated()))
+            PageStep::Reply(Box::new(answer.reply.unnegotiated()))
         }
         None => {
             let memory = &visitor.worker.cache.store.memory;
             let request = Request::take(&read, memory, plan, &asker)?;
-            Step::Ask(Box::new(Request { trace: trace.clone(), accepted: None, ..request }))
+            PageStep::Ask(Box::new(Request { trace: trace.clone(), accepted: None, ..request }))
         }
     };
     Ok(Look { url, step, trace })

@@ -1,14 +1,14 @@
 //! How Larder reads a request.
 
 use http::HeaderMap;
-use larder_proxy::http::chunked::{Chunked, Step};
+use larder_proxy::http::chunked::{Chunked, ChunkedStep};
 use larder_proxy::http::head::{Framing, Head, Parsed, Target, parse, room};
 use larder_proxy::settings::Limits;
 
-use super::Seen;
+use super::Parsed;
 
 /// The first request of `wire`; `None` if its head is refused or not all there.
-pub(crate) fn read(wire: &[u8]) -> Option<Seen> {
+pub(crate) fn read(wire: &[u8]) -> Option<Parsed> {
     let mut lines = room();
     match parse(wire, &mut lines, &Limits::default()) {
         Ok(Parsed::Whole(head, used)) => Some(seen(&head, &wire[used..])),
@@ -16,7 +16,7 @@ pub(crate) fn read(wire: &[u8]) -> Option<Seen> {
     }
 }
 
-fn seen(head: &Head<'_>, rest: &[u8]) -> Seen {
+fn seen(head: &Head<'_>, rest: &[u8]) -> Parsed {
     let (scheme, authority, path) = match head.target {
         Target::Origin { path, .. } => ("", "", path),
         Target::Absolute { scheme, authority, path } => (scheme, authority, path),
@@ -28,7 +28,7 @@ fn seen(head: &Head<'_>, rest: &[u8]) -> Seen {
     let mut fields: Vec<_> =
         head.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect();
     fields.sort_by(|one, other| one.0.cmp(&other.0));
-    Seen {
+    Parsed {
         method: head.method.to_string(),
         scheme: scheme.to_owned(),
         authority: authority.to_owned(),
@@ -49,12 +49,12 @@ fn chunks(mut rest: &[u8]) -> Option<(Vec<u8>, HeaderMap)> {
     let (mut chunked, mut content) = (Chunked::default(), Vec::new());
     loop {
         match chunked.step(rest).ok()? {
-            Step::Data { skip, len } => {
+            ChunkedStep::Data { skip, len } => {
                 content.extend_from_slice(&rest[skip..skip + len]);
                 rest = &rest[skip + len..];
             }
-            Step::End { trailers, .. } => return Some((content, trailers)),
-            Step::More { .. } => return None,
+            ChunkedStep::End { trailers, .. } => return Some((content, trailers)),
+            ChunkedStep::More { .. } => return None,
         }
     }
 }

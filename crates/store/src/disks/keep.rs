@@ -12,7 +12,7 @@ use super::meta::{self, Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
 use crate::head::Head;
-use crate::{Body, Entry, Place as At};
+use crate::{Body, Destination as At, Entry};
 
 /// Bytes of a body that are handed over at once.
 const PIECE: usize = 256 << 10;
@@ -86,7 +86,7 @@ impl Note {
 }
 
 /// Where a response belongs.
-struct Place {
+struct Destination {
     key: Vec<u8>,
     varies: Option<Note>,
 }
@@ -110,7 +110,7 @@ impl Disks {
         }
         let Some(drive) = self.drive(entry.key()) else { return true };
         let Some(disk) = drive.disk() else { return true };
-        let place = Place { key: page_key(entry.key()), varies: None };
+        let place = Destination { key: page_key(entry.key()), varies: None };
         if let Some(mut keeping) =
             begin_at(drive, disk, place, record_of_entry(entry, &entry.fields().own()), about(entry))
             && keeping.write(content)
@@ -155,21 +155,21 @@ impl Disks {
 
 impl Disks {
     /// Where a response with this signature belongs: beside those that vary by the same fields, if there are any.
-    async fn place(&self, disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Place {
+    async fn place(&self, disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Destination {
         let page = page_key(key);
         if signature.is_empty() {
-            return Place { key: page, varies: None };
+            return Destination { key: page, varies: None };
         }
         if let Some(found) = read(disk, &page, now, 0).await
             && let Some(Meta::Varies(number, other)) = Meta::decode(&found.meta)
             && vary::same_fields(signature, other)
         {
-            return Place { key: variant_key(key, number, signature), varies: None };
+            return Destination { key: variant_key(key, number, signature), varies: None };
         }
         let number = self.varying.number(key, signature);
         let varies =
             Note { disk: Arc::clone(disk), key: page, meta: Meta::Varies(number, signature).encode(), now };
-        Place { key: variant_key(key, number, signature), varies: Some(varies) }
+        Destination { key: variant_key(key, number, signature), varies: Some(varies) }
     }
 }
 
@@ -216,7 +216,13 @@ impl Varying {
     }
 }
 
-fn begin_at(drive: &Drive, disk: &Disk, place: Place, head: meta::Head<'_>, about: About) -> Option<Keeping> {
+fn begin_at(
+    drive: &Drive,
+    disk: &Disk,
+    place: Destination,
+    head: meta::Head<'_>,
+    about: About,
+) -> Option<Keeping> {
     let room = drive.largest();
     if about.len.unwrap_or(0) > room {
         // What is there is of the past.

@@ -32,7 +32,7 @@ use crate::body::SENDFILE_FROM;
 use crate::purges::Written;
 use crate::{Entry, LinePool, Pruned, Purges};
 use meta::{Meta, page_key, variant_key};
-use search::{Search, Step};
+use search::{Search, SearchStep};
 
 /// A body that is checked as a whole before the first byte of it leaves. A longer one is checked as it goes.
 const CHECKED_FIRST: u64 = 4 << 20;
@@ -135,9 +135,9 @@ impl Disks {
                 AtOnce::Waits => return Glance::Waits,
             };
             match search.take(found, |varies| vary::again(varies, request), lines) {
-                Step::Look => {}
-                Step::Done(None) => return Glance::Absent,
-                Step::Done(Some(entry)) => match entry.body().record() {
+                SearchStep::Look => {}
+                SearchStep::Done(None) => return Glance::Absent,
+                SearchStep::Done(Some(entry)) => match entry.body().record() {
                     Some(record) if !record.is_ready() => return Glance::Waits,
                     _ => return Glance::Entry(entry),
                 },
@@ -151,7 +151,8 @@ impl Disks {
         let mut search = Search::new(key);
         loop {
             let found = disk.peek(&search.wanted, SENDFILE_FROM - 1);
-            if let Step::Done(entry) = search.take(found, |varies| vary::again(varies, request), lines) {
+            if let SearchStep::Done(entry) = search.take(found, |varies| vary::again(varies, request), lines)
+            {
                 return entry;
             }
         }
@@ -170,8 +171,8 @@ impl Disks {
         let entry = loop {
             let found = read(disk, &search.wanted, now, SENDFILE_FROM - 1).await;
             match search.take(found, &signature, lines) {
-                Step::Look => {}
-                Step::Done(entry) => break entry?,
+                SearchStep::Look => {}
+                SearchStep::Done(entry) => break entry?,
             }
         };
         match entry.body().record() {

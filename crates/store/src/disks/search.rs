@@ -19,7 +19,7 @@ pub(super) struct Search<'k> {
 }
 
 /// What a record led to.
-pub(super) enum Step {
+pub(super) enum SearchStep {
     /// The record that is wanted now.
     Look,
     /// The end.
@@ -37,12 +37,14 @@ impl<'k> Search<'k> {
         record: Option<Found>,
         signature: impl Fn(&[u8]) -> Vec<u8>,
         lines: &LinePool,
-    ) -> Step {
+    ) -> SearchStep {
         if let Some((entry, serial)) = self.found.take() {
             let newer = record.and_then(|record| newer(&entry, serial, &record.meta, lines));
-            return Step::Done(Some(newer.unwrap_or(entry)));
+            return SearchStep::Done(Some(newer.unwrap_or(entry)));
         }
-        let Some(Found { meta, content, body, serial, cost, .. }) = record else { return Step::Done(None) };
+        let Some(Found { meta, content, body, serial, cost, .. }) = record else {
+            return SearchStep::Done(None);
+        };
         match Meta::decode(&meta) {
             Some(Meta::Response(head)) => {
                 let is_long = content.is_none();
@@ -55,16 +57,16 @@ impl<'k> Search<'k> {
                     Some(entry) if is_long => {
                         self.wanted = head_key(&self.wanted);
                         self.found = Some((entry, serial));
-                        Step::Look
+                        SearchStep::Look
                     }
-                    entry => Step::Done(entry),
+                    entry => SearchStep::Done(entry),
                 }
             }
             Some(Meta::Varies(number, varies)) if self.wanted.first() == Some(&b'p') => {
                 self.wanted = variant_key(self.key, number, &signature(varies));
-                Step::Look
+                SearchStep::Look
             }
-            _ => Step::Done(None),
+            _ => SearchStep::Done(None),
         }
     }
 }

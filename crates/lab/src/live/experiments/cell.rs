@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::live::course::Course;
 use crate::live::findings::{Figure, Finding, Grid, Ruling, told};
-use crate::live::load::{Load, Outcome, Seen, Via};
+use crate::live::load::{Load, LoadResult, Outcome, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
 use crate::live::replayed::{outcomes, share};
@@ -130,7 +130,7 @@ fn simulate(trace: &Trace, policy: &str, capacity: Capacity) -> Result<f64, Halt
     Ok(ratios.sum::<f64>() / draws as f64)
 }
 
-fn letters(seen: &Seen) -> String {
+fn letters(seen: &LoadResult) -> String {
     seen.answers.iter().map(|(outcome, _)| if *outcome == Outcome::Hit { 'h' } else { 'm' }).collect()
 }
 

@@ -111,7 +111,7 @@ pub enum Outcome {
 
 /// What the clients saw.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct LoadResult {
     /// From the first request to the last answer.
     pub elapsed: Duration,
     /// By request: its outcome, and after how many microseconds.
@@ -124,7 +124,7 @@ pub struct Seen {
     pub failure: Option<String>,
 }
 
-impl Seen {
+impl LoadResult {
     /// How many requests became `outcome`.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.answers.iter().filter(|(became, _)| *became == outcome).count() as u64
@@ -175,7 +175,7 @@ impl Load {
     ///
     /// # Errors
     /// When the user wants an end, or an answer is missing.
-    pub fn run(self) -> Result<Seen, Halt> {
+    pub fn run(self) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.run_over(&to)
     }
@@ -184,7 +184,7 @@ impl Load {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_over(self, nodes: &[SocketAddr]) -> Result<Seen, Halt> {
+    pub fn run_over(self, nodes: &[SocketAddr]) -> Result<LoadResult, Halt> {
         let seen = self.send_over(nodes, Rc::new(RefCell::new(Blind)))?;
         match &seen.failure {
             None => Ok(seen),
@@ -200,12 +200,16 @@ impl Load {
     ///
     /// # Errors
     /// When the user wants an end, or the system has no room.
-    pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<Seen, Halt> {
+    pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.send_over(&to, onlooker)
     }
 
-    fn send_over(self, nodes: &[SocketAddr], onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<Seen, Halt> {
+    fn send_over(
+        self,
+        nodes: &[SocketAddr],
+        onlooker: Rc<RefCell<dyn Onlooker>>,
+    ) -> Result<LoadResult, Halt> {
         let failed = |error| Halt::because("cannot send requests", error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let length = self.requests.len() * self.times;
@@ -244,7 +248,7 @@ impl Load {
         if work.load.stop.load(Ordering::Relaxed) {
             return Err(Halt::Stopped);
         }
-        Ok(Seen {
+        Ok(LoadResult {
             elapsed,
             processor: spent_by_thread().saturating_sub(before),
             answers: work.answers.take(),

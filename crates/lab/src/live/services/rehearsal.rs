@@ -6,7 +6,7 @@ use std::io;
 use tempfile::TempDir;
 
 use super::routes::Services;
-use crate::workload::Step;
+use crate::workload::WorkloadRequest;
 
 /// Services for one run of a simulation.
 pub(crate) struct Rehearsal {
@@ -36,7 +36,7 @@ impl Rehearsal {
     }
 
     /// The answer to a request.
-    pub(crate) fn answer(&self, step: &Step) -> Said {
+    pub(crate) fn answer(&self, step: &WorkloadRequest) -> Said {
         let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
         let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());
         body.hash(&mut hasher);

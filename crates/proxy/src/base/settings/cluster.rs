@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use super::place::Place;
+pub use super::engine_address::EngineAddress;
 use crate::base::settings::{EngineTls, NodeTls, Origin, Token};
 
 /// The cluster that this proxy is a node of.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the engine is.
-    pub engine: Place,
+    pub engine: EngineAddress,
     /// The certificates of connections to it, if they are over TLS.
     pub engine_tls: EngineTls,
     /// What this node is called: different for each, and the same after a restart.

@@ -193,7 +193,7 @@ pub(super) struct Handshake {
 }
 
 /// What is to be done next.
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     Again,
     Send,
     Receive,
@@ -209,13 +209,13 @@ impl Handshake {
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
         loop {
             match self.step() {
-                Ok(Step::Again) => {}
-                Ok(Step::Send) => {
+                Ok(HandshakeStep::Again) => {}
+                Ok(HandshakeStep::Send) => {
                     stream.write_all(&self.outgoing).await.map_err(Unsecured::Io)?;
                     self.outgoing.clear();
                 }
-                Ok(Step::Receive) => self.receive(stream).await?,
-                Ok(Step::Done) => return Ok(()),
+                Ok(HandshakeStep::Receive) => self.receive(stream).await?,
+                Ok(HandshakeStep::Done) => return Ok(()),
                 Err(error) => {
                     // The alert that says so comes with the next step.
                     let _ = self.step();
@@ -225,28 +225,28 @@ impl Handshake {
         }
     }
 
-    pub(super) fn step(&mut self) -> Result<Step, rustls::Error> {
+    pub(super) fn step(&mut self) -> Result<HandshakeStep, rustls::Error> {
         let shown = &mut self.incoming[..self.shown];
         let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(shown);
         let step = match state? {
             ConnectionState::EncodeTlsData(mut data) => {
                 encode(&mut self.outgoing, |room| data.encode(room))?;
-                Step::Again
+                HandshakeStep::Again
             }
             ConnectionState::TransmitTlsData(sent) => {
                 sent.done();
-                Step::Send
+                HandshakeStep::Send
             }
-            ConnectionState::WriteTraffic(_) => Step::Done,
-            ConnectionState::BlockedHandshake => Step::Receive,
+            ConnectionState::WriteTraffic(_) => HandshakeStep::Done,
+            ConnectionState::BlockedHandshake => HandshakeStep::Receive,
             _ => return Err(rustls::Error::HandshakeNotComplete),
         };
         self.incoming.drain(..discard);
         self.shown -= discard;
         match step {
-            Step::Done if !self.connection.is_handshaking() => Ok(Step::Done),
-            Step::Done | Step::Receive if self.show_more() => Ok(Step::Again),
-            Step::Done => Ok(Step::Receive),
+            HandshakeStep::Done if !self.connection.is_handshaking() => Ok(HandshakeStep::Done),
+            HandshakeStep::Done | HandshakeStep::Receive if self.show_more() => Ok(HandshakeStep::Again),
+            HandshakeStep::Done => Ok(HandshakeStep::Receive),
             step => Ok(step),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig};
 
-use super::accept::{Handshake, Step};
+use super::accept::{Handshake, HandshakeStep};
 use super::record::{MOST, Opener, Sealer};
 use super::records::Records;
 
@@ -30,19 +30,19 @@ impl Trial {
         let mut handshake = Handshake::new(server).map_err(failed)?;
         loop {
             match handshake.step().map_err(failed)? {
-                Step::Again => {}
-                Step::Send => {
+                HandshakeStep::Again => {}
+                HandshakeStep::Send => {
                     take_in(&mut client, &handshake.outgoing).map_err(failed)?;
                     handshake.outgoing.clear();
                 }
-                Step::Receive => {
+                HandshakeStep::Receive => {
                     let flight = flight(&mut client);
                     if flight.is_empty() {
                         return Err("the handshake stands still".to_owned());
                     }
                     handshake.incoming.extend_from_slice(&flight);
                 }
-                Step::Done => break,
+                HandshakeStep::Done => break,
             }
         }
         let (opener, sealer, ..) = handshake.end().map_err(|error| error.to_string())?;

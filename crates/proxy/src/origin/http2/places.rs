@@ -18,13 +18,13 @@ const MOST: usize = 32;
 #[derive(Debug)]
 pub(in crate::origin) struct Places {
     /// By authority, without and with TLS.
-    places: [Mutex<HashMap<Box<str>, Arc<Place>>>; 2],
+    places: [Mutex<HashMap<Box<str>, Arc<OriginConnections>>>; 2],
     resolver: Arc<Resolver>,
 }
 
 /// The connections to one origin.
 #[derive(Debug, Default)]
-struct Place {
+struct OriginConnections {
     connections: Mutex<Vec<Arc<Connection>>>,
     /// Held while one is opened: others wait for that, and need none of their own.
     opening: tokio::sync::Mutex<()>,
@@ -78,7 +78,7 @@ impl Places {
         connector: &Connector,
         https: bool,
         authority: &str,
-        place: &Arc<Place>,
+        place: &Arc<OriginConnections>,
     ) -> Result<Arc<Connection>, OriginError> {
         let stream = connector.open_for_http2(https, authority).await?;
         let (place, resolver) = (Arc::downgrade(place), Arc::clone(&self.resolver));
@@ -93,7 +93,7 @@ impl Places {
         })
     }
 
-    fn place(&self, https: bool, authority: &str) -> Arc<Place> {
+    fn place(&self, https: bool, authority: &str) -> Arc<OriginConnections> {
         let mut places = locked(&self.places[usize::from(https)]);
         match places.get(authority) {
             Some(place) => Arc::clone(place),
@@ -102,7 +102,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl OriginConnections {
     /// Room on a connection that is good: on the first that has some, or on the one with the fewest requests if no other may be
     /// opened.
     fn take(&self, resolver: &Resolver) -> Option<Stream> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::{Nodes, POLICY};
 use super::plan::{HOT, Plan};
-use crate::live::load::{Load, Pace, Seen, Via};
+use crate::live::load::{Load, LoadResult, Pace, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::{Bench, Halt};
 use crate::nodes;
@@ -56,7 +56,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    fn of(seen: &Seen) -> Self {
+    fn of(seen: &LoadResult) -> Self {
         Self { mean: seen.mean(None), p50: seen.percentile(0.5), p99: seen.percentile(0.99) }
     }
 }
@@ -159,7 +159,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, 
 
 /// What the simulation says of some nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct SimulatedNodes {
     pub(super) nodes: u16,
     pub(super) copies: bool,
     pub(super) hit_ratio: f64,
@@ -172,14 +172,15 @@ pub(super) struct Step {
 pub(super) struct Simulated {
     pub(super) set: String,
     pub(super) repetition: u64,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<SimulatedNodes>,
 }
 
 impl Simulated {
     /// Of this cell's nodes.
-    pub(super) fn of(&self, cell: &Cell) -> Option<&Step> {
-        let is_it =
-            |step: &&Step| step.nodes == cell.nodes && (step.nodes == 1 || step.copies == cell.copies);
+    pub(super) fn of(&self, cell: &Cell) -> Option<&SimulatedNodes> {
+        let is_it = |step: &&SimulatedNodes| {
+            step.nodes == cell.nodes && (step.nodes == 1 || step.copies == cell.copies)
+        };
         let is_ours = !cell.apart && (&self.set, self.repetition) == (&cell.set, cell.repetition);
         self.steps.iter().filter(|_| is_ours).find(is_it)
     }
@@ -205,7 +206,7 @@ pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -
     let subject =
         Subject { name: set.to_owned(), trace: course.trace(), sample: 1.0, requests: requests as u64 };
     let cells = replay.run(&subject, &[capacity(plan, set)], &|_| true);
-    let steps = cells.iter().map(|cell| Step {
+    let steps = cells.iter().map(|cell| SimulatedNodes {
         nodes: cell.nodes.get(),
         copies: cell.hot > 0.0,
         hit_ratio: cell.counts.hit_ratio(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Seen;
+use super::Measurements;
 use super::cell::{Cell, Measured};
 use super::plan::{ONE, SETS, THREE};
 use crate::live::experiments::LARDER;
@@ -18,14 +18,14 @@ const SPARED: f64 = 1.0 / 3.0;
 /// By how much live and simulated hit ratios may differ.
 const MOST_APART: f64 = 0.02;
 
-pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
+pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     let [beside_one, beside_apart] = times(seen);
     vec![beside_one, beside_apart, origin(seen), copies(seen), agreement(seen)]
 }
 
 /// The measurement of so many nodes of `set`.
 fn find<'a>(
-    seen: &'a Seen,
+    seen: &'a Measurements,
     set: &str,
     (nodes, copies): (u16, bool),
     repetition: u64,
@@ -39,7 +39,7 @@ fn find<'a>(
 
 /// What `compare` says of two clusters with the same requests, once for each repetition that has both.
 fn compare(
-    seen: &Seen,
+    seen: &Measurements,
     set: &str,
     [one, other]: [(u16, bool); 2],
     compare: impl Fn(&Measured, &Measured) -> Option<f64>,
@@ -51,7 +51,7 @@ fn compare(
 
 /// The mean over the repetitions.
 pub(super) fn mean(
-    seen: &Seen,
+    seen: &Measurements,
     set: &str,
     (nodes, copies): (u16, bool),
     value: impl Fn(&Measured) -> Option<f64>,
@@ -76,13 +76,13 @@ fn at_most(
 }
 
 /// Nodes that know nothing of each other, and have everything.
-fn apart(seen: &Seen, value: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
+fn apart(seen: &Measurements, value: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
     let of = seen.cells.iter().filter(|measured| measured.cell.apart);
     Interval::of(&of.filter_map(value).collect::<Vec<_>>())
 }
 
 /// What half of the answers take of three nodes, beside one node, and beside three that are no cluster.
-fn times(seen: &Seen) -> [Finding; 2] {
+fn times(seen: &Measurements) -> [Finding; 2] {
     let p50 = |measured: &Measured| Some(measured.alone?.p50);
     let p99 = |measured: &Measured| Some(measured.alone?.p99);
     let beside_one = compare(seen, ONE, [(3, true), (1, false)], |three, one| Some(p50(three)? / p50(one)?));
@@ -134,7 +134,7 @@ fn times(seen: &Seen) -> [Finding; 2] {
     ]
 }
 
-fn origin(seen: &Seen) -> Finding {
+fn origin(seen: &Measurements) -> Finding {
     let asked = |measured: &Measured| measured.origin_requests as f64 / measured.requests as f64;
     let ratio = |three: &Measured, one: &Measured| Some(asked(three) / asked(one));
     let ratios = |set| compare(seen, set, [(3, true), (1, false)], ratio);
@@ -161,7 +161,7 @@ fn origin(seen: &Seen) -> Finding {
     ))
 }
 
-fn copies(seen: &Seen) -> Finding {
+fn copies(seen: &Measurements) -> Finding {
     let (mut samples, mut told_of) = (Samples::default(), Vec::new());
     for (set, about, _) in SETS {
         let spared = |with: &Measured, without: &Measured| Some(1.0 - with.crossings / without.crossings);
@@ -191,14 +191,14 @@ fn copies(seen: &Seen) -> Finding {
 }
 
 /// Live hit ratios and crossings beside simulated ones, pair by pair.
-pub(super) fn pairs(seen: &Seen) -> Vec<(&Measured, &super::cell::Step)> {
+pub(super) fn pairs(seen: &Measurements) -> Vec<(&Measured, &super::cell::SimulatedNodes)> {
     let step = |measured: &Measured| seen.simulated.iter().find_map(|all| all.of(&measured.cell));
     seen.cells.iter().filter_map(|measured| Some((measured, step(measured)?))).collect()
 }
 
-fn agreement(seen: &Seen) -> Finding {
+fn agreement(seen: &Measurements) -> Finding {
     let pairs = pairs(seen);
-    let worst = |difference: fn(&(&Measured, &super::cell::Step)) -> f64| {
+    let worst = |difference: fn(&(&Measured, &super::cell::SimulatedNodes)) -> f64| {
         pairs.iter().map(difference).map(f64::abs).fold(0.0, f64::max)
     };
     let hits = worst(|(live, simulated)| live.hit_ratio() - simulated.hit_ratio);

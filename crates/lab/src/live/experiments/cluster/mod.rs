@@ -27,7 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// All that was measured, and what the simulation says of the same requests.
-struct Seen {
+struct Measurements {
     cells: Vec<Measured>,
     simulated: Vec<Simulated>,
     host: Option<Host>,
@@ -46,8 +46,11 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
 }
 
 fn conclude(journal: &Journal) -> Findings {
-    let seen =
-        Seen { cells: journal.all("cell/"), simulated: journal.all("simulated/"), host: journal.host() };
+    let seen = Measurements {
+        cells: journal.all("cell/"),
+        simulated: journal.all("simulated/"),
+        host: journal.host(),
+    };
     Findings {
         setup: setup(&seen),
         findings: claims::claims(&seen),
@@ -56,7 +59,7 @@ fn conclude(journal: &Journal) -> Findings {
     }
 }
 
-fn setup(seen: &Seen) -> Vec<String> {
+fn setup(seen: &Measurements) -> Vec<String> {
     let sets: Vec<_> =
         SETS.iter().map(|(_, about, percent)| format!("one that {about} ({percent}%)")).collect();
     let sets = format!(

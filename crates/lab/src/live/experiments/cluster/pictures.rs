@@ -1,7 +1,7 @@
 //! Clusters in pictures, and all means in a table.
 
-use super::Seen;
-use super::cell::{Measured, Step};
+use super::Measurements;
+use super::cell::{Measured, SimulatedNodes};
 use super::claims::{mean, pairs};
 use super::plan::{ONE, SETS};
 use crate::live::Interval;
@@ -12,7 +12,7 @@ use crate::plot::{Axis, Plot, Unit};
 const NODES: [u16; 3] = [1, 2, 3];
 const COPIES: [(bool, &str); 2] = [(true, "copies"), (false, "no copies")];
 
-pub(super) fn pictures(seen: &Seen) -> Vec<Figure> {
+pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
     if seen.cells.is_empty() {
         return Vec::new();
     }
@@ -29,7 +29,7 @@ type Value = fn(&Measured) -> Option<f64>;
 
 /// Lines over the number of nodes, of the set that fits one.
 fn over_nodes(
-    seen: &Seen,
+    seen: &Measurements,
     (name, title, axis): (&str, &str, &str),
     values: &[(&str, Value)],
     decimals: usize,
@@ -55,7 +55,7 @@ fn over_nodes(
     Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
 }
 
-fn times(seen: &Seen) -> Figure {
+fn times(seen: &Measurements) -> Figure {
     let values: [(&str, Value); 2] =
         [("p50", |one| Some(one.alone?.p50 * 1e3)), ("p99", |one| Some(one.alone?.p99 * 1e3))];
     let frame = ("cluster-times", "Time of an answer, if all pages fit one node", "time in us");
@@ -64,7 +64,7 @@ fn times(seen: &Seen) -> Figure {
     over_nodes(seen, frame, &values, 1, caption)
 }
 
-fn cost(seen: &Seen) -> Figure {
+fn cost(seen: &Measurements) -> Figure {
     let values: [(&str, Value); 1] = [("all nodes", |one| Some(one.processor_us()))];
     let title = "Cost of a request, if all pages fit one node";
     let caption = "CPU time of all nodes together for a client's request; many clients, all requests are hits. A request that \
@@ -73,11 +73,11 @@ fn cost(seen: &Seen) -> Figure {
 }
 
 /// What a live run gives, and a simulated one.
-type Both = (fn(&Measured) -> f64, fn(&Step) -> f64);
+type Both = (fn(&Measured) -> f64, fn(&SimulatedNodes) -> f64);
 
 /// Simulated lines for many nodes, with live runs.
 fn beside_simulated(
-    seen: &Seen,
+    seen: &Measurements,
     (name, title, axis): (&str, &str, &str),
     (live, simulated): Both,
     has: fn(bool, u16) -> bool,
@@ -110,7 +110,7 @@ fn beside_simulated(
     Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
 }
 
-fn origin(seen: &Seen) -> Figure {
+fn origin(seen: &Measurements) -> Figure {
     beside_simulated(
         seen,
         ("cluster-origin", "Requests to the origin, by the number of nodes", "requests of clients"),
@@ -122,7 +122,7 @@ fn origin(seen: &Seen) -> Figure {
     )
 }
 
-fn crossings(seen: &Seen) -> Figure {
+fn crossings(seen: &Measurements) -> Figure {
     beside_simulated(
         seen,
         ("cluster-crossings", "Requests between nodes, by the number of nodes", "of the requests of clients"),
@@ -144,7 +144,7 @@ const WAYS: [(u16, &str, bool, bool); 6] = [
 ];
 
 /// All means.
-pub(super) fn table(seen: &Seen) -> Grid {
+pub(super) fn table(seen: &Measurements) -> Grid {
     let columns = [
         "set",
         "nodes",
@@ -180,7 +180,7 @@ pub(super) fn table(seen: &Seen) -> Grid {
             let cell = |value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
                 own(value).map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
             };
-            let simulated = |value: fn(&Step) -> f64| {
+            let simulated = |value: fn(&SimulatedNodes) -> f64| {
                 cell(&|one| seen.simulated.iter().find_map(|all| all.of(&one.cell)).map(value), 4)
             };
             grid.row([

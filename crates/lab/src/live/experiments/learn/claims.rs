@@ -1,6 +1,6 @@
 //! Claims about refreshing ahead, and their verdicts.
 
-use super::{COURSES, Measured, PLACES, Place, Seen};
+use super::{COURSES, Measured, Measurements, OriginModel, PLACES};
 use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, Kind, Samples};
@@ -16,7 +16,7 @@ const OF_USE: f64 = 0.75;
 const REQUESTS: Kind = Kind::DependsOn("the requests");
 const PERCENT: (f64, &str) = (100.0, "%");
 
-pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
+pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     let [far, weak] = [false, true].map(|is_weak| {
         PLACES.into_iter().filter(|place| place.at_once.is_some() == is_weak).collect::<Vec<_>>()
     });
@@ -73,7 +73,11 @@ pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
 }
 
 /// What `compare` says of each pair of measurements, by kind of requests.
-fn samples(seen: &Seen, places: &[Place], compare: impl Fn(&Measured, &Measured) -> Option<f64>) -> Samples {
+fn samples(
+    seen: &Measurements,
+    places: &[OriginModel],
+    compare: impl Fn(&Measured, &Measured) -> Option<f64>,
+) -> Samples {
     let mut samples = Samples::default();
     for (course, about) in COURSES {
         let pairs = places.iter().flat_map(|place| seen.beside(place.name, course, &compare));

@@ -54,7 +54,7 @@ const CLIENTS: usize = 64;
 
 /// An origin.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct OriginModel {
     name: &'static str,
     /// What is said of it.
     about: &'static str,
@@ -67,17 +67,22 @@ struct Place {
 /// What a weak origin takes for an answer, in microseconds.
 const WEAK: u32 = 40_000;
 
-const PLACES: [Place; 5] = [
-    Place { name: "050", about: "50 ms away", away_ms: 50, at_once: None },
-    Place { name: "100", about: "100 ms away", away_ms: 100, at_once: None },
-    Place { name: "200", about: "200 ms away", away_ms: 200, at_once: None },
-    Place { name: "300", about: "300 ms away", away_ms: 300, at_once: None },
-    Place { name: "weak", about: "weak: 50 answers a second, 20 ms away", away_ms: 20, at_once: Some(2) },
+const PLACES: [OriginModel; 5] = [
+    OriginModel { name: "050", about: "50 ms away", away_ms: 50, at_once: None },
+    OriginModel { name: "100", about: "100 ms away", away_ms: 100, at_once: None },
+    OriginModel { name: "200", about: "200 ms away", away_ms: 200, at_once: None },
+    OriginModel { name: "300", about: "300 ms away", away_ms: 300, at_once: None },
+    OriginModel {
+        name: "weak",
+        about: "weak: 50 answers a second, 20 ms away",
+        away_ms: 20,
+        at_once: Some(2),
+    },
 ];
 
 /// How much is measured.
 struct Plan {
-    places: Vec<Place>,
+    places: Vec<OriginModel>,
     repetitions: u64,
     seconds: u64,
 }
@@ -119,7 +124,7 @@ impl Plan {
 /// An origin and a repetition.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    place: Place,
+    place: OriginModel,
     repetition: u64,
 }
 
@@ -186,13 +191,13 @@ struct Trial<'t> {
     stop: &'t Arc<AtomicBool>,
     course: &'t Course,
     keys: &'static str,
-    place: Place,
+    place: OriginModel,
     seed: u64,
 }
 
 impl Trial<'_> {
     fn take(self, name: &str, way: &str, repetition: u64) -> Result<Measured, Halt> {
-        let Place { away_ms, at_once, .. } = self.place;
+        let OriginModel { away_ms, at_once, .. } = self.place;
         let mut pages = self.course.pages.clone();
         let cost = if at_once.is_some() { WEAK } else { 0 };
         pages.iter_mut().for_each(|page| page.cost = cost);
@@ -228,9 +233,9 @@ impl Trial<'_> {
 }
 
 /// All that was measured.
-struct Seen(Vec<Measured>);
+struct Measurements(Vec<Measured>);
 
-impl Seen {
+impl Measurements {
     /// The measurements of a way at an origin with a kind of requests.
     fn of<'s>(&'s self, place: &'s str, course: &'s str, way: &'s str) -> impl Iterator<Item = &'s Measured> {
         self.0.iter().filter(move |one| {
@@ -254,7 +259,7 @@ impl Seen {
 
 fn conclude(journal: &Journal) -> Findings {
     let all: Vec<Vec<Measured>> = journal.all("cell/");
-    let seen = Seen(all.into_iter().flatten().collect());
+    let seen = Measurements(all.into_iter().flatten().collect());
     Findings {
         setup: setup(),
         findings: claims::claims(&seen),

@@ -1,17 +1,17 @@
 //! Pictures and the table of refreshing ahead.
 
 use super::claims::precision;
-use super::{COURSES, Measured, PLACES, Seen, WAYS};
+use super::{COURSES, Measured, Measurements, PLACES, WAYS};
 use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
 /// Mean time against distance, a picture for each kind of requests.
-pub(super) fn pictures(seen: &Seen) -> Vec<Figure> {
+pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
     COURSES.iter().filter_map(|(course, about)| distances(seen, course, about)).collect()
 }
 
-fn distances(seen: &Seen, course: &str, about: &str) -> Option<Figure> {
+fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
     let title = format!("Mean time against distance: {about}");
     let (x, y) = (
         Axis::linear("way there and back in ms", Unit::Number),
@@ -21,7 +21,7 @@ fn distances(seen: &Seen, course: &str, about: &str) -> Option<Figure> {
     let mut data = Grid::new(&title, &["way", "ms away", "mean ms", "margin (95%)", "lists"]);
     for (way, _, said) in WAYS {
         let far = PLACES.iter().filter(|place| place.at_once.is_none());
-        let point = |place: &super::Place| {
+        let point = |place: &super::OriginModel| {
             let values: Vec<_> = seen.of(place.name, course, way).map(|one| one.mean_ms).collect();
             Some((place.away_ms, Interval::of(&values)?))
         };
@@ -45,7 +45,7 @@ fn distances(seen: &Seen, course: &str, about: &str) -> Option<Figure> {
 }
 
 /// All means.
-pub(super) fn table(seen: &Seen) -> Grid {
+pub(super) fn table(seen: &Measurements) -> Grid {
     let columns = [
         "origin",
         "requests",

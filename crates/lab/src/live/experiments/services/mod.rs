@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use self::cell::{Measured, Room, room, take};
 use self::plan::{POLICIES, Plan, SIZE};
-use self::simulated::{Rehearsed, Step};
+use self::simulated::{Rehearsed, SimulatedRatio};
 use self::ways::ENTITIES;
 use super::Experiment;
 use crate::live::findings::Findings;
@@ -42,11 +42,11 @@ const PRICES: &str = "prices";
 struct Curve {
     policy: String,
     repetition: u64,
-    steps: Vec<Step>,
+    steps: Vec<SimulatedRatio>,
 }
 
 /// All that was measured.
-struct Seen {
+struct Measurements {
     cells: Vec<Measured>,
     rooms: Vec<Room>,
     curves: Vec<Curve>,
@@ -106,7 +106,7 @@ fn spec(policy: &str) -> Result<Spec, Halt> {
 }
 
 fn conclude(journal: &Journal) -> Findings {
-    let seen = Seen {
+    let seen = Measurements {
         cells: journal.all("cell/"),
         rooms: journal.all("room/"),
         curves: journal.all("curve/"),
@@ -120,7 +120,7 @@ fn conclude(journal: &Journal) -> Findings {
     }
 }
 
-fn setup(seen: &Seen) -> Vec<String> {
+fn setup(seen: &Measurements) -> Vec<String> {
     let data = format!(
         "Three services have users, learning paths and skills, each with its own database and {ENTITIES} entries at the start. \
          Four of five requests are GETs, for some 900 endpoints with Zipf popularity (exponent 0.99); the others are POST, PUT, \

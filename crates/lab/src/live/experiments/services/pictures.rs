@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Seen;
+use super::Measurements;
 use super::cell::{Measured, Point};
 use super::claims::{ENOUGH, enough};
 use super::plan::{
@@ -29,7 +29,7 @@ struct Frame<'a> {
 const MICROSECONDS: f64 = 1e3;
 const COST: &str = "cost in us";
 
-pub(super) fn pictures(seen: &Seen) -> Vec<Figure> {
+pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
     let cells = &seen.cells;
     if cells.is_empty() {
         return Vec::new();
@@ -238,7 +238,7 @@ fn instances(cells: &[Measured]) -> Figure {
 }
 
 /// Simulated curves, with live runs.
-fn sizes(seen: &Seen) -> Figure {
+fn sizes(seen: &Measurements) -> Figure {
     let title = "Hit ratio by cache size: simulated, and live";
     let mut data = Grid::new(title, &["policy", "how", "cache size in bytes", "hit ratio"]);
     let axis = Axis::doubling("cache size", Unit::Bytes);
@@ -270,12 +270,12 @@ fn sizes(seen: &Seen) -> Figure {
     Figure { name: "services-sizes".to_owned(), plot, caption, data }
 }
 
-fn knees(seen: &Seen) -> Vec<String> {
+fn knees(seen: &Measurements) -> Vec<String> {
     let told = |policy: &&str| Some(format!("{policy} {:.0} kB", enough(seen, policy)? / 1e3));
     POLICIES.iter().filter_map(told).collect()
 }
 
-pub(super) fn tables(seen: &Seen) -> Vec<Grid> {
+pub(super) fn tables(seen: &Measurements) -> Vec<Grid> {
     vec![situations(&seen.cells), enough_table(seen), prices(seen), all(&seen.cells)]
 }
 
@@ -322,7 +322,7 @@ fn situations(cells: &[Measured]) -> Grid {
     grid
 }
 
-fn enough_table(seen: &Seen) -> Grid {
+fn enough_table(seen: &Measurements) -> Grid {
     let title = "The smallest cache that keeps 90% of the hits, and the cheapest machine with room for it";
     let mut grid = Grid::new(title, &["policy", "cache in kB", "machine", "price for a month"]);
     for policy in POLICIES {
@@ -337,7 +337,7 @@ fn enough_table(seen: &Seen) -> Grid {
     grid
 }
 
-fn prices(seen: &Seen) -> Grid {
+fn prices(seen: &Measurements) -> Grid {
     let columns = ["machine", "memory in MB", "room for a cache in MB", "price for a month"];
     let mut grid = Grid::new("The price table", &columns);
     let Some(prices) = &seen.prices else { return grid };

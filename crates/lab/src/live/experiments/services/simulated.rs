@@ -22,7 +22,7 @@ pub(super) struct Rehearsed(Vec<(u64, Said)>);
 
 /// The hit ratio at a size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct SimulatedRatio {
     /// Bytes.
     pub(super) capacity: u64,
     pub(super) hit_ratio: f64,
@@ -74,19 +74,19 @@ impl Rehearsed {
     }
 
     /// The hit ratio at `count` sizes up to `full` bytes, each larger than the one before by the same factor.
-    pub(super) fn curve(&self, spec: &Spec, full: u64, overhead: u64, count: u32) -> Vec<Step> {
+    pub(super) fn curve(&self, spec: &Spec, full: u64, overhead: u64, count: u32) -> Vec<SimulatedRatio> {
         let least = full as f64 / 100.0;
         let at = |step: u32| {
             let capacity = least * 110_f64.powf(f64::from(step) / f64::from(count.max(2) - 1));
             let capacity = capacity as u64;
-            Step { capacity, hit_ratio: self.hit_ratio(spec, capacity, overhead) }
+            SimulatedRatio { capacity, hit_ratio: self.hit_ratio(spec, capacity, overhead) }
         };
         (0..count).map(at).collect()
     }
 }
 
 /// The smallest size on `curve` from which on the hit ratio is at least `share` of the largest size's.
-pub(super) fn knee(curve: &[Step], share: f64) -> Option<Step> {
+pub(super) fn knee(curve: &[SimulatedRatio], share: f64) -> Option<SimulatedRatio> {
     let enough = curve.last()?.hit_ratio * share;
     let short = curve.iter().rposition(|step| step.hit_ratio < enough);
     curve.get(short.map_or(0, |at| at + 1)).copied()
@@ -137,7 +137,7 @@ mod tests {
     fn the_knee_is_where_the_curve_stays_high() {
         let curve: Vec<_> = (1..)
             .zip([0.1, 0.72, 0.6, 0.75, 0.79, 0.8])
-            .map(|(capacity, hit_ratio)| Step { capacity, hit_ratio })
+            .map(|(capacity, hit_ratio)| SimulatedRatio { capacity, hit_ratio })
             .collect();
         let at = |share| knee(&curve, share).map(|step| step.capacity);
         assert_eq!((at(0.9), at(0.99), at(0.1)), (Some(4), Some(6), Some(1)));

@@ -2,8 +2,8 @@
 
 use super::super::cell::Measured;
 use super::super::plan::{EVICTING, POLICIES, POLICY, SIZE};
-use super::super::simulated::{Step, knee};
-use super::super::{Curve, REPORT, Seen};
+use super::super::simulated::{SimulatedRatio, knee};
+use super::super::{Curve, Measurements, REPORT};
 use super::{
     Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, paired, slower, those,
 };
@@ -17,7 +17,7 @@ const MOST_APART: f64 = 0.01;
 /// Hit ratios that are the same.
 const ALIKE: f64 = 0.005;
 
-pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
+pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     let cells = &seen.cells;
     vec![
         tinylfu(cells),
@@ -108,21 +108,21 @@ fn all_alike(cells: &[Measured]) -> Finding {
 }
 
 /// For each policy, the smallest sizes that are enough, by repetition, over what a cache with room for all keeps.
-fn knees<'a>(seen: &'a Seen, policy: &str) -> Vec<(&'a Curve, Step)> {
+fn knees<'a>(seen: &'a Measurements, policy: &str) -> Vec<(&'a Curve, SimulatedRatio)> {
     let of = seen.curves.iter().filter(|curve| curve.policy == policy);
     of.filter_map(|curve| Some((curve, knee(&curve.steps, ENOUGH)?))).collect()
 }
 
 /// The mean of the smallest sizes that are enough for `policy`, in bytes.
-pub(in super::super) fn enough(seen: &Seen, policy: &str) -> Option<f64> {
+pub(in super::super) fn enough(seen: &Measurements, policy: &str) -> Option<f64> {
     let sizes: Vec<f64> = knees(seen, policy).iter().map(|(_, step)| step.capacity as f64).collect();
     (!sizes.is_empty()).then(|| super::mean(&sizes))
 }
 
-fn little_is_enough(seen: &Seen) -> Finding {
+fn little_is_enough(seen: &Measurements) -> Finding {
     let mut conditions = Conditions::default();
     for policy in POLICIES {
-        let share = |(curve, step): &(&Curve, Step)| {
+        let share = |(curve, step): &(&Curve, SimulatedRatio)| {
             let most = curve.steps.last().map_or(1, |last| last.capacity.max(1));
             // The last size has a tenth more than there is to store.
             (curve.repetition, step.capacity as f64 / most as f64 * 1.1)
@@ -182,7 +182,7 @@ fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
 }
 
 /// Whether the smallest machine is enough.
-fn price(seen: &Seen) -> Finding {
+fn price(seen: &Measurements) -> Finding {
     let claim = "A machine with half a gigabyte is enough for the cache, and costs a twentieth of the most expensive one";
     let why =
         "The prices come from a table, and the data fit each machine of it. --prices takes another table.";

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 pub(super) use self::capacity::{ENOUGH, enough};
 
-use super::Seen;
+use super::Measurements;
 use super::cell::{Cell, Measured};
 use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
@@ -19,7 +19,7 @@ const SAME: f64 = 0.02;
 const PERCENT: (f64, &str) = (100.0, "%");
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
 
-pub(super) fn claims(seen: &Seen) -> Vec<Finding> {
+pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     let mut found = latency::claims(&seen.cells);
     found.extend(capacity::claims(seen));
     found.extend(spread::claims(&seen.cells));

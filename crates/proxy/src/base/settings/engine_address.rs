@@ -8,7 +8,7 @@ use url::Url;
 
 /// How an engine is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EngineKind {
     /// One server.
     Single,
     /// The master of this name, which Sentinels know.
@@ -19,8 +19,8 @@ pub(crate) enum Kind {
 
 /// Where the engine is, and what it is shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Place {
-    pub(crate) kind: Kind,
+pub struct EngineAddress {
+    pub(crate) kind: EngineKind,
     pub(crate) tls: bool,
     /// Names or addresses, with ports. At least one.
     pub(crate) hosts: Vec<(String, u16)>,
@@ -32,19 +32,19 @@ pub struct Place {
 }
 
 /// The schemes: what is written, what is found there, and whether over TLS.
-const SCHEMES: &[(&str, Kind, bool)] = &[
-    ("redis", Kind::Single, false),
-    ("rediss", Kind::Single, true),
-    ("redis+sentinel", Kind::Sentinel(String::new()), false),
-    ("rediss+sentinel", Kind::Sentinel(String::new()), true),
-    ("redis+cluster", Kind::Cluster, false),
-    ("rediss+cluster", Kind::Cluster, true),
+const SCHEMES: &[(&str, EngineKind, bool)] = &[
+    ("redis", EngineKind::Single, false),
+    ("rediss", EngineKind::Single, true),
+    ("redis+sentinel", EngineKind::Sentinel(String::new()), false),
+    ("rediss+sentinel", EngineKind::Sentinel(String::new()), true),
+    ("redis+cluster", EngineKind::Cluster, false),
+    ("rediss+cluster", EngineKind::Cluster, true),
 ];
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-impl Place {
+impl EngineAddress {
     /// The schemes that are understood.
     pub fn schemes() -> impl Iterator<Item = &'static str> {
         SCHEMES.iter().map(|(scheme, ..)| *scheme)
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for EngineAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -74,25 +74,25 @@ impl FromStr for Place {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let port = if matches!(kind, Kind::Sentinel(_)) { SENTINEL_PORT } else { PORT };
+        let port = if matches!(kind, EngineKind::Sentinel(_)) { SENTINEL_PORT } else { PORT };
         let hosts = hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
         let (kind, database) = match kind {
-            Kind::Sentinel(_) => {
+            EngineKind::Sentinel(_) => {
                 let (service, database) = path.split_once('/').unwrap_or((path, ""));
                 if service.is_empty() {
                     return Err("say which master the Sentinels watch: redis+sentinel://host/NAME".to_owned());
                 }
-                (Kind::Sentinel(service.to_owned()), database)
+                (EngineKind::Sentinel(service.to_owned()), database)
             }
             kind => (kind.clone(), path),
         };
-        if kind == Kind::Single && hosts.len() > 1 {
+        if kind == EngineKind::Single && hosts.len() > 1 {
             return Err("several hosts are for redis+sentinel and redis+cluster".to_owned());
         }
         let database = if database.is_empty() { "0" } else { database };
         let database = database.parse().ok();
         let database = database.ok_or_else(|| "the database is a number, as in redis://host/1".to_owned())?;
-        if kind == Kind::Cluster && database != 0 {
+        if kind == EngineKind::Cluster && database != 0 {
             return Err("a cluster has the database 0 only".to_owned());
         }
         let (user, password) = (decoded(user)?, decoded(password)?);
@@ -117,7 +117,7 @@ fn unknown(scheme: &str) -> String {
 }
 
 /// Without the password.
-impl fmt::Display for Place {
+impl fmt::Display for EngineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.text.split("://").next().unwrap_or_default();
         let hosts = self.hosts.iter().map(|(host, port)| match host.contains(':') {
@@ -125,16 +125,16 @@ impl fmt::Display for Place {
             false => format!("{host}:{port}"),
         });
         write!(f, "{scheme}://{}", hosts.collect::<Vec<_>>().join(","))?;
-        if let Kind::Sentinel(service) = &self.kind {
+        if let EngineKind::Sentinel(service) = &self.kind {
             write!(f, "/{service}")?;
         }
         if self.database > 0 { write!(f, "/{}", self.database) } else { Ok(()) }
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for EngineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Place({self})")
+        write!(f, "EngineAddress({self})")
     }
 }
 
@@ -164,10 +164,10 @@ mod tests {
             ("redis+sentinel://a,b:2/main/3", "redis+sentinel://a:26379,b:2/main/3"),
             ("rediss+cluster://a,b,c:7", "rediss+cluster://a:6379,b:6379,c:7"),
         ] {
-            let place = text.parse::<Place>().expect(text);
+            let place = text.parse::<EngineAddress>().expect(text);
             assert_eq!((place.to_string().as_str(), place.secret()), (shown, text));
         }
-        let login = "redis://u:p%40%2F@a".parse::<Place>().unwrap();
+        let login = "redis://u:p%40%2F@a".parse::<EngineAddress>().unwrap();
         assert_eq!((login.user.as_deref(), login.password.as_deref()), (Some("u"), Some("p@/")));
     }
 
@@ -184,7 +184,7 @@ mod tests {
             ("redis+cluster://a/1", "a cluster has the database 0 only"),
             ("redis://a?x=1", "it has no query and no fragment"),
         ] {
-            assert_eq!(text.parse::<Place>().unwrap_err(), problem, "{text}");
+            assert_eq!(text.parse::<EngineAddress>().unwrap_err(), problem, "{text}");
         }
     }
 }

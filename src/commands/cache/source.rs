@@ -21,18 +21,18 @@ use crate::cli::progress::Bar;
 const PIECE: usize = 256 << 10;
 
 /// A place to look at.
-pub(super) enum Place {
+pub(super) enum CacheSource {
     /// With the number of places in their segments that hold no record.
     AtRest(Disks, u64),
     Serving(AdminClient),
 }
 
-impl Place {
+impl CacheSource {
     /// What the user named.
     ///
     /// # Errors
     /// Why it cannot be looked at.
-    pub(super) fn open(place: &args::Place) -> Result<Self, Failure> {
+    pub(super) fn open(place: &args::SourceArgs) -> Result<Self, Failure> {
         if place.disk.is_empty() {
             return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
         }
