@@ -18,7 +18,7 @@ const NONE: &str = "-";
 
 /// A kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// The members of the cluster, and their addresses.
     Member,
     /// That a node is to own no keys.
@@ -64,14 +64,14 @@ impl Seal {
     }
 
     /// The seal of a message, as text.
-    pub fn text(&self, kind: Kind, parts: &[&[u8]]) -> String {
+    pub fn text(&self, kind: MessageKind, parts: &[&[u8]]) -> String {
         let Some(code) = self.code(kind, parts) else { return NONE.to_owned() };
         let bytes = code.finalize().into_bytes();
         bytes[..LEN].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether `shown` is the seal of this message. How long that takes does not tell how much of it is right.
-    pub fn is(&self, kind: Kind, parts: &[&[u8]], shown: &[u8]) -> bool {
+    pub fn is(&self, kind: MessageKind, parts: &[&[u8]], shown: &[u8]) -> bool {
         let Some(code) = self.code(kind, parts) else { return shown == NONE.as_bytes() };
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         let (pairs, rest) = shown.as_chunks::<2>();
@@ -82,7 +82,7 @@ impl Seal {
     }
 
     /// `value` with its seal behind it. `about` is sealed with it and is not part of it.
-    pub fn close(&self, kind: Kind, about: &[&[u8]], mut value: Vec<u8>) -> Vec<u8> {
+    pub fn close(&self, kind: MessageKind, about: &[&[u8]], mut value: Vec<u8>) -> Vec<u8> {
         if let Some(code) = self.code(kind, &[about, &[&value]].concat()) {
             value.extend_from_slice(&code.finalize().into_bytes()[..LEN]);
         }
@@ -90,7 +90,7 @@ impl Seal {
     }
 
     /// What was closed; `None`: it was not, or not as this.
-    pub fn open<'v>(&self, kind: Kind, about: &[&[u8]], closed: &'v [u8]) -> Option<&'v [u8]> {
+    pub fn open<'v>(&self, kind: MessageKind, about: &[&[u8]], closed: &'v [u8]) -> Option<&'v [u8]> {
         if !self.is_on() {
             return Some(closed);
         }
@@ -99,7 +99,7 @@ impl Seal {
         code.verify_truncated_left(shown).is_ok().then_some(value)
     }
 
-    fn code(&self, kind: Kind, parts: &[&[u8]]) -> Option<Code> {
+    fn code(&self, kind: MessageKind, parts: &[&[u8]]) -> Option<Code> {
         let mut code = self.0.as_ref()?[kind as usize].clone();
         update(&mut code, parts);
         Some(code)
@@ -142,30 +142,37 @@ mod tests {
     #[test]
     fn a_seal_is_worth_nothing_for_anything_else() {
         let (seal, parts) = (Seal::new(TOKEN, "larder"), [&b"a"[..], b"bc"]);
-        let text = seal.text(Kind::Member, &parts);
-        assert!(seal.is(Kind::Member, &parts, text.as_bytes()));
-        assert!(!seal.is(Kind::Entry, &parts, text.as_bytes()), "another kind");
-        assert!(!seal.is(Kind::Member, &[b"ab", b"c"], text.as_bytes()), "other parts");
-        assert!(!Seal::new(TOKEN, "other").is(Kind::Member, &parts, text.as_bytes()), "another cluster");
-        assert!(!Seal::new(Some("fedcba9876543210"), "larder").is(Kind::Member, &parts, text.as_bytes()));
+        let text = seal.text(MessageKind::Member, &parts);
+        assert!(seal.is(MessageKind::Member, &parts, text.as_bytes()));
+        assert!(!seal.is(MessageKind::Entry, &parts, text.as_bytes()), "another kind");
+        assert!(!seal.is(MessageKind::Member, &[b"ab", b"c"], text.as_bytes()), "other parts");
+        assert!(
+            !Seal::new(TOKEN, "other").is(MessageKind::Member, &parts, text.as_bytes()),
+            "another cluster"
+        );
+        assert!(!Seal::new(Some("fedcba9876543210"), "larder").is(
+            MessageKind::Member,
+            &parts,
+            text.as_bytes()
+        ));
         for shown in ["", "-", &text[..30], &format!("{text}00"), &text[1..]] {
-            assert!(!seal.is(Kind::Member, &parts, shown.as_bytes()), "{shown}");
+            assert!(!seal.is(MessageKind::Member, &parts, shown.as_bytes()), "{shown}");
         }
     }
 
     #[test]
     fn without_a_token_nothing_is_sealed() {
         let none = Seal::new(None, "larder");
-        assert_eq!(none.text(Kind::Entry, &[b"a"]), "-");
-        assert!(none.is(Kind::Entry, &[b"a"], b"-") && !none.is(Kind::Entry, &[b"a"], b""));
-        assert_eq!(none.close(Kind::Record, &[], b"v".to_vec()), b"v");
-        assert_eq!(none.open(Kind::Record, &[], b"v"), Some(&b"v"[..]));
+        assert_eq!(none.text(MessageKind::Entry, &[b"a"]), "-");
+        assert!(none.is(MessageKind::Entry, &[b"a"], b"-") && !none.is(MessageKind::Entry, &[b"a"], b""));
+        assert_eq!(none.close(MessageKind::Record, &[], b"v".to_vec()), b"v");
+        assert_eq!(none.open(MessageKind::Record, &[], b"v"), Some(&b"v"[..]));
     }
 
     /// Computed apart, with Python's hmac.
     #[test]
     fn a_golden_seal() {
-        let text = Seal::new(TOKEN, "larder").text(Kind::Request, &[b"GET", b"/"]);
+        let text = Seal::new(TOKEN, "larder").text(MessageKind::Request, &[b"GET", b"/"]);
         assert_eq!(text, "cd28a740a2c8f4d59fb763c54aac621a");
     }
 
@@ -173,13 +180,13 @@ mod tests {
         #[test]
         fn a_value_opens_only_as_it_was_closed(value: Vec<u8>, about: Vec<u8>, other: Vec<u8>, damage: (usize, u8)) {
             let seal = Seal::new(TOKEN, "larder");
-            let mut closed = seal.close(Kind::Chunk, &[&about], value.clone());
-            prop_assert_eq!(seal.open(Kind::Chunk, &[&about], &closed), Some(&value[..]));
-            prop_assert_eq!(seal.open(Kind::Record, &[&about], &closed), None);
-            prop_assert!(other == about || seal.open(Kind::Chunk, &[&other], &closed).is_none());
+            let mut closed = seal.close(MessageKind::Chunk, &[&about], value.clone());
+            prop_assert_eq!(seal.open(MessageKind::Chunk, &[&about], &closed), Some(&value[..]));
+            prop_assert_eq!(seal.open(MessageKind::Record, &[&about], &closed), None);
+            prop_assert!(other == about || seal.open(MessageKind::Chunk, &[&other], &closed).is_none());
             let at = damage.0 % closed.len();
             closed[at] ^= damage.1.max(1);
-            prop_assert_eq!(seal.open(Kind::Chunk, &[&about], &closed), None);
+            prop_assert_eq!(seal.open(MessageKind::Chunk, &[&about], &closed), None);
         }
     }
 }

@@ -74,11 +74,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::Kind;
+    use crate::record::RecordKind;
 
     #[test]
     fn a_scan_finds_its_way_again() {
-        let mark = |serial| Fixed::mark(Kind::Removal, serial, 1).encode(&SECRET);
+        let mark = |serial| Fixed::mark(RecordKind::Removal, serial, 1).encode(&SECRET);
         let noise = [0xA5; 640];
         let segment = [&mark(1)[..], &noise, &mark(2), &[0; 6400], &mark(3), &noise[..10]].concat();
         assert_eq!(check_records(&segment, false), 3);

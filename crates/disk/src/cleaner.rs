@@ -14,7 +14,7 @@ use crate::files::read_all;
 use crate::full::is_full;
 use crate::index::Location;
 use crate::log::{Class, Open};
-use crate::record::{ALIGN, Fixed, Kind};
+use crate::record::{ALIGN, Fixed, RecordKind};
 use crate::scan::scan;
 use crate::segment::{HEADER, Segment};
 
@@ -112,7 +112,7 @@ impl Engine {
         let (mut outcome, mut marks) = (Ok(()), BTreeMap::new());
         let range = (HEADER, victim.end());
         scan(&*victim.file, range, &shared.secret, &mut |at, fixed| {
-            if fixed.kind != Kind::Object {
+            if fixed.kind != RecordKind::Object {
                 marks.insert(fixed.serial, *fixed);
                 return ControlFlow::Continue(());
             }

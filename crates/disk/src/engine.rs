@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
-use crate::record::{Fixed, Kind};
+use crate::record::{Fixed, RecordKind};
 use crate::shared::{Late, Shared};
 use crate::snapshot::{Known, Snapshot};
 use streams::Stream;
@@ -40,9 +40,9 @@ pub(crate) struct Engine {
     failures: u32,
     paused_until: Option<Instant>,
     pause: Duration,
-    owed: Vec<(Kind, u64)>,
+    owed: Vec<(RecordKind, u64)>,
     /// Marks that were written and may not be durable: after a failed sync their state is unknown.
-    marked: Vec<(Kind, u64)>,
+    marked: Vec<(RecordKind, u64)>,
 }
 
 impl Engine {
@@ -110,7 +110,7 @@ impl Engine {
 
     /// Notes that the disk has to learn that the object of `hash` is gone.
     pub(crate) fn owe_removal(&mut self, hash: u64) {
-        self.owed.push((Kind::Removal, hash));
+        self.owed.push((RecordKind::Removal, hash));
     }
 
     /// Notes how a write ended.
@@ -191,14 +191,14 @@ impl Engine {
     fn settle(&mut self) {
         if self.owed.len() > MOST_OWED {
             self.forget_all();
-            self.owed = vec![(Kind::Clearing, 0)];
+            self.owed = vec![(RecordKind::Clearing, 0)];
         }
         while !self.is_paused()
             && let Some(&(kind, _)) = self.owed.first()
         {
             // One write for many marks.
             let count = match kind {
-                Kind::Clearing => 1,
+                RecordKind::Clearing => 1,
                 _ => self.owed.iter().take(256).take_while(|owed| owed.0 == kind).count(),
             };
             let hashes = self.owed[..count].iter().map(|owed| owed.1).collect::<Vec<_>>();
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    fn mark(&mut self, kind: Kind, hashes: &[u64]) -> bool {
+    fn mark(&mut self, kind: RecordKind, hashes: &[u64]) -> bool {
         let marks = hashes.iter().map(|&hash| Fixed::mark(kind, self.serial(), hash)).collect::<Vec<_>>();
         self.append_marks(Class::New, &marks)
     }
@@ -264,7 +264,7 @@ impl Engine {
 
     fn clear(&mut self) {
         self.forget_all();
-        self.owed = vec![(Kind::Clearing, 0)];
+        self.owed = vec![(RecordKind::Clearing, 0)];
         // What is there now goes; the mark, in a segment of its own, says so even if the files come back.
         let _ = self.log.seal_idle();
         let old = self.shared.segments.all();

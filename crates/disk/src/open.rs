@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::body::{Body, Found};
 use crate::files::{File, read_all};
 use crate::index::ObjectLocation;
-use crate::record::{FIXED, Fixed, Kind};
+use crate::record::{FIXED, Fixed, RecordKind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
@@ -131,7 +131,7 @@ fn read(
     let (file, at, mut bytes) = (&*segment.file, place.location().at(), Vec::new());
     reading.fill(file, &mut bytes, at, reading.first(place.len()).min(place.len()))?;
     let fixed = Fixed::decode(&bytes, &shared.secret).ok_or("no record here")?;
-    if fixed.kind != Kind::Object || fixed.hash != hash || fixed.len() != place.len() {
+    if fixed.kind != RecordKind::Object || fixed.hash != hash || fixed.len() != place.len() {
         return Err("another record is here".into());
     }
     let has_content = fixed.body <= reading.whole;

@@ -43,7 +43,7 @@ const MAGIC: [u8; 2] = *b"LR";
 pub(crate) type Secret = [u8; 16];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Object,
     /// Objects of this hash with a lower serial are gone.
     Removal,
@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 /// The fixed part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) serial: u64,
     pub(crate) hash: u64,
     pub(crate) key: u16,
@@ -68,7 +68,7 @@ pub(crate) struct Fixed {
 
 impl Fixed {
     /// What says that something is gone; `hash` counts for a removal only.
-    pub(crate) fn mark(kind: Kind, serial: u64, hash: u64) -> Self {
+    pub(crate) fn mark(kind: RecordKind, serial: u64, hash: u64) -> Self {
         Self { kind, serial, hash, key: 0, meta: 0, body: 0, sums: 0, names: 0, stored: 0, cost: 0 }
     }
 
@@ -85,8 +85,8 @@ impl Fixed {
     /// Bytes of the whole record.
     pub(crate) fn len(&self) -> u64 {
         match self.kind {
-            Kind::Object => record_len(self.head(), self.body),
-            Kind::Removal | Kind::Clearing => ALIGN,
+            RecordKind::Object => record_len(self.head(), self.body),
+            RecordKind::Removal | RecordKind::Clearing => ALIGN,
         }
     }
 
@@ -94,9 +94,9 @@ impl Fixed {
         let mut bytes = [0; FIXED];
         bytes[..2].copy_from_slice(&MAGIC);
         bytes[2] = match self.kind {
-            Kind::Object => 1,
-            Kind::Removal => 2,
-            Kind::Clearing => 3,
+            RecordKind::Object => 1,
+            RecordKind::Removal => 2,
+            RecordKind::Clearing => 3,
         };
         bytes[3] = FORMAT;
         bytes[4..8].copy_from_slice(&self.meta.to_le_bytes());
@@ -128,13 +128,13 @@ impl Fixed {
             return None;
         }
         let kind = match bytes[2] {
-            1 => Kind::Object,
-            2 => Kind::Removal,
-            3 => Kind::Clearing,
+            1 => RecordKind::Object,
+            2 => RecordKind::Removal,
+            3 => RecordKind::Clearing,
             _ => return None,
         };
         let (sizes, last, meta) = (number(bytes, 32), number(bytes, 56), number(bytes, 0) >> 32);
-        if meta > MOST_META as u64 || kind != Kind::Object && (meta > 0 || sizes > 0) {
+        if meta > MOST_META as u64 || kind != RecordKind::Object && (meta > 0 || sizes > 0) {
             return None;
         }
         Some(Self {
@@ -277,7 +277,7 @@ mod tests {
 
     fn example() -> Fixed {
         Fixed {
-            kind: Kind::Object,
+            kind: RecordKind::Object,
             serial: 7,
             hash: 0x0123_4567_89AB_CDEF,
             key: 3,

@@ -13,7 +13,7 @@ use crate::OpenError;
 use crate::event::Event;
 use crate::files::Files;
 use crate::index::{Index, Location, ObjectLocation};
-use crate::record::{Fixed, Kind, Secret};
+use crate::record::{Fixed, RecordKind, Secret};
 use crate::scan::scan;
 use crate::segment::{self, HEADER, Header, Segment, Segments};
 use crate::shared::{Late, Shared};
@@ -98,7 +98,8 @@ pub(crate) fn load(
         segment.known.store(true, Ordering::Release);
     }
     // What was written before is reflected in the snapshot; a mark among it has only been moved.
-    operations.retain(|operation| operation.kind == Kind::Object || operation.serial >= snapshot.next_serial);
+    operations
+        .retain(|operation| operation.kind == RecordKind::Object || operation.serial >= snapshot.next_serial);
     let net = Net::of(operations);
     if net.is_cleared {
         index.clear();
@@ -158,7 +159,7 @@ pub(crate) fn begin_scan(shared: &Shared) {
 fn read_segment(segment: &Segment, from: u64, secret: &Secret, operations: &mut Vec<Operation>) -> u64 {
     scan(&*segment.file, (from, segment.end()), secret, &mut |at, fixed| {
         match fixed.kind {
-            Kind::Object => segment.holds(fixed.serial),
+            RecordKind::Object => segment.holds(fixed.serial),
             _ => drop(segment.marks.fetch_add(fixed.len(), Ordering::Relaxed)),
         }
         operations.extend(Operation::new(segment.number, at, fixed));
@@ -170,7 +171,7 @@ fn read_segment(segment: &Segment, from: u64, secret: &Secret, operations: &mut 
 struct Operation {
     serial: u64,
     hash: u64,
-    kind: Kind,
+    kind: RecordKind,
     place: ObjectLocation,
 }
 
@@ -191,7 +192,7 @@ struct Net {
 impl Net {
     fn of(mut operations: Vec<Operation>) -> Self {
         operations.sort_by_key(|operation| operation.serial);
-        let cleared = operations.iter().rposition(|operation| operation.kind == Kind::Clearing);
+        let cleared = operations.iter().rposition(|operation| operation.kind == RecordKind::Clearing);
         let operations = operations.split_off(cleared.map_or(0, |at| at + 1));
         let mut latest = HashMap::with_capacity(operations.len());
         for (n, operation) in operations.iter().enumerate() {
@@ -199,7 +200,8 @@ impl Net {
         }
         let is_latest = |&(n, operation): &(usize, &Operation)| latest.get(&operation.hash) == Some(&n);
         let last = operations.iter().enumerate().filter(is_latest);
-        let place = |operation: &Operation| (operation.kind == Kind::Object).then(|| operation.place.clone());
+        let place =
+            |operation: &Operation| (operation.kind == RecordKind::Object).then(|| operation.place.clone());
         let last = last.map(|(_, operation)| (operation.hash, place(operation))).collect();
         Self { is_cleared: cleared.is_some(), last }
     }

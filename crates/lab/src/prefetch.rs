@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use hashbrown::HashMap;
 use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec, spread};
 use larder_predict::budget::Share;
-use larder_predict::{Answer, Ask, Ending, Kind, Kinds, Planner, Wish};
+use larder_predict::{Answer, Ask, Ending, Planner, Predictor, Predictors, Wish};
 
 use crate::replay::{Run, in_units, ratio};
 use crate::sweep::{Subject, in_parallel};
@@ -29,7 +29,7 @@ pub struct Plan {
     /// The policies. Not those that know the future: prefetches change it.
     pub specs: Vec<Spec>,
     /// What is predicted.
-    pub kinds: Kinds,
+    pub kinds: Predictors,
     /// The share of the traffic that may be of no use.
     pub share: Share,
     /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
@@ -50,7 +50,7 @@ pub struct Cell {
     /// The capacity.
     pub capacity: Capacity,
     /// What was predicted.
-    pub kinds: Kinds,
+    pub kinds: Predictors,
     /// The share of the traffic that might be of no use.
     pub share: Share,
     /// What happened.
@@ -175,7 +175,7 @@ struct Objects<'t> {
 }
 
 impl<'t> Objects<'t> {
-    fn new(trace: &'t Trace, kinds: Kinds) -> Self {
+    fn new(trace: &'t Trace, kinds: Predictors) -> Self {
         let objects = trace.shape().objects;
         let mut sizes = Vec::with_capacity(objects as usize);
         for (at, &id) in trace.ids().iter().enumerate() {
@@ -323,7 +323,7 @@ impl<P: Policy> World<'_, P> {
 
     /// Prefetches of which it is known that they were used, and that they were not.
     fn known(&mut self) -> [u64; 2] {
-        let figures = Kind::ALL.map(|kind| self.planner.figures(kind, self.now));
+        let figures = Predictor::ALL.map(|kind| self.planner.figures(kind, self.now));
         [figures.iter().map(|figures| figures.used).sum(), figures.iter().map(|figures| figures.unused).sum()]
     }
 }

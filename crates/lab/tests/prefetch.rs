@@ -7,7 +7,7 @@ use larder_lab::prefetch::{Counts, Plan};
 use larder_lab::sweep::Subject;
 use larder_lab::trace::{Builder, Record, Trace};
 use larder_predict::budget::Share;
-use larder_predict::{Kind, Kinds};
+use larder_predict::{Predictor, Predictors};
 
 /// What fetching an object costs, in microseconds, and the time between two requests.
 const COST: u32 = 100_000;
@@ -26,10 +26,10 @@ fn trace(requests: &[(String, u32)]) -> Trace {
     builder.finish()
 }
 
-fn run(trace: Trace, kinds: &[Kind], percent: f64) -> Counts {
+fn run(trace: Trace, kinds: &[Predictor], percent: f64) -> Counts {
     let plan = Plan {
         specs: vec![Spec::parse("lru").expect("a policy")],
-        kinds: Kinds::of(kinds),
+        kinds: Predictors::of(kinds),
         share: Share::percent(percent),
         warmup: 0.0,
         seed: 1,
@@ -54,14 +54,14 @@ fn pages(clients: u32) -> Vec<(String, u32)> {
 
 #[test]
 fn what_follows_is_there_before_it_is_asked_for() {
-    let counts = run(trace(&pages(1)), &[Kind::Association], 5.0);
+    let counts = run(trace(&pages(1)), &[Predictor::Association], 5.0);
     assert_eq!(counts.requests, 10_000);
     assert!(counts.precision() > Some(0.99), "{counts:?}");
     assert!(counts.early > 3_000 && counts.hits > counts.plain_hits + 2_500, "{counts:?}");
     assert!(counts.extra_requests() <= 10_000 / 20, "{counts:?}");
     // Each was fetched whole two seconds before it was asked for.
     assert_eq!(counts.saved, u128::from(counts.early) * u128::from(COST));
-    assert_eq!(counts, run(trace(&pages(1)), &[Kind::Association], 5.0));
+    assert_eq!(counts, run(trace(&pages(1)), &[Predictor::Association], 5.0));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn clients_that_alternate_are_told_apart() {
     let requests = pages(40);
     let (one, other) = requests.split_at(5_000);
     let mixed: Vec<_> = one.iter().zip(other).flat_map(|(one, other)| [one.clone(), other.clone()]).collect();
-    let early = |requests: &[(String, u32)]| run(trace(requests), &[Kind::Association], 5.0).early;
+    let early = |requests: &[(String, u32)]| run(trace(requests), &[Predictor::Association], 5.0).early;
     let merged: Vec<_> = mixed.iter().map(|(name, _)| (name.clone(), 1)).collect();
     let (apart, merged) = (early(&mixed), early(&merged));
     assert!(apart > 2_000 && merged * 10 < apart, "{apart} and {merged}");
@@ -79,7 +79,7 @@ fn clients_that_alternate_are_told_apart() {
 fn segments_of_videos_that_were_never_asked_for_are_early() {
     let segment = |video: u32| move |number: u32| (format!("http://a/{video}/seg-{number:03}.ts"), 1 + video);
     let requests: Vec<_> = (0..100).flat_map(|video| (1..=50).map(segment(video))).collect();
-    let counts = run(trace(&requests), &[Kind::Sequence], 5.0);
+    let counts = run(trace(&requests), &[Predictor::Sequence], 5.0);
     assert_eq!((counts.requests, counts.plain_hits), (5_000, 0));
     // Not the first two of a video, nor those that came before a prefetch could be paid for: it may have 16 KiB, and they pay in 50
     // bytes each. Behind the last one of a video, there is nothing.
@@ -91,7 +91,7 @@ fn segments_of_videos_that_were_never_asked_for_are_early() {
 fn without_order_nothing_is_prefetched() {
     let mut random = fastrand::Rng::with_seed(7);
     let requests: Vec<_> = (0..10_000).map(|_| (format!("http://a/x{}y", random.u32(..300)), 1)).collect();
-    let counts = run(trace(&requests), &Kind::ALL, 5.0);
+    let counts = run(trace(&requests), &Predictor::ALL, 5.0);
     assert!(counts.prefetches < 100, "{counts:?}");
-    assert_eq!(run(trace(&pages(1)), &Kind::ALL, 0.0).prefetches, 0);
+    assert_eq!(run(trace(&pages(1)), &Predictor::ALL, 0.0).prefetches, 0);
 }

@@ -19,14 +19,14 @@ pub use planner::{Answer, Ask, Ending, Figures, MOST_BYTES, Planner, Ticket, Wis
 
 /// How a prediction is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum Predictor {
     /// What clients often asked for next ([`association`]).
     Association,
     /// The next of what a client asks for one after the other ([`sequence`]).
     Sequence,
 }
 
-impl Kind {
+impl Predictor {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Association, Self::Sequence];
 
@@ -41,17 +41,20 @@ impl Kind {
 
 /// The kinds of predictions that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Kinds {
-    /// [`Kind::Association`].
+pub struct Predictors {
+    /// [`Predictor::Association`].
     pub association: bool,
-    /// [`Kind::Sequence`].
+    /// [`Predictor::Sequence`].
     pub sequence: bool,
 }
 
-impl Kinds {
+impl Predictors {
     /// Those of `kinds`.
-    pub fn of(kinds: &[Kind]) -> Self {
-        Self { association: kinds.contains(&Kind::Association), sequence: kinds.contains(&Kind::Sequence) }
+    pub fn of(kinds: &[Predictor]) -> Self {
+        Self {
+            association: kinds.contains(&Predictor::Association),
+            sequence: kinds.contains(&Predictor::Sequence),
+        }
     }
 
     /// Whether there is any.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::Kind;
+use crate::Predictor;
 
 /// Prefetches that are observed at once.
 pub(crate) const MOST: usize = 1_024;
@@ -15,7 +15,7 @@ pub(crate) type Key = (u64, u64);
 /// One prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prefetch {
-    pub(crate) kind: Kind,
+    pub(crate) kind: Predictor,
     pub(crate) site: u64,
     /// What it may have, or has had, in bytes.
     pub(crate) bytes: u64,
@@ -38,7 +38,7 @@ impl Pending {
         self.all.len() < MOST && self.ends.len() < 2 * MOST && !self.all.contains_key(&key)
     }
 
-    pub(crate) fn add(&mut self, key: Key, kind: Kind, site: u64, bytes: u64, now: u64) {
+    pub(crate) fn add(&mut self, key: Key, kind: Predictor, site: u64, bytes: u64, now: u64) {
         let until = now.saturating_add(PATIENCE);
         self.all.insert(key, Prefetch { kind, site, bytes, is_running: true, is_used: None, until });
         self.ends.push_back((until, key));

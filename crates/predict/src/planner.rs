@@ -9,7 +9,7 @@ use crate::pending::{Key, Pending};
 use crate::precision::Switch;
 use crate::sequence::{Numbered, Range, Runs};
 use crate::table::Table;
-use crate::{Kind, Kinds, WINDOW, mix};
+use crate::{Predictor, Predictors, WINDOW, mix};
 
 /// What a planner has allocated at most, in bytes, whatever it is told.
 pub const MOST_BYTES: usize = 16 << 20;
@@ -45,7 +45,7 @@ pub struct Ask<'a> {
     /// The range that it asks for, if it does.
     pub range: Option<Range>,
     /// What may be predicted.
-    pub kinds: Kinds,
+    pub kinds: Predictors,
     /// The share of the traffic that may be of no use.
     pub share: Share,
 }
@@ -67,7 +67,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// How it was made.
-    pub kind: Kind,
+    pub kind: Predictor,
     /// The URL in full.
     pub url: String,
     /// The URL, unless it has never been asked for.
@@ -298,7 +298,7 @@ impl Planner {
     }
 
     /// What was done by `kind` so far, as is known at `now`.
-    pub fn figures(&mut self, kind: Kind, now: u64) -> Figures {
+    pub fn figures(&mut self, kind: Predictor, now: u64) -> Figures {
         self.expire(now);
         let off = self.sites.values().filter(|site| !site.switches[kind as usize].is_on(now)).count();
         Figures { off: off as u64, ..self.figures[kind as usize] }
@@ -314,13 +314,13 @@ impl Planner {
 
     fn wish_for(&self, target: u64, wishes: &mut Vec<Wish>) {
         let Some(known) = self.urls.get(target) else { return };
-        let (kind, url, bytes) = (Kind::Association, known.text.to_string(), allowed(known.bytes));
+        let (kind, url, bytes) = (Predictor::Association, known.text.to_string(), allowed(known.bytes));
         wishes.push(Wish { kind, url, target: Some(target), range: None, bytes, template: None });
     }
 
     fn wish_for_range(&self, ask: &Ask<'_>, range: Range, wishes: &mut Vec<Wish>) {
         if self.urls.get(ask.url).is_some() {
-            let (kind, target, bytes) = (Kind::Sequence, Some(ask.url), range.1 - range.0 + 1);
+            let (kind, target, bytes) = (Predictor::Sequence, Some(ask.url), range.1 - range.0 + 1);
             let url = ask.text.to_owned();
             wishes.push(Wish { kind, url, target, range: Some(range), bytes, template: None });
         }
@@ -336,7 +336,7 @@ impl Planner {
     ) {
         let known = self.urls.get(ask.url).or_else(|| self.urls.get(before));
         if let Some(known) = known.filter(|_| url.len() <= LONGEST_URL) {
-            let (kind, bytes) = (Kind::Sequence, allowed(known.bytes));
+            let (kind, bytes) = (Predictor::Sequence, allowed(known.bytes));
             wishes.push(Wish { kind, url, target: None, range: None, bytes, template: Some(template) });
         }
     }

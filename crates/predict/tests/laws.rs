@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use larder_predict::association::{Association, CONFIDENCE, Past, SUPPORT};
 use larder_predict::budget::Share;
 use larder_predict::sequence::Numbered;
-use larder_predict::{Answer, Ask, Ending, Kind, Kinds, MOST_BYTES, Planner, Ticket, Wish};
+use larder_predict::{Answer, Ask, Ending, MOST_BYTES, Planner, Predictor, Predictors, Ticket, Wish};
 use proptest::prelude::*;
 
-const BOTH: Kinds = Kinds { association: true, sequence: true };
+const BOTH: Predictors = Predictors { association: true, sequence: true };
 
 /// A request, its answer, and what becomes of the oldest prefetch.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ impl World {
 
     /// Requests and bytes that were of no use so far, or may turn out so.
     fn extra(&mut self) -> (u64, u64) {
-        let figures = Kind::ALL.map(|kind| self.planner.figures(kind, self.now));
+        let figures = Predictor::ALL.map(|kind| self.planner.figures(kind, self.now));
         let requests = figures.iter().map(|figures| figures.started - figures.used - figures.unsent).sum();
         (requests, figures.iter().map(|figures| figures.unused_bytes).sum())
     }

@@ -9,12 +9,12 @@ use regex::bytes::{Regex, RegexBuilder};
 pub struct Pattern {
     /// As it was written.
     text: Box<str>,
-    kind: Kind,
+    kind: PatternKind,
     folds: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum PatternKind {
     /// This text.
     Exact,
     /// The parts between stars: at least two. The first is a prefix, the last a suffix.
@@ -47,9 +47,9 @@ impl Pattern {
 
     fn build(text: &str, folds: bool) -> Result<Self, String> {
         let kind = match text.strip_prefix('~') {
-            Some(expression) => Kind::Regex(regex(expression.trim_start(), folds)?),
-            None if text.contains('*') => Kind::Glob(text.split('*').map(Box::from).collect()),
-            None => Kind::Exact,
+            Some(expression) => PatternKind::Regex(regex(expression.trim_start(), folds)?),
+            None if text.contains('*') => PatternKind::Glob(text.split('*').map(Box::from).collect()),
+            None => PatternKind::Exact,
         };
         Ok(Self { text: text.into(), kind, folds })
     }
@@ -57,18 +57,18 @@ impl Pattern {
     /// Whether it matches all of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         match &self.kind {
-            Kind::Exact => self.equal(self.text.as_bytes(), text),
-            Kind::Glob(parts) => self.glob(parts, text),
-            Kind::Regex(regex) => regex.is_match(text),
+            PatternKind::Exact => self.equal(self.text.as_bytes(), text),
+            PatternKind::Glob(parts) => self.glob(parts, text),
+            PatternKind::Regex(regex) => regex.is_match(text),
         }
     }
 
     /// The text that all matching texts begin with, and whether that is all of them. Empty for a regular expression.
     pub fn literal(&self) -> (&str, bool) {
         match &self.kind {
-            Kind::Exact => (&self.text, true),
-            Kind::Glob(parts) => (parts.first().map_or("", |first| first), false),
-            Kind::Regex(_) => ("", false),
+            PatternKind::Exact => (&self.text, true),
+            PatternKind::Glob(parts) => (parts.first().map_or("", |first| first), false),
+            PatternKind::Regex(_) => ("", false),
         }
     }
 
@@ -76,9 +76,9 @@ impl Pattern {
     /// not match. Groups without a match are empty.
     pub fn captures<'t>(&self, text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
         match &self.kind {
-            Kind::Exact => self.matches(text).then(Vec::new),
-            Kind::Glob(parts) => self.stars(parts, text),
-            Kind::Regex(regex) => {
+            PatternKind::Exact => self.matches(text).then(Vec::new),
+            PatternKind::Glob(parts) => self.stars(parts, text),
+            PatternKind::Regex(regex) => {
                 let groups = regex.captures(text)?;
                 let group =
                     |group: Option<regex::bytes::Match<'t>>| group.map_or(&[][..], |found| found.as_bytes());
@@ -90,8 +90,8 @@ impl Pattern {
     /// Whether every text that `other` matches is matched by this, as far as that is easy to tell.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
-            (_, Kind::Exact) => self.matches(other.text.as_bytes()),
-            (Kind::Glob(parts), Kind::Glob(_)) if parts.len() == 2 && parts[1].is_empty() => {
+            (_, PatternKind::Exact) => self.matches(other.text.as_bytes()),
+            (PatternKind::Glob(parts), PatternKind::Glob(_)) if parts.len() == 2 && parts[1].is_empty() => {
                 let (prefix, _) = other.literal();
                 prefix.len() >= parts[0].len()
                     && self.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])

@@ -26,7 +26,7 @@ use self::answered::{Answered, UNKNOWN};
 pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
 use self::known::Known;
 pub use self::known::MOST_KNOWN;
-pub(crate) use self::written::{Kind, Written};
+pub(crate) use self::written::{PurgeKind, Written};
 use self::written::{end_of_name, of_any_site, written};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
@@ -86,10 +86,10 @@ struct Now(AtomicU64);
 
 #[derive(Default)]
 struct Rules {
-    /// By [`Kind::hash`].
+    /// By [`PurgeKind::hash`].
     rules: HashMap<u64, Rule>,
     /// How many there are of each kind.
-    counts: [usize; Kind::ALL.len()],
+    counts: [usize; PurgeKind::ALL.len()],
     /// The lengths that prefixes have, and how many.
     lengths: BTreeMap<u16, usize>,
     /// Those by answers, which are not among the others.
@@ -100,7 +100,7 @@ struct Rules {
 /// All purges of one scope.
 #[derive(Clone, Copy)]
 struct Rule {
-    kind: Kind,
+    kind: PurgeKind,
     /// Of a prefix.
     length: u16,
     /// The last with each effect.
@@ -187,9 +187,9 @@ impl Purges {
         }
         let Some(origin) = key::origin(key) else { return };
         let groups = groups::groups(response);
-        let hash = |name: &String| Kind::AnsweredGroup.hash([origin, name.as_bytes()]);
+        let hash = |name: &String| PurgeKind::AnsweredGroup.hash([origin, name.as_bytes()]);
         let groups: Vec<_> = groups.iter().map(hash).collect();
-        let origin = Kind::AnsweredOrigin.hash([origin, b""]);
+        let origin = PurgeKind::AnsweredOrigin.hash([origin, b""]);
         if self.read().known.has(origin, &groups, born) {
             return;
         }
@@ -271,8 +271,8 @@ impl Rules {
     /// Whether something stored may have what an answer invalidates. If not, what is on its way may have it all the same.
     fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
         let origin = match written.kind {
-            Kind::AnsweredGroup => written.origin,
-            Kind::AnsweredOrigin => written.hash,
+            PurgeKind::AnsweredGroup => written.origin,
+            PurgeKind::AnsweredOrigin => written.hash,
             _ => return true,
         };
         let may_have = self.known.may_have(written.hash);
@@ -286,10 +286,10 @@ impl Rules {
         let Written { hash, kind, length, effect, second, origin } = *written;
         let mark = Mark { generation, second };
         match kind {
-            Kind::AnsweredGroup => return self.answered.add_group(origin, hash, mark),
-            Kind::AnsweredOrigin => return self.answered.add_origin(hash, mark),
-            Kind::AnsweredAll => return self.answered.add_all(mark),
-            Kind::All if effect == Effect::Remove => {
+            PurgeKind::AnsweredGroup => return self.answered.add_group(origin, hash, mark),
+            PurgeKind::AnsweredOrigin => return self.answered.add_origin(hash, mark),
+            PurgeKind::AnsweredAll => return self.answered.add_all(mark),
+            PurgeKind::All if effect == Effect::Remove => {
                 self.forget(|rule| rule.last() <= Some(mark));
                 self.answered.forget(mark);
                 self.known.forget(mark);
@@ -298,7 +298,7 @@ impl Rules {
         }
         let rule = self.rules.entry(hash).or_insert_with(|| {
             self.counts[kind as usize] += 1;
-            if kind == Kind::Prefix {
+            if kind == PurgeKind::Prefix {
                 *self.lengths.entry(length).or_default() += 1;
             }
             Rule { kind, length, marks: [None; 3] }
@@ -316,7 +316,7 @@ impl Rules {
     fn remove(&mut self, hash: u64) {
         let Some(rule) = self.rules.remove(&hash) else { return };
         self.counts[rule.kind as usize] -= 1;
-        if let Some(count) = self.lengths.get_mut(&rule.length).filter(|_| rule.kind == Kind::Prefix) {
+        if let Some(count) = self.lengths.get_mut(&rule.length).filter(|_| rule.kind == PurgeKind::Prefix) {
             *count -= 1;
             if *count == 0 {
                 self.lengths.remove(&rule.length);
@@ -342,21 +342,21 @@ impl Rules {
         }
     }
 
-    fn has(&self, kind: Kind) -> bool {
+    fn has(&self, kind: PurgeKind) -> bool {
         self.counts[kind as usize] > 0
     }
 
     /// Shows the rules about whatever is stored under `key`.
     fn about_key(&self, key: &[u8], see: &mut dyn FnMut(&Rule)) {
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
-        if self.has(Kind::All) {
-            look(Kind::All.hash([b"", b""]));
+        if self.has(PurgeKind::All) {
+            look(PurgeKind::All.hash([b"", b""]));
         }
-        if self.has(Kind::Url) {
-            look(Kind::Url.hash([key, b""]));
+        if self.has(PurgeKind::Url) {
+            look(PurgeKind::Url.hash([key, b""]));
         }
-        if self.has(Kind::Prefix) {
-            let (mut hasher, mut at) = (Kind::Prefix.hasher(), 0);
+        if self.has(PurgeKind::Prefix) {
+            let (mut hasher, mut at) = (PurgeKind::Prefix.hasher(), 0);
             for length in self.lengths.keys().map(|length| usize::from(*length)) {
                 let Some(next) = key.get(at..length) else { break };
                 hasher.write(next);
@@ -364,13 +364,13 @@ impl Rules {
                 look(hasher.finish());
             }
         }
-        if self.has(Kind::Host)
+        if self.has(PurgeKind::Host)
             && let Some((_, authority, _)) = key::parse(key)
         {
             let host = key::host(authority);
-            look(Kind::Host.hash([host, b""]));
+            look(PurgeKind::Host.hash([host, b""]));
             if host.len() < authority.len() {
-                look(Kind::Host.hash([authority, b""]));
+                look(PurgeKind::Host.hash([authority, b""]));
             }
         }
     }
@@ -385,23 +385,23 @@ impl Rules {
     ) {
         self.about_groups(key, response, see);
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
-        if self.has(Kind::Tagged) {
-            look(Kind::Tagged.hash([b"", b""]));
+        if self.has(PurgeKind::Tagged) {
+            look(PurgeKind::Tagged.hash([b"", b""]));
         }
-        if self.has(Kind::Tag) {
-            groups::tags(response).for_each(|tag| look(Kind::Tag.hash([tag, b""])));
+        if self.has(PurgeKind::Tag) {
+            groups::tags(response).for_each(|tag| look(PurgeKind::Tag.hash([tag, b""])));
         }
-        if self.has(Kind::SiteTag)
+        if self.has(PurgeKind::SiteTag)
             && let Some(site) = sites.and_then(|site_of| site_of(key))
         {
             let site = end_of_name(&site);
-            groups::tags(response).for_each(|tag| look(Kind::SiteTag.hash([&site, tag])));
+            groups::tags(response).for_each(|tag| look(PurgeKind::SiteTag.hash([&site, tag])));
         }
     }
 
     /// Shows the rules about the groups of a response.
     fn about_groups(&self, key: &[u8], response: &impl Fields, see: &mut dyn FnMut(&Rule)) {
-        if !self.has(Kind::Group) && self.answered.is_empty() {
+        if !self.has(PurgeKind::Group) && self.answered.is_empty() {
             return;
         }
         let (groups, Some(origin)) = (groups::groups(response), key::origin(key)) else { return };
@@ -409,10 +409,10 @@ impl Rules {
             return;
         }
         for name in &groups {
-            self.rules.get(&Kind::Group.hash([origin, name.as_bytes()])).into_iter().for_each(&mut *see);
+            self.rules.get(&PurgeKind::Group.hash([origin, name.as_bytes()])).into_iter().for_each(&mut *see);
         }
-        let hashes = groups.iter().map(|name| Kind::AnsweredGroup.hash([origin, name.as_bytes()]));
-        let origin = Kind::AnsweredOrigin.hash([origin, b""]);
+        let hashes = groups.iter().map(|name| PurgeKind::AnsweredGroup.hash([origin, name.as_bytes()]));
+        let origin = PurgeKind::AnsweredOrigin.hash([origin, b""]);
         self.answered.about(origin, hashes, &mut |mark| see(&Rule::by_answer(mark)));
     }
 }
@@ -422,7 +422,7 @@ impl Rule {
     fn by_answer(mark: Mark) -> Self {
         let mut marks = [None; 3];
         marks[Effect::Invalid as usize] = Some(mark);
-        Self { kind: Kind::AnsweredGroup, length: 0, marks }
+        Self { kind: PurgeKind::AnsweredGroup, length: 0, marks }
     }
 
     fn last(&self) -> Option<Mark> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use larder_evict::By;
 use larder_lab::sweep::Size;
-use larder_predict::Kind;
+use larder_predict::Predictor;
 
 use crate::cli::numbers::whole;
 use crate::cli::traces::Reading;
@@ -137,7 +137,7 @@ pub(super) struct Prefetch {
         value_parser = kind,
         conflicts_with_all = ["nodes", "curve", "reference"]
     )]
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<Predictor>,
     /// Share of the traffic that prefetches of no use may have
     #[arg(
         id = "prefetch_traffic",
@@ -175,9 +175,9 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let names = || Kind::ALL.into_iter().map(Kind::name);
-    let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+fn kind(text: &str) -> Result<Predictor, String> {
+    let names = || Predictor::ALL.into_iter().map(Predictor::name);
+    let found = Predictor::ALL.into_iter().find(|kind| kind.name() == text);
     found.ok_or_else(|| {
         let known = names().collect::<Vec<_>>().join(" ");
         format!("unknown prediction '{}'{}; known: {known}", text.escape_debug(), hint(text, names()))

@@ -5,7 +5,7 @@ use larder_lab::plot::{Axis, Plot, Unit};
 use larder_lab::prefetch::{Cell, Plan};
 use larder_lab::sweep::{self, unit};
 use larder_predict::budget::Share;
-use larder_predict::{Kind, Kinds};
+use larder_predict::{Predictor, Predictors};
 use serde_json::json;
 
 use super::args::Simulate;
@@ -77,7 +77,7 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     }
     Ok(Plan {
         specs,
-        kinds: Kinds::of(&args.prefetch.kinds),
+        kinds: Predictors::of(&args.prefetch.kinds),
         share: Share::percent(args.prefetch.traffic * 100.0),
         warmup: plain.warmup,
         seed: plain.seed,
@@ -152,12 +152,12 @@ pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
     })
 }
 
-fn kinds(kinds: Kinds) -> Vec<&'static str> {
-    let is_wanted = |kind: &Kind| match kind {
-        Kind::Association => kinds.association,
-        Kind::Sequence => kinds.sequence,
+fn kinds(kinds: Predictors) -> Vec<&'static str> {
+    let is_wanted = |kind: &Predictor| match kind {
+        Predictor::Association => kinds.association,
+        Predictor::Sequence => kinds.sequence,
     };
-    Kind::ALL.into_iter().filter(is_wanted).map(Kind::name).collect()
+    Predictor::ALL.into_iter().filter(is_wanted).map(Predictor::name).collect()
 }
 
 fn bytes(sum: u128) -> u64 {

@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::index::{Location, ObjectLocation, Put};
 use crate::log::{Class, Open};
-use crate::record::{self, Fixed, Kind, Sums};
+use crate::record::{self, Fixed, RecordKind, Sums};
 use crate::ticket::Ticket;
 
 /// Long objects that may be on their way at once; each has a segment to itself meanwhile.
@@ -194,7 +194,7 @@ fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>
     let table = sums.finish();
     let names = [&*ticket.key, ticket.meta()].concat();
     let fixed = Fixed {
-        kind: Kind::Object,
+        kind: RecordKind::Object,
         serial,
         hash: ticket.hash,
         // Both were checked when the object was announced.

@@ -3,7 +3,7 @@
 use crate::plot::Plot;
 
 use super::statistics::{
-    Bound, Claim, Evidence, FALSE_VERDICTS, Interval, Kind, Samples, Side, Verdict, level,
+    Bound, Claim, ClaimKind, Evidence, FALSE_VERDICTS, Interval, Samples, Side, Verdict, level,
 };
 
 /// A claim, and what the measurements say of it.
@@ -88,7 +88,7 @@ impl Finding {
     pub(super) fn sampled(
         claim: impl Into<String>,
         source: &'static str,
-        kind: Kind,
+        kind: ClaimKind,
         (samples, bound): (Samples, Bound),
         unit: (f64, &'static str),
     ) -> Self {
@@ -99,7 +99,7 @@ impl Finding {
     pub(super) fn counted(
         claim: impl Into<String>,
         source: &'static str,
-        kind: Kind,
+        kind: ClaimKind,
         (so, of): (u64, u64),
     ) -> Self {
         let found = Self::tested(
@@ -311,7 +311,7 @@ mod tests {
     fn finding(values: &[f64], bound: Bound) -> Finding {
         let mut samples = Samples::default();
         samples.add("10%", (0..).zip(values.iter().copied()));
-        Finding::sampled("it is", "somebody", Kind::OnAverage, (samples, bound), (100.0, "points"))
+        Finding::sampled("it is", "somebody", ClaimKind::OnAverage, (samples, bound), (100.0, "points"))
     }
 
     #[test]

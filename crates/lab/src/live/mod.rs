@@ -43,7 +43,7 @@ pub use machine::Host;
 pub use prices::{Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
 pub use slots::Slots;
-pub use statistics::{Bound, Claim, Evidence, Interval, Kind, Samples, Verdict};
+pub use statistics::{Bound, Claim, ClaimKind, Evidence, Interval, Samples, Verdict};
 
 /// Why a measurement, and the experiment with it, came to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -364,7 +364,7 @@ fn percent_encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{Bound, Kind, Ruling, Samples, Scale, Size};
+    use crate::live::{Bound, ClaimKind, Ruling, Samples, Scale, Size};
     use crate::plot::{Axis, Plot, Unit};
 
     fn part() -> Part {
@@ -374,7 +374,7 @@ mod tests {
                 let values = [-0.01, 0.0, 0.005, 0.01].map(|noise| value + noise);
                 samples.add(&format!("{at}0%"), (0..).zip(values));
             }
-            let kind = Kind::DependsOn("cache size");
+            let kind = ClaimKind::DependsOn("cache size");
             Finding::sampled(claim, "somebody", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
                 .saying("because a < b")
                 .because(&[Ruling::Fails], "this is why not")

@@ -13,7 +13,7 @@ use larder_semantics::purge::Effect;
 use super::query::Query;
 use super::{Answer, TEXT, json, response};
 use crate::features::only_site;
-use crate::features::purge::{self, Asked, Kind, Purged, purge};
+use crate::features::purge::{self, Asked, Purged, ScopeKind, purge};
 use crate::flow::worker::Shared;
 use crate::http::names::POSITION;
 
@@ -63,12 +63,12 @@ type Read = (BTreeMap<&'static str, String>, Asked);
 /// What a purge is to do, given the origins that a path alone may belong to.
 fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
     const HOW: [&str; 5] = ["soft", "hard", "count", "wait", "timeout"];
-    let kinds: Vec<_> = Kind::ALL.iter().map(|(name, _)| *name).collect();
+    let kinds: Vec<_> = ScopeKind::ALL.iter().map(|(name, _)| *name).collect();
     let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
     let has = |name: &str| query.get(name).is_some();
     // A group needs the host that it belongs to.
     let is_named = |name: &str| has(name) && !(name == "host" && has("group"));
-    let mut named = Kind::ALL.iter().filter(|(name, _)| is_named(name));
+    let mut named = ScopeKind::ALL.iter().filter(|(name, _)| is_named(name));
     let (name, kind) = match (named.next(), named.next()) {
         (Some((name, kind)), None) => (*name, *kind),
         (None, _) => return Err(format!("nothing to purge: write one of {}", kinds.join(", "))),
@@ -79,11 +79,11 @@ fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
         (_, true) => Effect::Remove,
         (_, false) => Effect::Stale,
     };
-    let host = query.get("host").filter(|_| kind == Kind::Group);
+    let host = query.get("host").filter(|_| kind == ScopeKind::Group);
     let mut scopes = Vec::new();
     for value in query.all(name) {
         match kind {
-            Kind::Url | Kind::Prefix if value.starts_with('/') => {
+            ScopeKind::Url | ScopeKind::Prefix if value.starts_with('/') => {
                 let origins = origins().map_err(|why| format!("'{}': {why}", value.escape_debug()))?;
                 for origin in origins {
                     scopes.extend(kind.scopes(&format!("{origin}{value}"), None)?);
@@ -123,7 +123,7 @@ mod tests {
     fn a_path_is_purged_of_each_origin_of_the_only_site() {
         let origins = || Ok(["http://a".to_owned(), "http://b:81".to_owned()].into());
         let (words, asked) = read(Some("url=/x%3Fy&hard"), &origins).unwrap();
-        let whole = |url| Kind::Url.scopes(url, None).unwrap();
+        let whole = |url| ScopeKind::Url.scopes(url, None).unwrap();
         assert_eq!(asked.scopes, [whole("http://a/x?y"), whole("http://b:81/x?y")].concat());
         assert_eq!(words["url"], "/x?y");
         let error = "'/x': write the whole URL: a path needs one site, and 0 are configured";

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use larder_predict::{Figures, Kind, Planner};
+use larder_predict::{Figures, Planner, Predictor};
 use serde::Serialize;
 
 use crate::base::clock;
@@ -24,9 +24,9 @@ pub(crate) struct Prefetches {
 /// What prefetches have done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Prefetched {
-    /// By [`Kind::Association`].
+    /// By [`Predictor::Association`].
     pub(crate) association: Done,
-    /// By [`Kind::Sequence`].
+    /// By [`Predictor::Sequence`].
     pub(crate) sequence: Done,
 }
 
@@ -96,7 +96,7 @@ impl Prefetches {
         let mut planner = self.planner();
         let Some(planner) = planner.as_mut() else { return Prefetched::default() };
         let mut done = |kind| Done::from(planner.figures(kind, clock::millis()));
-        Prefetched { association: done(Kind::Association), sequence: done(Kind::Sequence) }
+        Prefetched { association: done(Predictor::Association), sequence: done(Predictor::Sequence) }
     }
 
     fn place(&self, hash: u64, second: u32) -> (&AtomicU64, u64) {
@@ -112,7 +112,7 @@ impl Prefetches {
 impl Prefetched {
     /// The figures of each kind, with its name.
     pub(crate) fn each(&self) -> [(&'static str, Done); 2] {
-        [(Kind::Association.name(), self.association), (Kind::Sequence.name(), self.sequence)]
+        [(Predictor::Association.name(), self.association), (Predictor::Sequence.name(), self.sequence)]
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use http::{Method, StatusCode};
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
 
 use super::sealed::Forged;
@@ -100,7 +100,7 @@ impl Asked<'_> {
     }
 
     fn is_sealed(&self, cluster: &Cluster, shown: &str) -> bool {
-        let is_sealed = cluster.seal.is(Kind::Request, &self.parts(), shown.as_bytes());
+        let is_sealed = cluster.seal.is(MessageKind::Request, &self.parts(), shown.as_bytes());
         if !is_sealed {
             Forged::count(&cluster.forged.requests, "a request on the listener for nodes");
         }
@@ -124,7 +124,7 @@ pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request:
     let (method, role) = (request.method.as_str(), role.name());
     let url = [request.scheme, &*request.authority, &*request.path];
     let asked = Asked { to, method, url, role, client: &client, place };
-    let seal = cluster.seal.text(Kind::Request, &asked.parts());
+    let seal = cluster.seal.text(MessageKind::Request, &asked.parts());
     // Writing to a vector does not fail.
     let _ = write!(out, "{FIELD}: {role} {client} {seal} {place}\r\n");
 }

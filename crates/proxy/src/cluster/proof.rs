@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
 use larder_store::lines::write_line;
 
@@ -42,7 +42,7 @@ impl Prove for Prover {
         let Self(cluster) = self;
         let parts = [authority.as_bytes(), challenge.nonce.as_bytes()];
         let shown = head.fields.lines(FIELD).next().unwrap_or_default();
-        let is_proof = cluster.seal.is(Kind::Proof, &parts, shown);
+        let is_proof = cluster.seal.is(MessageKind::Proof, &parts, shown);
         if !is_proof {
             Forged::count(&cluster.forged.proofs, "an answer at a node's address");
         }
@@ -57,7 +57,7 @@ impl Cluster {
         let Target::Origin { host, .. } = head.target else { return None };
         let is_here = *self.reached_at.lock().unwrap_or_else(PoisonError::into_inner) == host;
         let is_meant = is_here && nonce.len() <= NONCE.1 && self.seal.is_on();
-        is_meant.then(|| self.seal.text(Kind::Proof, &[host.as_bytes(), nonce]))
+        is_meant.then(|| self.seal.text(MessageKind::Proof, &[host.as_bytes(), nonce]))
     }
 }
 

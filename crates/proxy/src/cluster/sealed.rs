@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_cluster::Position;
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use serde::Serialize;
 
 use super::Cluster;
@@ -66,13 +66,13 @@ impl Forged {
 impl Cluster {
     /// The seal of a node's record: of all that is said in it but the seal.
     pub(super) fn seal_of_member(&self, name: &str, record: &BTreeMap<String, String>) -> String {
-        self.seal.text(Kind::Member, &words(name, record))
+        self.seal.text(MessageKind::Member, &words(name, record))
     }
 
     /// Whether a node wrote this record of the node called `name`.
     pub(super) fn is_of_node(&self, name: &str, record: &BTreeMap<String, String>) -> bool {
         let shown = record.get(FIELD).map_or("-", String::as_str);
-        let is_sealed = self.seal.is(Kind::Member, &words(name, record), shown.as_bytes());
+        let is_sealed = self.seal.is(MessageKind::Member, &words(name, record), shown.as_bytes());
         if !is_sealed {
             Forged::count(&self.forged.members, "a node's record on the engine");
         }
@@ -82,7 +82,7 @@ impl Cluster {
     /// What stands on the engine for a node that is to own nothing: its name, and behind it a seal.
     pub(super) fn sealed_name(&self, name: &str) -> String {
         match self.seal.is_on() {
-            true => format!("{} {name}", self.seal.text(Kind::Draining, &[name.as_bytes()])),
+            true => format!("{} {name}", self.seal.text(MessageKind::Draining, &[name.as_bytes()])),
             false => name.to_owned(),
         }
     }
@@ -108,7 +108,7 @@ impl Cluster {
         }
         let (position, shown) = written.split_once(' ')?;
         let parts = [name.as_bytes(), position.as_bytes()];
-        let is_sealed = self.seal.is(Kind::Position, &parts, shown.as_bytes());
+        let is_sealed = self.seal.is(MessageKind::Position, &parts, shown.as_bytes());
         if !is_sealed {
             Forged::count(&self.forged.members, "a node's place on the engine");
         }
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     fn seal_of_position(&self, name: &str, position: &str) -> String {
-        self.seal.text(Kind::Position, &[name.as_bytes(), position.as_bytes()])
+        self.seal.text(MessageKind::Position, &[name.as_bytes(), position.as_bytes()])
     }
 }
 

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_cluster::{Follower, Point};
 use larder_semantics::fields::Fields;
 use tokio::sync::Mutex;
@@ -62,7 +62,7 @@ impl Cluster {
     /// The value of the field for a change whose entry is at `point`.
     pub(crate) fn shown(&self, point: &Point) -> HeaderValue {
         let text = Shown::of(point).text();
-        let seal = self.seal.text(Kind::Client, &[text.as_bytes()]);
+        let seal = self.seal.text(MessageKind::Client, &[text.as_bytes()]);
         HeaderValue::try_from(format!("{text}.{seal}")).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 
@@ -71,7 +71,7 @@ impl Cluster {
     pub(crate) fn awaited(&self, value: &[u8]) -> Option<Shown> {
         let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST)?;
         let (shown, seal) = Shown::read(text)?;
-        let is_sealed = self.seal.is(Kind::Client, &[shown.text().as_bytes()], seal.as_bytes());
+        let is_sealed = self.seal.is(MessageKind::Client, &[shown.text().as_bytes()], seal.as_bytes());
         (is_sealed && !shown.is_reached(&self.invalidations.follower.borrow())).then_some(shown)
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_cluster::{Missed, Point, Position};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{Notify, watch};
@@ -391,7 +391,7 @@ impl Cluster {
         let fields = (Message { by: self.by(), order: order.clone() }).fields();
         let parts: Vec<_> = fields.iter().flat_map(|(field, value)| [field.as_bytes(), &value[..]]).collect();
         if self.seal.is_on() {
-            command.arg(sealed::FIELD).arg(self.seal.text(Kind::Entry, &parts));
+            command.arg(sealed::FIELD).arg(self.seal.text(MessageKind::Entry, &parts));
         }
         parts.into_iter().for_each(|part| _ = command.arg(part));
     }
@@ -439,7 +439,7 @@ impl Cluster {
         }
         let sealed = fields.split_first_chunk().filter(|([name, shown], rest)| {
             let parts: Vec<_> = rest.iter().map(Vec::as_slice).collect();
-            name == sealed::FIELD.as_bytes() && self.seal.is(Kind::Entry, &parts, shown)
+            name == sealed::FIELD.as_bytes() && self.seal.is(MessageKind::Entry, &parts, shown)
         });
         if sealed.is_none() {
             Forged::count(&self.forged.entries, "an entry of the stream of purges");

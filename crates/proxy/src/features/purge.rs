@@ -30,7 +30,7 @@ use crate::flow::worker::Shared;
 
 /// What can be purged, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ScopeKind {
     Url,
     Prefix,
     Tag,
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     All,
 }
 
-impl Kind {
+impl ScopeKind {
     /// All of them, by name.
     pub(crate) const ALL: &[(&str, Self)] = &[
         ("url", Self::Url),
@@ -341,15 +341,15 @@ mod tests {
         };
         let urls = |url| inventory::keys(url).unwrap().map(Scope::Url).to_vec();
         for (kind, value, host, expected) in [
-            (Kind::Url, "http://A/b?c", None, urls("http://a/b?c")),
-            (Kind::Prefix, "http://A:80", None, vec![Scope::Prefix(key("http", "a", "/"))]),
-            (Kind::Prefix, "https://a/b", None, vec![Scope::Prefix(key("https", "a", "/b"))]),
-            (Kind::Tag, "t, u", None, vec![Scope::Tag(b"t, u".to_vec())]),
-            (Kind::Host, "A.Test.", None, vec![Scope::Host(b"a.test".to_vec())]),
-            (Kind::Host, "a:8080", None, vec![Scope::Host(b"a:8080".to_vec())]),
-            (Kind::Group, "g", Some("a"), vec![group("http", "a"), group("https", "a")]),
-            (Kind::Group, "g", Some("https://a:8443/"), vec![group("https", "a:8443")]),
-            (Kind::All, "", None, vec![Scope::All]),
+            (ScopeKind::Url, "http://A/b?c", None, urls("http://a/b?c")),
+            (ScopeKind::Prefix, "http://A:80", None, vec![Scope::Prefix(key("http", "a", "/"))]),
+            (ScopeKind::Prefix, "https://a/b", None, vec![Scope::Prefix(key("https", "a", "/b"))]),
+            (ScopeKind::Tag, "t, u", None, vec![Scope::Tag(b"t, u".to_vec())]),
+            (ScopeKind::Host, "A.Test.", None, vec![Scope::Host(b"a.test".to_vec())]),
+            (ScopeKind::Host, "a:8080", None, vec![Scope::Host(b"a:8080".to_vec())]),
+            (ScopeKind::Group, "g", Some("a"), vec![group("http", "a"), group("https", "a")]),
+            (ScopeKind::Group, "g", Some("https://a:8443/"), vec![group("https", "a:8443")]),
+            (ScopeKind::All, "", None, vec![Scope::All]),
         ] {
             assert_eq!(kind.scopes(value, host), Ok(expected), "{kind:?} {value}");
         }
@@ -358,12 +358,12 @@ mod tests {
     #[test]
     fn what_stands_for_nothing_is_told_in_a_line() {
         for (kind, value, host, expected) in [
-            (Kind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
-            (Kind::Tag, "", None, "which tag? write tag=VALUE"),
-            (Kind::Group, "g", None, "whose group? write host=HOST, or host=http://HOST:PORT"),
-            (Kind::Group, "g", Some("http://a/b"), "'http://a/b': an origin has no path"),
+            (ScopeKind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
+            (ScopeKind::Tag, "", None, "which tag? write tag=VALUE"),
+            (ScopeKind::Group, "g", None, "whose group? write host=HOST, or host=http://HOST:PORT"),
+            (ScopeKind::Group, "g", Some("http://a/b"), "'http://a/b': an origin has no path"),
             (
-                Kind::Host,
+                ScopeKind::Host,
                 "http://a",
                 None,
                 "'http://a' is no host; write it without scheme and path, such as 'site.example'",

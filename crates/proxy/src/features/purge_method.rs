@@ -18,7 +18,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteState};
-use crate::features::purge::{self, Asked, Kind, Purged};
+use crate::features::purge::{self, Asked, Purged, ScopeKind};
 use crate::flow::worker::Worker;
 use crate::http::names::{PURGE, PURGE_MORE};
 
@@ -94,8 +94,8 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
             b"" => {}
             b"soft" => effects.push(Effect::Stale),
             b"hard" => effects.push(Effect::Remove),
-            b"prefix" => kinds.push(Kind::Prefix),
-            b"host" => kinds.push(Kind::Host),
+            b"prefix" => kinds.push(ScopeKind::Prefix),
+            b"host" => kinds.push(ScopeKind::Host),
             b"count" => counts = true,
             b"wait" => waits = true,
             other => {
@@ -113,20 +113,20 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
         return Err(bad(why.to_owned()));
     }
     let effect = effects.pop().unwrap_or(Effect::Stale);
-    let kind = kinds.pop().unwrap_or(Kind::Url);
+    let kind = kinds.pop().unwrap_or(ScopeKind::Url);
     let tags = groups::tags(fields).map(|tag| match site {
         Some(site) => Scope::SiteTag { site: site.to_owned(), tag: tag.to_vec() },
         None => Scope::Tag(tag.to_vec()),
     });
     let of_origin =
-        groups::groups(fields).into_iter().map(|name| Kind::Group.scopes(&name, Some(origin(url))));
+        groups::groups(fields).into_iter().map(|name| ScopeKind::Group.scopes(&name, Some(origin(url))));
     let mut scopes = of_origin.collect::<Result<Vec<_>, _>>().map_err(bad)?.concat();
     scopes.extend(tags);
     if scopes.is_empty() && groups::is_tagged(fields) {
         return Err(bad("the field names no tag and no group; groups are written \"so\"".to_owned()));
     }
     if scopes.is_empty() {
-        let value = if kind == Kind::Host { host(url) } else { url };
+        let value = if kind == ScopeKind::Host { host(url) } else { url };
         scopes = kind.scopes(value, None).map_err(bad)?;
     }
     Ok(Asked { scopes, effect, counts, waits, patience: purge::PATIENCE })

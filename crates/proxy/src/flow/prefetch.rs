@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use larder_predict::budget::Share;
-use larder_predict::{Answer, Ask, Ending, Kind, Kinds, Ticket, Wish};
+use larder_predict::{Answer, Ask, Ending, Predictor, Predictors, Ticket, Wish};
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::storable::{Prediction, Rules};
@@ -59,7 +59,7 @@ pub(crate) struct Asked {
     url: u64,
     text: String,
     range: Option<(u64, u64)>,
-    kinds: Kinds,
+    kinds: Predictors,
     share: Share,
     is_named: bool,
 }
@@ -121,7 +121,10 @@ impl Asked {
             url: hash,
             text: format!("{scheme}://{authority}{path}"),
             range: fields.first("range").and_then(range),
-            kinds: Kinds { association: has(Prediction::Association), sequence: has(Prediction::Sequence) },
+            kinds: Predictors {
+                association: has(Prediction::Association),
+                sequence: has(Prediction::Sequence),
+            },
             share: Share::percent(rules.prefetch_traffic.into()),
             is_named: client_cert::names_client(fields),
         })
@@ -184,9 +187,9 @@ fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<
 }
 
 /// The fields of a request that a prefetch has, too. What follows by association is seldom of the same media type.
-fn carried(fields: &impl Fields, kind: Kind) -> HeaderMap {
+fn carried(fields: &impl Fields, kind: Predictor) -> HeaderMap {
     let mut carried = HeaderMap::new();
-    for name in CARRIED.into_iter().filter(|name| kind == Kind::Sequence || *name != "accept") {
+    for name in CARRIED.into_iter().filter(|name| kind == Predictor::Sequence || *name != "accept") {
         let value = fields.first(name).filter(|value| value.len() <= LONGEST);
         if let Some(value) = value.and_then(|value| HeaderValue::from_bytes(value).ok()) {
             carried.insert(HeaderName::from_static(name), value);
@@ -253,8 +256,8 @@ impl Order {
     /// Whether the rules for the URL itself allow it: that of the request which led to it may have had others.
     fn is_allowed(&self, worker: &Worker, plan: &Plan, request: &Request, rules: &Rules) -> bool {
         let wanted = match self.wish.kind {
-            Kind::Association => Prediction::Association,
-            Kind::Sequence => Prediction::Sequence,
+            Predictor::Association => Prediction::Association,
+            Predictor::Sequence => Prediction::Sequence,
         };
         let is_plain = match &request.route {
             Route::Site(site) => {
@@ -357,7 +360,10 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(Kind::Association), ["accept-encoding", "accept-language", "user-agent"]);
-        assert_eq!(names(Kind::Sequence), ["accept", "accept-encoding", "accept-language", "user-agent"]);
+        assert_eq!(names(Predictor::Association), ["accept-encoding", "accept-language", "user-agent"]);
+        assert_eq!(
+            names(Predictor::Sequence),
+            ["accept", "accept-encoding", "accept-language", "user-agent"]
+        );
     }
 }

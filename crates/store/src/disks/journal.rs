@@ -8,7 +8,7 @@
 //! | 8     | what is purged, as a number                      |
 //! | 4     | in which second (UNIX)                           |
 //! | 2     | of a prefix: how long it is                      |
-//! | 1     | the kind of scope, as a place in [`Kind::ALL`]   |
+//! | 1     | the kind of scope, as a place in [`PurgeKind::ALL`]   |
 //! | 1     | the effect, as a place in [`Effect::ALL`]        |
 //! | 8     | a sum of these                                   |
 //!
@@ -29,7 +29,7 @@ use siphasher::sip::SipHasher13;
 use larder_semantics::purge::Effect;
 
 use crate::private;
-use crate::purges::{self, Kind, Purges, Written};
+use crate::purges::{self, PurgeKind, Purges, Written};
 
 /// What the file is called.
 pub(super) const NAME: &str = "purges";
@@ -197,7 +197,7 @@ fn decode(record: &[u8; SIZE]) -> Option<Written> {
         hash: u64::from_le_bytes(*hash),
         second: NonZeroU32::new(u32::from_le_bytes(*second))?,
         length: u16::from_le_bytes(*length),
-        kind: *Kind::ALL.get(usize::from(kind))?,
+        kind: *PurgeKind::ALL.get(usize::from(kind))?,
         effect: *Effect::ALL.get(usize::from(effect))?,
         origin: 0,
     })

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Kind, Mark};
+use super::{Mark, PurgeKind};
 
 /// Groups of one origin that are kept apart.
 pub const MOST_OF_ORIGIN: usize = 1 << 10;
@@ -101,14 +101,14 @@ impl Answered {
     }
 
     /// Takes all rules: about groups and origins by their hashes.
-    pub(super) fn each(&self, take: &mut dyn FnMut(Kind, u64, Mark)) {
+    pub(super) fn each(&self, take: &mut dyn FnMut(PurgeKind, u64, Mark)) {
         for (hash, known) in &self.origins {
-            known.whole.into_iter().for_each(|mark| take(Kind::AnsweredOrigin, *hash, mark));
-            known.groups.iter().for_each(|(hash, mark)| take(Kind::AnsweredGroup, *hash, *mark));
+            known.whole.into_iter().for_each(|mark| take(PurgeKind::AnsweredOrigin, *hash, mark));
+            known.groups.iter().for_each(|(hash, mark)| take(PurgeKind::AnsweredGroup, *hash, *mark));
         }
         self.all
             .into_iter()
-            .for_each(|mark| take(Kind::AnsweredAll, Kind::AnsweredAll.hash([b"", b""]), mark));
+            .for_each(|mark| take(PurgeKind::AnsweredAll, PurgeKind::AnsweredAll.hash([b"", b""]), mark));
     }
 
     /// Makes one rule of all those of an origin.

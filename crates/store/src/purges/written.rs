@@ -13,7 +13,7 @@ use super::answered::UNKNOWN;
 pub(crate) struct Written {
     /// The scope, as a number.
     pub(crate) hash: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: PurgeKind,
     /// Of a prefix.
     pub(crate) length: u16,
     pub(crate) effect: Effect,
@@ -31,7 +31,7 @@ impl Written {
 
 /// What rules are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum PurgeKind {
     Url,
     Prefix,
     Host,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     AnsweredAll,
 }
 
-impl Kind {
+impl PurgeKind {
     pub(crate) const ALL: [Self; 11] = [
         Self::Url,
         Self::Prefix,
@@ -97,27 +97,27 @@ pub(super) fn of_any_site(scope: Scope) -> Scope {
 pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Written {
     let named;
     let (kind, parts) = match scope {
-        Scope::Url(key) => (Kind::Url, [&key[..], b""]),
-        Scope::Prefix(start) => (Kind::Prefix, [&start[..], b""]),
-        Scope::Host(host) => (Kind::Host, [&host[..], b""]),
-        Scope::Tag(tag) => (Kind::Tag, [&tag[..], b""]),
+        Scope::Url(key) => (PurgeKind::Url, [&key[..], b""]),
+        Scope::Prefix(start) => (PurgeKind::Prefix, [&start[..], b""]),
+        Scope::Host(host) => (PurgeKind::Host, [&host[..], b""]),
+        Scope::Tag(tag) => (PurgeKind::Tag, [&tag[..], b""]),
         Scope::SiteTag { site, tag } => {
             named = end_of_name(site);
-            (Kind::SiteTag, [&named[..], &tag[..]])
+            (PurgeKind::SiteTag, [&named[..], &tag[..]])
         }
         // An origin says where it ends.
-        Scope::Origin(origin) => (Kind::AnsweredOrigin, [&origin[..], b""]),
+        Scope::Origin(origin) => (PurgeKind::AnsweredOrigin, [&origin[..], b""]),
         Scope::Group { origin, name } if effect == Effect::Invalid => {
-            (Kind::AnsweredGroup, [&origin[..], name.as_bytes()])
+            (PurgeKind::AnsweredGroup, [&origin[..], name.as_bytes()])
         }
-        Scope::Group { origin, name } => (Kind::Group, [&origin[..], name.as_bytes()]),
-        Scope::All => (Kind::All, [&b""[..], b""]),
+        Scope::Group { origin, name } => (PurgeKind::Group, [&origin[..], name.as_bytes()]),
+        Scope::All => (PurgeKind::All, [&b""[..], b""]),
     };
-    let length = if kind == Kind::Prefix { parts[0].len() } else { 0 };
+    let length = if kind == PurgeKind::Prefix { parts[0].len() } else { 0 };
     // No key is longer, so that nothing begins with what is cut off here.
     let length = length.try_into().unwrap_or(u16::MAX);
     let origin = match kind {
-        Kind::AnsweredGroup => Kind::AnsweredOrigin.hash([parts[0], b""]),
+        PurgeKind::AnsweredGroup => PurgeKind::AnsweredOrigin.hash([parts[0], b""]),
         _ => UNKNOWN,
     };
     Written { hash: kind.hash(parts), kind, length, effect, second, origin }

@@ -12,7 +12,7 @@ use crate::live::load::{Load, LoadResult, Outcome, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
 use crate::live::replayed::{outcomes, share};
-use crate::live::{Bench, Halt, Interval, Kind, Samples};
+use crate::live::{Bench, ClaimKind, Halt, Interval, Samples};
 use crate::plot::{Axis, Plot, Unit};
 use crate::trace::Trace;
 
@@ -315,7 +315,7 @@ fn agreement(cells: &[&Measured]) -> Finding {
         "Simulated and live hit ratios of the same requests differ by at most {} point",
         MOST_APART * 100.0
     );
-    let found = Finding::counted(claim, LARDER, Kind::Always, (within, count));
+    let found = Finding::counted(claim, LARDER, ClaimKind::Always, (within, count));
     let found = if count > 0 {
         found.with_effect(format!(
             "{equal} of {count} exactly equal; at most {:.2} points apart",

@@ -41,7 +41,7 @@ impl Bound {
 
 /// What a claim says of the conditions and lists of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ClaimKind {
     /// There is one for which it is so.
     Exists,
     /// It is so for all.
@@ -70,7 +70,7 @@ pub enum Evidence {
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// What it says.
-    pub kind: Kind,
+    pub kind: ClaimKind,
     /// What was seen of it.
     pub evidence: Evidence,
     /// How values are printed: times so many of a unit.
@@ -113,7 +113,7 @@ impl Claim {
         if samples.is_empty() {
             return None;
         }
-        if self.kind == Kind::OnAverage {
+        if self.kind == ClaimKind::OnAverage {
             let (holds, fails) = bound.chances(&samples.overall(*bound)?);
             return Some((2.0 * holds.min(fails)).min(1.0));
         }
@@ -128,7 +128,7 @@ impl Claim {
         match &self.evidence {
             Evidence::Counted { so, of } => self.counted(*so, *of),
             Evidence::Sampled(samples, _) if samples.is_empty() => Verdict::Open(NOTHING.to_owned()),
-            Evidence::Sampled(samples, bound) if self.kind == Kind::OnAverage => {
+            Evidence::Sampled(samples, bound) if self.kind == ClaimKind::OnAverage => {
                 self.on_average(samples.overall(*bound), *bound, level)
             }
             Evidence::Sampled(samples, bound) => self.by_condition(samples, *bound, level),
@@ -138,8 +138,8 @@ impl Claim {
     fn counted(&self, so: u64, of: u64) -> Verdict {
         match (self.kind, so) {
             (_, _) if of == 0 => Verdict::Open(NOTHING.to_owned()),
-            (Kind::Exists, 1..) => Verdict::Holds,
-            (Kind::Exists, 0) => Verdict::Open(format!("no example among {of} cases")),
+            (ClaimKind::Exists, 1..) => Verdict::Holds,
+            (ClaimKind::Exists, 0) => Verdict::Open(format!("no example among {of} cases")),
             (_, so) if so < of => Verdict::Fails,
             _ if of < CASES => {
                 Verdict::Open(format!("no counterexample among {of} cases, and {CASES} are needed"))
@@ -180,9 +180,9 @@ impl Claim {
             (true, false) => format!("the contrary holds at {below}, and the others are not decided"),
         };
         match self.kind {
-            Kind::Exists if !above.is_empty() => Verdict::Holds,
-            Kind::Always if !below.is_empty() => Verdict::Fails,
-            Kind::Exists | Kind::Always => Verdict::Open(text),
+            ClaimKind::Exists if !above.is_empty() => Verdict::Holds,
+            ClaimKind::Always if !below.is_empty() => Verdict::Fails,
+            ClaimKind::Exists | ClaimKind::Always => Verdict::Open(text),
             _ => Verdict::Depends(text),
         }
     }
@@ -211,28 +211,28 @@ impl Claim {
     /// The rule by which it is decided, as a sentence.
     pub fn rule(&self) -> String {
         match (&self.evidence, self.kind) {
-            (Evidence::Counted { .. }, Kind::Exists) => {
+            (Evidence::Counted { .. }, ClaimKind::Exists) => {
                 "It holds if there is one example. Without an example, it is not decided.".to_owned()
             }
             (Evidence::Counted { .. }, _) => format!(
                 "It does not hold if there is one counterexample. It holds if there are {CASES} cases without a counterexample \
                  (so fewer than 5 of 100 cases are one, with 95% confidence)."
             ),
-            (_, Kind::Exists) => {
+            (_, ClaimKind::Exists) => {
                 "It holds if one condition shows it beyond chance (Holm's correction for the conditions). It does not hold if \
                  all conditions show the contrary."
                     .to_owned()
             }
-            (_, Kind::Always) => {
+            (_, ClaimKind::Always) => {
                 "It holds if every condition shows it beyond chance. It does not hold if one condition shows the contrary \
                  (Holm's correction for the conditions)."
                     .to_owned()
             }
-            (_, Kind::OnAverage) => {
+            (_, ClaimKind::OnAverage) => {
                 "The mean over the conditions decides, with one value for each list of requests (Student's t)."
                     .to_owned()
             }
-            (_, Kind::DependsOn(what)) => format!(
+            (_, ClaimKind::DependsOn(what)) => format!(
                 "Each condition ({what}) is decided separately (Student's t over the lists of requests, Holm's correction for the \
                  conditions)."
             ),

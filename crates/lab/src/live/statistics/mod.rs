@@ -2,7 +2,7 @@
 //!
 //! The unit of repetition is the list of requests. Both sides of a comparison get the same lists, so a value is a difference
 //! within a list. Several runs over one list count as one value, their mean. A claim says what has to be above or below a
-//! threshold, and its [`Kind`] says how the conditions in which it was measured decide it.
+//! threshold, and its [`ClaimKind`] says how the conditions in which it was measured decide it.
 //!
 //! Many claims are decided in one report. [`level`] controls the share of false verdicts among all of them, and Holm's method
 //! the conditions within one claim.
@@ -21,7 +21,7 @@ mod samples;
 mod truth;
 
 pub(super) use claim::Side;
-pub use claim::{Bound, Claim, Evidence, Kind, Verdict};
+pub use claim::{Bound, Claim, ClaimKind, Evidence, Verdict};
 pub(super) use family::level;
 pub use interval::Interval;
 pub use samples::Samples;

@@ -3,10 +3,11 @@
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Normal};
 
-use super::{Bound, Claim, Evidence, FALSE_VERDICTS, Interval, Kind, Samples, Verdict, level};
+use super::{Bound, Claim, ClaimKind, Evidence, FALSE_VERDICTS, Interval, Samples, Verdict, level};
 use crate::workload::Random;
 
-const KINDS: [Kind; 4] = [Kind::Exists, Kind::Always, Kind::OnAverage, Kind::DependsOn("condition")];
+const KINDS: [ClaimKind; 4] =
+    [ClaimKind::Exists, ClaimKind::Always, ClaimKind::OnAverage, ClaimKind::DependsOn("condition")];
 /// Of 1,000 draws with a chance of 0.05, more than this are seen less than once in a million (mean 50, deviation 6.9). Seeds
 /// are fixed, so that nothing is left to chance.
 const MOST: u32 = 85;
@@ -28,7 +29,7 @@ fn samples(random: &mut Random, truths: &[f64], lists: u64) -> Samples {
     samples
 }
 
-fn claim(random: &mut Random, kind: Kind, truths: &[f64], lists: u64) -> Claim {
+fn claim(random: &mut Random, kind: ClaimKind, truths: &[f64], lists: u64) -> Claim {
     let evidence = Evidence::Sampled(samples(random, truths, lists), Bound::Above(0.0));
     Claim { kind, evidence, unit: (1.0, "points") }
 }
@@ -71,7 +72,7 @@ fn a_report_of_claims_without_truth_has_a_verdict_one_time_in_twenty() {
     // Mean 20, deviation 4.4.
     assert!(wrong <= 42, "{wrong} of {reports}");
     // Without the correction nearly each report would have one.
-    let claims: Vec<_> = (0..52).map(|_| claim(&mut random, Kind::OnAverage, &[0.0], 5)).collect();
+    let claims: Vec<_> = (0..52).map(|_| claim(&mut random, ClaimKind::OnAverage, &[0.0], 5)).collect();
     assert!(claims.iter().any(|claim| claim.chance().unwrap() <= FALSE_VERDICTS));
 }
 
@@ -79,7 +80,7 @@ fn a_report_of_claims_without_truth_has_a_verdict_one_time_in_twenty() {
 fn always_is_not_said_of_what_fails_in_one_condition() {
     let mut random = random();
     let holds = (0..1_000).filter(|_| {
-        let claim = claim(&mut random, Kind::Always, &[0.0, 9.0, 9.0, 9.0], 8);
+        let claim = claim(&mut random, ClaimKind::Always, &[0.0, 9.0, 9.0, 9.0], 8);
         claim.verdict(FALSE_VERDICTS) == Verdict::Holds
     });
     let holds = holds.count() as u32;
@@ -93,7 +94,7 @@ fn true_claims_are_found_among_others() {
     for _ in 0..100 {
         let truth = |at: usize| if at < 26 { 4.0 } else { 0.0 };
         let claims: Vec<_> =
-            (0..52).map(|at| claim(&mut random, Kind::OnAverage, &[truth(at); 4], 6)).collect();
+            (0..52).map(|at| claim(&mut random, ClaimKind::OnAverage, &[truth(at); 4], 6)).collect();
         let verdicts = verdicts(&claims);
         found += verdicts[..26].iter().filter(|verdict| **verdict == Verdict::Holds).count();
         wrong += verdicts[26..].iter().filter(|verdict| is_decided(verdict)).count();
@@ -142,11 +143,11 @@ fn each_kind_has_its_own_rule() {
         Claim { kind, evidence: Evidence::Sampled(samples, Bound::Above(0.0)), unit: (1.0, "") }.verdict(0.05)
     };
     let mixed = [1.0, -0.2];
-    assert_eq!(decide(Kind::Exists, &mixed), Verdict::Holds);
-    assert_eq!(decide(Kind::Always, &mixed), Verdict::Fails);
-    assert_eq!(decide(Kind::OnAverage, &mixed), Verdict::Holds);
+    assert_eq!(decide(ClaimKind::Exists, &mixed), Verdict::Holds);
+    assert_eq!(decide(ClaimKind::Always, &mixed), Verdict::Fails);
+    assert_eq!(decide(ClaimKind::OnAverage, &mixed), Verdict::Holds);
     let depends = Verdict::Depends("it holds at 10%, and the contrary holds at 20%".to_owned());
-    assert_eq!(decide(Kind::DependsOn("size"), &mixed), depends);
+    assert_eq!(decide(ClaimKind::DependsOn("size"), &mixed), depends);
     for kind in KINDS {
         assert_eq!(
             (decide(kind, &[1.0, 0.5]), decide(kind, &[-1.0, -0.5])),
@@ -162,11 +163,11 @@ fn counted_cases_decide_by_examples() {
     let decide = |kind, so, of| {
         Claim { kind, evidence: Evidence::Counted { so, of }, unit: (1.0, "") }.verdict(FALSE_VERDICTS)
     };
-    assert_eq!(decide(Kind::Exists, 1, 400), Verdict::Holds);
-    assert!(!is_decided(&decide(Kind::Exists, 0, 400)));
-    assert_eq!(decide(Kind::Always, 399, 400), Verdict::Fails);
-    assert_eq!(decide(Kind::Always, 400, 400), Verdict::Holds);
-    assert!(!is_decided(&decide(Kind::Always, 40, 40)) && !is_decided(&decide(Kind::Always, 0, 0)));
+    assert_eq!(decide(ClaimKind::Exists, 1, 400), Verdict::Holds);
+    assert!(!is_decided(&decide(ClaimKind::Exists, 0, 400)));
+    assert_eq!(decide(ClaimKind::Always, 399, 400), Verdict::Fails);
+    assert_eq!(decide(ClaimKind::Always, 400, 400), Verdict::Holds);
+    assert!(!is_decided(&decide(ClaimKind::Always, 40, 40)) && !is_decided(&decide(ClaimKind::Always, 0, 0)));
     // The rule: with a true share of 5 of 100, 59 cases are without any of them in fewer than 5 of 100 tries.
     assert!(0.95_f64.powi(59) < 0.05 && 0.95_f64.powi(58) > 0.05);
 }

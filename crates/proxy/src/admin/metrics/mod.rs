@@ -92,7 +92,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::text::Kind;
+    use super::text::MetricKind;
     use super::*;
 
     #[test]
@@ -103,8 +103,8 @@ mod tests {
             let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
             assert!(name.starts_with("larder_") && is_word(name), "{name}");
             assert!(labels.iter().all(|label| is_word(label) && *label != "le"), "{name}");
-            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
-            assert!(*kind != Kind::Histogram || name.ends_with("_seconds"), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
+            assert!(*kind != MetricKind::Histogram || name.ends_with("_seconds"), "{name}");
             assert!(!about.contains(['\n', '|', '\\']), "{name}: {about}");
         }
     }
@@ -120,8 +120,8 @@ mod tests {
 
     fn exists(name: &str) -> bool {
         METRICS.iter().any(|metric| match name.strip_prefix(metric.name) {
-            Some("") => metric.kind != Kind::Histogram,
-            Some("_bucket" | "_count" | "_sum") => metric.kind == Kind::Histogram,
+            Some("") => metric.kind != MetricKind::Histogram,
+            Some("_bucket" | "_count" | "_sum") => metric.kind == MetricKind::Histogram,
             _ => false,
         })
     }

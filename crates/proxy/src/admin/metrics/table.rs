@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use larder_cluster::breaker::Standing as Breaker;
 use larder_tags::PoolReport;
 
-use super::text::{Kind, Metric, Samples};
+use super::text::{Metric, MetricKind, Samples};
 use super::{Moment, Stats};
 use crate::acme::OfName;
 use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
-use crate::base::outcome::{Kind as Outcome, Tier};
+use crate::base::outcome::{MetricKind as Outcome, Tier};
 use crate::cache::prefetches::Done;
 use crate::cluster::ClusterReport;
 use crate::cluster::invalidations::InvalidationsReport;
@@ -25,7 +25,7 @@ const MOST_RULES: usize = 1_000;
 
 macro_rules! metric {
     ($kind:ident $name:literal [$($label:literal),*] $about:literal $collect:expr) => {
-        Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], about: $about, collect: $collect }
+        Metric { name: $name, kind: MetricKind::$kind, labels: &[$($label),*], about: $about, collect: $collect }
     };
 }
 

@@ -11,7 +11,7 @@ use crate::counts::histogram::Distribution;
 /// One metric: what it is called, and where its samples come from.
 pub(super) struct Metric {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     pub(super) labels: &'static [&'static str],
     /// One line for people.
     pub(super) about: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Metric {
 
 /// How the samples of a metric are to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// It only grows, until the process ends.
     Counter,
     /// It goes up and down.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 /// The bounds of histograms: from 2 to the power of the first to that of the last, in microseconds.
 const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
 
-impl Kind {
+impl MetricKind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -110,7 +110,7 @@ mod tests {
 
     static METRIC: Metric = Metric {
         name: "larder_test_seconds",
-        kind: Kind::Histogram,
+        kind: MetricKind::Histogram,
         labels: &["a", "b"],
         about: "a test",
         collect: |_, _| {},
@@ -132,7 +132,7 @@ mod tests {
     fn histograms_count_up_to_each_bound() {
         let (times, mut all) = (Times::default(), Distributions::default());
         for micros in [15, 16, 1_000, 1_000_000, 1_000_000_000] {
-            times.served(outcome::Kind::Miss, Duration::from_micros(micros));
+            times.served(outcome::MetricKind::Miss, Duration::from_micros(micros));
         }
         all.add(&times);
         let mut page = String::new();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::StatusCode;
 use larder_cluster::Follower;
 use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
 use larder_store::{Entry, Store};
 use tokio::sync::Notify;
@@ -192,9 +192,9 @@ impl Writing<'_> {
         if !entry.signature().is_empty() {
             let varies = Record::Varies { key: entry.key(), signature: entry.signature() }.encode();
             let of_key = self.cluster.record(entry.key(), &[]);
-            self.set(Kind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
+            self.set(MessageKind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
         }
-        written += self.set(Kind::Record, &name, value, expires).await?;
+        written += self.set(MessageKind::Record, &name, value, expires).await?;
         let figures = &self.tier.figures;
         figures.written.fetch_add(1, Ordering::Relaxed);
         figures.written_bytes.fetch_add(written, Ordering::Relaxed);
@@ -215,7 +215,7 @@ impl Writing<'_> {
             sums.push(sum(&bytes));
             let value = self.packed(bytes.to_vec()).await.piece().encode();
             let time = self.time(entry) + LONGER;
-            *written += self.set(Kind::Chunk, &chunk(name, number, at as usize), value, time).await?;
+            *written += self.set(MessageKind::Chunk, &chunk(name, number, at as usize), value, time).await?;
         }
         Ok(Some(Content::Chunks { number, len, sums }))
     }
@@ -227,7 +227,13 @@ impl Writing<'_> {
     }
 
     /// Writes `value`, sealed; says how many bytes that are.
-    async fn set(&self, kind: Kind, name: &str, value: Vec<u8>, time: Duration) -> Result<u64, EngineError> {
+    async fn set(
+        &self,
+        kind: MessageKind,
+        name: &str,
+        value: Vec<u8>,
+        time: Duration,
+    ) -> Result<u64, EngineError> {
         let value = self.cluster.seal.close(kind, &[name.as_bytes()], value);
         let len = value.len() as u64;
         let mut commands = redis::pipe();

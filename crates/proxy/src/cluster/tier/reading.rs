@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_cluster::message::Order;
 use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
-use larder_cluster::seal::Kind;
+use larder_cluster::seal::MessageKind;
 use larder_cluster::{Follower, Missed, Position};
 use larder_semantics::fields::HeadLines;
 use larder_semantics::freshness::{Flags, Freshness};
@@ -119,7 +119,7 @@ impl Reading<'_> {
         let mut signature = Vec::new();
         if let Some(Record::Varies { key: of, signature: by }) = value
             .as_deref()
-            .and_then(|value| self.opened(Kind::Record, &name, value))
+            .and_then(|value| self.opened(MessageKind::Record, &name, value))
             .and_then(Record::decode)
             && of == &key[..]
         {
@@ -133,7 +133,7 @@ impl Reading<'_> {
 
     /// The response that was `found`, and how old it is.
     pub(super) fn record<'f>(&self, found: &'f Found) -> Result<(Response<'f>, Freshness), Unfit> {
-        let value = self.opened(Kind::Record, &found.name, &found.value).ok_or(Unfit::Damaged)?;
+        let value = self.opened(MessageKind::Record, &found.name, &found.value).ok_or(Unfit::Damaged)?;
         let Some(Record::Response(response)) = Record::decode(value) else {
             return Err(Unfit::Damaged);
         };
@@ -204,7 +204,7 @@ impl Reading<'_> {
     }
 
     /// What a node wrote under this name.
-    fn opened<'v>(&self, kind: Kind, name: &str, value: &'v [u8]) -> Option<&'v [u8]> {
+    fn opened<'v>(&self, kind: MessageKind, name: &str, value: &'v [u8]) -> Option<&'v [u8]> {
         let opened = self.cluster.seal.open(kind, &[name.as_bytes()], value);
         if opened.is_none() {
             Forged::count(&self.cluster.forged.records, "a value of the second tier");
@@ -237,7 +237,7 @@ impl Reading<'_> {
             commands.cmd("GET").arg(&name);
             let (value,): (Option<Vec<u8>>,) = self.side().ask(&self.cluster.engine, &commands).await?;
             let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
-            let value = value.as_deref().and_then(|value| self.opened(Kind::Chunk, &name, value));
+            let value = value.as_deref().and_then(|value| self.opened(MessageKind::Chunk, &name, value));
             let bytes = value.and_then(Piece::decode).and_then(|piece| plain(piece, size));
             let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
             extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;

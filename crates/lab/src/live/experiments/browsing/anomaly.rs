@@ -11,7 +11,7 @@ use crate::live::findings::{Figure, Finding, Grid, Ruling};
 use crate::live::load::Via;
 use crate::live::origin::Model;
 use crate::live::replayed::outcomes;
-use crate::live::{Bench, Halt, Journal, Kind};
+use crate::live::{Bench, ClaimKind, Halt, Journal};
 use crate::plot::{Axis, Plot, Unit};
 
 /// Policies that are searched. LRU cannot have it: what a smaller cache holds, a larger one holds as well.
@@ -126,7 +126,7 @@ fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
         },
     );
     let claim = "For some requests, FIFO misses more in a larger cache (Belady's anomaly)";
-    let finding = Finding::counted(claim, REPORT, Kind::Exists, (found + shown.0, searched + shown.1));
+    let finding = Finding::counted(claim, REPORT, ClaimKind::Exists, (found + shown.0, searched + shown.1));
     let finding = if searched > 0 { finding.with_effect(effect) } else { finding };
     finding.saying(format!(
         "The simulation covers every capacity for {searched} lists of the two datasets. Live, the published sequence 1 2 3 4 1 2 \
@@ -137,7 +137,7 @@ fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
 
 fn rand(curves: &[Curve]) -> Finding {
     let claim = "For some requests, RAND misses more in a larger cache with the same random numbers";
-    Finding::counted(claim, REPORT, Kind::Exists, counts(curves, "rand"))
+    Finding::counted(claim, REPORT, ClaimKind::Exists, counts(curves, "rand"))
         .saying("The simulation covers every capacity for each list; a case is a list.")
         .because(
             &[Ruling::Holds],

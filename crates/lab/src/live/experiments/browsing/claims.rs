@@ -6,12 +6,12 @@ use super::{COURSES, NONE, POLICIES, REPORT};
 use crate::live::experiments::cell::{Measured, percents, those};
 use crate::live::experiments::lists::{self, List, Run, ahead};
 use crate::live::findings::{Finding, Ruling, plain};
-use crate::live::{Bound, Interval, Kind};
+use crate::live::{Bound, ClaimKind, Interval};
 
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
 /// What "little" means where the seed report says that more room gains little.
 const LITTLE: f64 = 0.05;
-const SIZE: Kind = Kind::DependsOn("cache size");
+const SIZE: ClaimKind = ClaimKind::DependsOn("cache size");
 const ABOVE: Bound = Bound::Above(0.0);
 /// Why what was fitted is not tested.
 const FITTED: &str = "The distance between visits is not published, so the datasets are fitted to this figure of the seed \

@@ -7,7 +7,7 @@ use super::cell::{Cell, Measured};
 use super::plan::{ONE, SETS, THREE};
 use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
-use crate::live::{Bound, Interval, Kind, Samples};
+use crate::live::{Bound, ClaimKind, Interval, Samples};
 
 /// How many times one node's time half of three nodes' answers may take where everything fits.
 const SLOWER: f64 = 1.1;
@@ -72,7 +72,7 @@ fn at_most(
     let mut samples = Samples::default();
     samples.add("all", ratios);
     let decided = (samples, Bound::Below(most));
-    Finding::sampled(claim, LARDER, Kind::OnAverage, decided, (1.0, unit)).saying(text)
+    Finding::sampled(claim, LARDER, ClaimKind::OnAverage, decided, (1.0, unit)).saying(text)
 }
 
 /// Nodes that know nothing of each other, and have everything.
@@ -178,7 +178,7 @@ fn copies(seen: &Measurements) -> Finding {
     let claim = "Copies in a tenth of each memory spare a third of the requests between three nodes";
     let unit = (100.0, "% of the requests between three nodes");
     let decided = (samples, Bound::Above(SPARED));
-    Finding::sampled(claim, LARDER, Kind::DependsOn("working set"), decided, unit)
+    Finding::sampled(claim, LARDER, ClaimKind::DependsOn("working set"), decided, unit)
         .saying(format!(
             "Without copies, two of three requests go from one of three nodes to another. With copies in a tenth of each node's \
              memory, the number for each request is: {}.",
@@ -210,7 +210,7 @@ fn agreement(seen: &Measurements) -> Finding {
         "Live hit ratios of clusters are within {:.0} points of the simulated ones",
         MOST_APART * 100.0
     );
-    let found = Finding::counted(claim, LARDER, Kind::Always, counts);
+    let found = Finding::counted(claim, LARDER, ClaimKind::Always, counts);
     let found = match pairs.len() {
         0 => found,
         runs => found.with_effect(format!("at most {:.2} points apart in {runs} runs", hits * 100.0)),

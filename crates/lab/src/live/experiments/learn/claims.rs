@@ -3,7 +3,7 @@
 use super::{COURSES, Measured, Measurements, OriginModel, PLACES};
 use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
-use crate::live::{Bound, Kind, Samples};
+use crate::live::{Bound, ClaimKind, Samples};
 use crate::replay::ratio;
 
 /// What refreshing ahead takes off the mean time at least.
@@ -13,7 +13,7 @@ const MORE: f64 = 0.15;
 /// The share of refreshes that are of use, at least.
 const OF_USE: f64 = 0.75;
 
-const REQUESTS: Kind = Kind::DependsOn("the requests");
+const REQUESTS: ClaimKind = ClaimKind::DependsOn("the requests");
 const PERCENT: (f64, &str) = (100.0, "%");
 
 pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use super::{AIOHTTP, DISTANCES, EXECUTOR, LARDER, Measured, PLACES, REPORT, RIVA
 use crate::live::Host;
 use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Ruling};
-use crate::live::{Bound, Interval, Kind, Samples};
+use crate::live::{Bound, ClaimKind, Interval, Samples};
 
 /// Where rivals are compared: with the largest number of workers.
 const MOST: usize = 64;
@@ -179,7 +179,7 @@ impl Times<'_> {
             samples.add(&format!("{urls} URLs"), ours.iter().filter_map(ratio));
         }
         let decided = (samples, Bound::Above(times));
-        Finding::sampled(claim, source, Kind::DependsOn("number of URLs"), decided, (1.0, unit))
+        Finding::sampled(claim, source, ClaimKind::DependsOn("number of URLs"), decided, (1.0, unit))
     }
 }
 
@@ -298,7 +298,7 @@ fn efficiency(cells: &[Measured]) -> Finding {
     }
     let short = possible(URLS[0], 32);
     let claim = "Efficiency is at least 0.9 from 2 to 32 workers on a far origin";
-    Finding::sampled(claim, OURS, Kind::Always, (samples, Bound::Above(0.9)), (1.0, "of perfect"))
+    Finding::sampled(claim, OURS, ClaimKind::Always, (samples, Bound::Above(0.9)), (1.0, "of perfect"))
         .saying(format!(
             "Efficiency is the throughput of each worker relative to that of a single worker, on the longest list for each \
              number of workers. In the last round, some places are empty, which limits it: with {} URLs and 32 workers, no \
@@ -327,7 +327,7 @@ fn weak_scaling(cells: &[Measured]) -> Finding {
         samples.add(&format!("{urls} URLs and {workers} workers"), small.iter().filter_map(ratio));
     }
     let claim = "Twice the pages with twice the workers take the same time, within 5% (weak scaling), on a far origin";
-    Finding::sampled(claim, REPORT, Kind::Always, (samples, Bound::Below(0.05)), (100.0, "% apart")).saying(
+    Finding::sampled(claim, REPORT, ClaimKind::Always, (samples, Bound::Below(0.05)), (100.0, "% apart")).saying(
         "Both have the same number of rounds, and connections are open before the measurement. They differ in the processor's \
          work for twice the pages, and in the number of empty places in the last round.",
     )

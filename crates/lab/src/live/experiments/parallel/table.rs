@@ -12,7 +12,7 @@ use crate::live::bench::Size;
 use crate::live::child::Running;
 use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Grid, Ruling};
-use crate::live::{Bench, Bound, Halt, Interval, Journal, Kind, Samples};
+use crate::live::{Bench, Bound, ClaimKind, Halt, Interval, Journal, Samples};
 
 /// How much slower a shard for each thread may be than padding to count as the same.
 const SAME: f64 = 1.1;
@@ -95,7 +95,7 @@ fn aligned(timed: &[Timed]) -> Finding {
     let claim = "A table whose entries are aligned to cache lines is faster than one whose entries are not";
     let decided = (samples, Bound::Above(1.0));
     let unit = (1.0, "times as long when misaligned");
-    Finding::sampled(claim, REPORT, Kind::DependsOn("number of threads"), decided, unit)
+    Finding::sampled(claim, REPORT, ClaimKind::DependsOn("number of threads"), decided, unit)
         .saying(WHAT)
         .because(&[Ruling::Holds], "An entry across two lines needs both.")
         .because(
@@ -110,7 +110,7 @@ fn padded(timed: &[Timed]) -> Finding {
     let claim =
         "With two threads, entries that share no cache line (padded) are faster than aligned ones that do";
     let decided = (samples, Bound::Above(1.0));
-    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times as long when lines are shared"))
+    Finding::sampled(claim, OURS, ClaimKind::OnAverage, decided, (1.0, "times as long when lines are shared"))
         .saying(WHAT)
         .because(
             &[Ruling::Holds],
@@ -126,5 +126,6 @@ fn sharded(timed: &[Timed]) -> Finding {
         "With two threads, a shard for each thread takes at most {SAME} times the time of padding, in an eighth of the memory"
     );
     let decided = (samples, Bound::Below(SAME));
-    Finding::sampled(claim, OURS, Kind::OnAverage, decided, (1.0, "times the time of padding")).saying(WHAT)
+    Finding::sampled(claim, OURS, ClaimKind::OnAverage, decided, (1.0, "times the time of padding"))
+        .saying(WHAT)
 }

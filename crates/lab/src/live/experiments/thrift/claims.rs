@@ -5,11 +5,11 @@ use crate::live::experiments::LARDER;
 use crate::live::experiments::cell::{Measured, contrast, those};
 use crate::live::experiments::lists::{self, List, Run, ahead, growth};
 use crate::live::findings::{Finding, Ruling};
-use crate::live::{Bound, Kind, Samples};
+use crate::live::{Bound, ClaimKind, Samples};
 
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
 const MILLISECONDS: (f64, &str) = (1.0, "ms");
-const SIZE: Kind = Kind::DependsOn("cache size");
+const SIZE: ClaimKind = ClaimKind::DependsOn("cache size");
 const ABOVE: Bound = Bound::Above(0.0);
 
 pub(super) fn claims(cells: &[Measured], lists: &[List]) -> Vec<Finding> {
@@ -128,7 +128,7 @@ fn local(all: &[List]) -> Finding {
         samples.add(&format!("{locality}% locality"), leads);
     }
     let claim = "Workload 2: LRU has a better hit ratio than MAXS at all cache sizes";
-    Finding::sampled(claim, REPORT, Kind::DependsOn("locality"), (samples, ABOVE), POINTS)
+    Finding::sampled(claim, REPORT, ClaimKind::DependsOn("locality"), (samples, ABOVE), POINTS)
         .saying(
             "Simulated. At each locality, every cache size has to show it; the value is that of the size with LRU's smallest \
              lead. The picture shows the crossing of each size.",
@@ -150,7 +150,7 @@ fn puzzle(all: &[List]) -> Finding {
         }
     }
     let claim = "Workload 2: at some locality and cache size, LRU has more hits but MAXS is faster";
-    Finding::sampled(claim, REPORT, Kind::Exists, (samples, ABOVE), (100.0, "%"))
+    Finding::sampled(claim, REPORT, ClaimKind::Exists, (samples, ABOVE), (100.0, "%"))
         .saying(
             "Simulated; the cost of a miss depends on its size. For hits and for time, the value is LRU's over MAXS's, minus 1. \
              Both have to be above 0 at the same locality and size; the smaller one is printed.",
@@ -178,7 +178,7 @@ fn clock(all: &[List]) -> Finding {
      faster";
     let (mut samples, count) = (Samples::default(), cases.len());
     samples.add("all", cases);
-    Finding::sampled(claim, LARDER, Kind::OnAverage, (samples, Bound::Above(0.5)), (100.0, "% of the cases of a list"))
+    Finding::sampled(claim, LARDER, ClaimKind::OnAverage, (samples, Bound::Above(0.5)), (100.0, "% of the cases of a list"))
         .saying(format!(
             "Simulated. Misses cost {SLOW} times as much as here, some hundred milliseconds. A clock of whole seconds is read \
              before and after each request. In {count} combinations of list, locality and size, LRU has more hits and less exact \
@@ -194,7 +194,8 @@ fn clock(all: &[List]) -> Finding {
 /// Whether more room always brings more hits.
 fn grows(all: &[List]) -> Finding {
     let (counts, worst) = growth(all);
-    let found = Finding::counted("The hit ratio grows with the cache, always", REPORT, Kind::Always, counts);
+    let found =
+        Finding::counted("The hit ratio grows with the cache, always", REPORT, ClaimKind::Always, counts);
     let found = match worst {
         None => found,
         Some((list, policy, percent, fall)) => {

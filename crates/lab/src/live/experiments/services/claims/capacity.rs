@@ -8,7 +8,7 @@ use super::{
     Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, paired, slower, those,
 };
 use crate::live::findings::Finding;
-use crate::live::{Kind, Prices};
+use crate::live::{ClaimKind, Prices};
 
 /// The share of the largest hit ratio that is enough: the report's.
 pub(in super::super) const ENOUGH: f64 = 0.9;
@@ -229,7 +229,7 @@ fn agreement(cells: &[Measured]) -> Finding {
         worst * 100.0
     );
     let claim = "Simulated and live hit ratios of the same requests are less than a point apart on average";
-    conditions.decide_as(Kind::OnAverage, claim, LARDER, Bound::Below(MOST_APART), POINTS, text)
+    conditions.decide_as(ClaimKind::OnAverage, claim, LARDER, Bound::Below(MOST_APART), POINTS, text)
 }
 
 #[cfg(test)]

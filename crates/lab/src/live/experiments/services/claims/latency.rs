@@ -8,7 +8,7 @@ use super::super::ways::Way;
 use super::{
     Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower, those,
 };
-use crate::live::Kind;
+use crate::live::ClaimKind;
 use crate::live::findings::Finding;
 
 pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
@@ -86,7 +86,7 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
         "With a cache ({}), one client never waits longer for answers of 2 ms and more than without one",
         way.name()
     );
-    conditions.decide_as(Kind::Always, claim, LARDER, Bound::Below(0.0), PERCENT, text).because(
+    conditions.decide_as(ClaimKind::Always, claim, LARDER, Bound::Below(0.0), PERCENT, text).because(
         &[Ruling::Fails],
         "After each write, the services make a pool of answers again. The remaining hits have to save the time of one or two \
          more hops.",
@@ -204,7 +204,7 @@ fn stale(cells: &[Measured]) -> Finding {
     let reads: u64 = cells.iter().map(|measured| measured.read_count).sum();
     let stale: u64 = cells.iter().map(|measured| measured.stale).sum();
     let claim = "No answer is older than a write that was acknowledged before the request";
-    let found = Finding::counted(claim, REPORT, Kind::Always, (reads.saturating_sub(stale), reads));
+    let found = Finding::counted(claim, REPORT, ClaimKind::Always, (reads.saturating_sub(stale), reads));
     let found = if reads > 0 {
         found.with_effect(format!("{stale} of {reads} answers to GETs are older"))
     } else {

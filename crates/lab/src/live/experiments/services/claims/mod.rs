@@ -12,7 +12,7 @@ use super::Measurements;
 use super::cell::{Cell, Measured};
 use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
-use crate::live::{Bound, Kind, Samples};
+use crate::live::{Bound, ClaimKind, Samples};
 
 /// What counts as the same: this share more or less.
 const SAME: f64 = 0.02;
@@ -47,14 +47,14 @@ impl Conditions {
         unit: (f64, &'static str),
         text: String,
     ) -> Finding {
-        let kind = if self.0.len() == 1 { Kind::OnAverage } else { Kind::DependsOn("condition") };
+        let kind = if self.0.len() == 1 { ClaimKind::OnAverage } else { ClaimKind::DependsOn("condition") };
         self.decide_as(kind, claim, source, bound, unit, text)
     }
 
     /// The same of a claim of a kind.
     fn decide_as(
         &self,
-        kind: Kind,
+        kind: ClaimKind,
         claim: impl Into<String>,
         source: &'static str,
         bound: Bound,
