@@ -97,11 +97,9 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     if origin.requests() != asked {
         bail!("the origin was asked {} times for what was stored", origin.requests() - asked);
     }
-    let samples_of = |name: &str| {
-        larders.iter().filter(|(variant, ..)| variant.name == name).flat_map(|(.., samples)| samples)
-    };
     let ratio = |samples: &[f64], base: &str| {
-        median(samples.iter().zip(samples_of(base)).map(|(own, base)| own / base).collect())
+        let base = larders.iter().filter(|(variant, ..)| variant.name == base).flat_map(|(.., base)| base);
+        median(samples.iter().zip(base).map(|(own, base)| own / base).collect())
     };
     let row = |(variant, _, samples): &(&Variant, Running, Vec<f64>)| -> Row {
         vec![

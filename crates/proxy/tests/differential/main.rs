@@ -11,7 +11,7 @@ use fastrand::Rng;
 
 /// A request as one of the two readers saw it.
 #[derive(Debug, PartialEq, Eq)]
-struct Parsed {
+struct ReadRequest {
     method: String,
     scheme: String,
     authority: String,
@@ -47,8 +47,8 @@ fn compare(wire: &[u8], seed: u64, met: &mut Met) {
             } else {
                 met.ended_badly += 1;
             }
-            let ours = Parsed { content: None, ..ours };
-            assert_eq!(ours, Parsed { content: None, ..theirs }, "{}", context());
+            let ours = ReadRequest { content: None, ..ours };
+            assert_eq!(ours, ReadRequest { content: None, ..theirs }, "{}", context());
         }
         (Some(ours), None) => panic!("hyper refuses, we see {ours:?}; {}", context()),
         (None, Some(_)) => met.refused_by_us += 1,

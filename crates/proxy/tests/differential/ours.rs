@@ -5,10 +5,10 @@ use larder_proxy::http::chunked::{Chunked, ChunkedStep};
 use larder_proxy::http::head::{Framing, Head, Parsed, Target, parse, room};
 use larder_proxy::settings::Limits;
 
-use super::Parsed;
+use super::ReadRequest;
 
 /// The first request of `wire`; `None` if its head is refused or not all there.
-pub(crate) fn read(wire: &[u8]) -> Option<Parsed> {
+pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     let mut lines = room();
     match parse(wire, &mut lines, &Limits::default()) {
         Ok(Parsed::Whole(head, used)) => Some(seen(&head, &wire[used..])),
@@ -16,7 +16,7 @@ pub(crate) fn read(wire: &[u8]) -> Option<Parsed> {
     }
 }
 
-fn seen(head: &Head<'_>, rest: &[u8]) -> Parsed {
+fn seen(head: &Head<'_>, rest: &[u8]) -> ReadRequest {
     let (scheme, authority, path) = match head.target {
         Target::Origin { path, .. } => ("", "", path),
         Target::Absolute { scheme, authority, path } => (scheme, authority, path),
@@ -28,7 +28,7 @@ fn seen(head: &Head<'_>, rest: &[u8]) -> Parsed {
     let mut fields: Vec<_> =
         head.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect();
     fields.sort_by(|one, other| one.0.cmp(&other.0));
-    Parsed {
+    ReadRequest {
         method: head.method.to_string(),
         scheme: scheme.to_owned(),
         authority: authority.to_owned(),

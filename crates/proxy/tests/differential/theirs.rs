@@ -15,7 +15,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
-use super::Parsed;
+use super::ReadRequest;
 
 /// A peer that has sent all of this and hangs up, and takes whatever is answered.
 struct Wire<'w>(&'w [u8]);
@@ -48,7 +48,7 @@ impl Write for Wire<'_> {
 }
 
 /// The first request of `wire`; `None` if hyper hands none to its service.
-pub(crate) fn read(wire: &[u8]) -> Option<Parsed> {
+pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     let first = Arc::new(Mutex::new(None));
     let service = service_fn(|request: Request<Incoming>| {
         let first = Arc::clone(&first);
@@ -72,7 +72,7 @@ pub(crate) fn read(wire: &[u8]) -> Option<Parsed> {
     first.lock().expect("no panic").take()
 }
 
-fn seen(request: &Request<Incoming>) -> Parsed {
+fn seen(request: &Request<Incoming>) -> ReadRequest {
     let uri = request.uri();
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     let mut fields: Vec<_> = request
@@ -81,7 +81,7 @@ fn seen(request: &Request<Incoming>) -> Parsed {
         .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
         .collect();
     fields.sort_by(|one, other| one.0.cmp(&other.0));
-    Parsed {
+    ReadRequest {
         method: request.method().to_string(),
         scheme: uri.scheme_str().unwrap_or_default().to_owned(),
         authority: uri.authority().map_or("", |authority| authority.as_str()).to_owned(),

@@ -12,7 +12,7 @@ use super::meta::{self, Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
 use crate::head::Head;
-use crate::{Body, Destination as At, Entry};
+use crate::{Body, Entry, Storage as At};
 
 /// Bytes of a body that are handed over at once.
 const PIECE: usize = 256 << 10;

@@ -11,7 +11,7 @@ use super::{Moment, Stats};
 use crate::acme::OfName;
 use crate::admin::Disk;
 use crate::base::findings::{Skipped, Verdicts};
-use crate::base::outcome::{MetricKind as Outcome, Tier};
+use crate::base::outcome::{Kind as Outcome, Tier};
 use crate::cache::prefetches::Done;
 use crate::cluster::ClusterReport;
 use crate::cluster::invalidations::InvalidationsReport;

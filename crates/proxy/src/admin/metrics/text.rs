@@ -132,7 +132,7 @@ mod tests {
     fn histograms_count_up_to_each_bound() {
         let (times, mut all) = (Times::default(), Distributions::default());
         for micros in [15, 16, 1_000, 1_000_000, 1_000_000_000] {
-            times.served(outcome::MetricKind::Miss, Duration::from_micros(micros));
+            times.served(outcome::Kind::Miss, Duration::from_micros(micros));
         }
         all.add(&times);
         let mut page = String::new();
