@@ -125,9 +125,9 @@ pub(crate) enum Command {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: Command) -> Result<(), Failure> {
+pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure> {
     match command {
-        Command::Serve(run) => serve::run(&run),
+        Command::Serve(run) => serve::run(&run, watch),
         Command::Check(check) => check::run(&check),
         Command::Stats(stats) => stats::run(&stats),
         Command::Why(why) => why::run(&why),

@@ -62,6 +62,11 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
     }
 }
 
+/// What is wrong with the config `text` of the file called `file`, one line each; none if it can be used.
+pub fn problems(file: &str, text: &str) -> Vec<String> {
+    parse(file, text, &Flags::default()).err().map_or_else(Vec::new, |error| error.problems)
+}
+
 /// [`load`] with the file's name and text.
 fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
     let mut draft = Draft::default();

@@ -152,13 +152,18 @@ fn lengths_methods_and_codings_count_as_they_do_when_it_runs() {
 #[test]
 fn a_file_that_cannot_be_read_is_told_in_one_line() {
     let config = "[[site]]\norigin = 'http://127.0.0.1:1'\n";
-    for (tests, error) in [
-        ("", "tests.toml: there is no [[test]] in it"),
-        ("[[test]]\nrequest = 'GET http://a/'\nexpect = { outcom = 'x' }\n", "tests.toml:3: unknown field"),
-        ("[[test]]\nrequest = 'GET a'\nexpect = { }\n", "tests.toml:1: GET a:"),
+    for (tests, error, code) in [
+        ("", "tests.toml: there is no [[test]] in it", 2),
+        (
+            "[[test]]\nrequest = 'GET http://a/'\nexpect = { outcom = 'x' }\n",
+            "tests.toml:3: unknown field",
+            2,
+        ),
+        ("[[test]]\nrequest = 'GET a'\nexpect = { }\n", "tests.toml:1: GET a:", 1),
     ] {
         let done = check(config, tests);
         let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && told.contains(error) && told.trim().lines().count() == 1, "{told}");
+        assert_eq!(done.status.code(), Some(code), "{told}");
+        assert!(told.contains(error) && told.trim().lines().count() == 1, "{told}");
     }
 }

@@ -11,6 +11,7 @@ use larder_proxy::settings::Role;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::cli::Failure;
 use crate::cli::files::unread;
 use crate::cli::units::{parse_duration, show_duration};
 
@@ -69,20 +70,20 @@ struct Expected {
 /// Compares what is in the file at `path` with what `settings` do, and gives the number of tests.
 ///
 /// # Errors
-/// What cannot be read, or each difference, one line each.
-pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Vec<String>> {
+/// [`Failure::Refused`]: the file cannot be read, or is no list of tests. [`Failure::Failed`]: the differences, one line each.
+pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| vec![format!("cannot read {shown}: {}", unread(&error))])?;
+        .map_err(|error| Failure::Refused(format!("cannot read {shown}: {}", unread(&error))))?;
     let line = |start: usize| {
         1 + text.as_bytes()[..start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
     };
     let file: File = toml::from_str(&text).map_err(|error| {
         let place = error.span().map_or(1, |span| line(span.start));
-        vec![format!("{shown}:{place}: {}", error.message().replace('\n', "; "))]
+        Failure::Refused(format!("{shown}:{place}: {}", error.message().replace('\n', "; ")))
     })?;
     if file.test.is_empty() {
-        return Err(vec![format!("{shown}: there is no [[test]] in it")]);
+        return Err(Failure::Refused(format!("{shown}: there is no [[test]] in it")));
     }
     let foresight = Foresight::new(settings);
     let mut differences = Vec::new();
@@ -98,7 +99,7 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Vec<String>>
             Err(why) => differences.push(format!("{place}: {}: {why}", test.request)),
         }
     }
-    if differences.is_empty() { Ok(file.test.len()) } else { Err(differences) }
+    if differences.is_empty() { Ok(file.test.len()) } else { Err(Failure::Failed(differences.join("\n"))) }
 }
 
 fn asked(test: &Test) -> Result<Asked, String> {

@@ -79,7 +79,7 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
         eprintln!("larder: warning: {warning}");
     }
     if let Some(path) = &check.test {
-        let count = expectations::run(path, settings).map_err(|found| Failure::Failed(found.join("\n")))?;
+        let count = expectations::run(path, settings)?;
         say(&format!("{:<8} {}", "tests", counted(count as u64, "passed", "passed")));
     }
     Ok(())

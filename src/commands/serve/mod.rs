@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use self::watch::Watch;
-use crate::allocator;
+use crate::WatchAllocator;
 use crate::cli::{Failure, say};
 use crate::config::flags::Run;
 use crate::config::self_signed::{self, SelfSigned};
@@ -44,7 +44,7 @@ LARDER_LOG=debug shows more on standard error.";
 const OTHER_FILES: u64 = 1_000;
 
 /// Serves until told to stop.
-pub(crate) fn run(run: &Run) -> Result<(), Failure> {
+pub(crate) fn run(run: &Run, watch: WatchAllocator) -> Result<(), Failure> {
     logging::start().map_err(Failure::Refused)?;
     raise_open_files();
     let files = Watch::default();
@@ -57,7 +57,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
-    allocator::watch(Arc::clone(server.store()))
+    watch(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
     if let Some(SelfSigned { file, fingerprint }) = self_signed {
