@@ -99,5 +99,5 @@ fn a_place_that_cannot_be_written_to_is_named() {
     let output = larder(&["workload", "staged", "-o", "/no/such/place/file"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("cannot write to /no/such/place/file: No such file or directory"), "{said}");
+    assert!(said.contains("cannot write to /no/such/place/file: there is no such directory"), "{said}");
 }

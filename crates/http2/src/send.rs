@@ -4,6 +4,7 @@ use crate::connection::{Connection, Leaving};
 use crate::error::Code;
 use crate::frame::{self, DATA_PAYLOAD, HEADER, flag, kind};
 use crate::hpack::encoder;
+use crate::streams::Stream;
 
 /// What the `PING` of a drain carries.
 pub(crate) const DRAIN: &[u8; 8] = b"drain...";
@@ -118,6 +119,12 @@ impl Connection {
     /// Whether the window of `stream` itself is closed, whatever that of the connection is.
     pub fn is_closed(&self, stream: u32) -> bool {
         self.streams.get(stream).is_none_or(|open| open.window <= 0)
+    }
+
+    /// Whether the content of `stream` takes turns with that of other streams, frame by frame: it is incremental (RFC 9218 section
+    /// 4.2), or a tunnel.
+    pub fn takes_turns(&self, stream: u32) -> bool {
+        self.streams.get(stream).is_some_and(Stream::takes_turns)
     }
 
     /// Says whether there is content to send on `stream`.

@@ -82,6 +82,11 @@ impl Stream {
         if self.uncounted { 0 } else { self.held }
     }
 
+    /// Whether its content takes turns with that of others: without that, it is sent before that of higher numbers.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.priority.incremental || self.tunnel
+    }
+
     /// Notes that `length` bytes of content are sent.
     pub(crate) fn send(&mut self, length: usize) {
         self.window -= length as i64;
@@ -185,8 +190,7 @@ impl Streams {
         let equals = |stream: &&mut Stream| is_ready(stream) && stream.priority.urgency == urgency;
         self.open.iter_mut().filter(equals).for_each(|stream| stream.sent = stream.sent.min(least + LEAD));
         let stream = self.open.iter_mut().filter(equals).min_by_key(|stream| {
-            let in_turns = stream.priority.incremental || stream.tunnel;
-            let turn = if in_turns { stream.turn + 1 } else { 0 };
+            let turn = if stream.takes_turns() { stream.turn + 1 } else { 0 };
             (stream.sent / STRETCH, turn, stream.id)
         })?;
         self.turns += 1;

@@ -304,9 +304,9 @@ impl State {
         stream: u32,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_frame(cx, stream, |state| {
+        self.poll_frame(cx, stream, |state, most| {
             state.wake();
-            let part = &bytes[..bytes.len().min(DATA_PAYLOAD)];
+            let part = &bytes[..bytes.len().min(most)];
             Ok(state.wire.data(&mut state.out, stream, part, false))
         })
     }
@@ -322,28 +322,33 @@ impl State {
         file: &File,
         (offset, length): (u64, u64),
     ) -> Poll<io::Result<usize>> {
-        self.poll_frame(cx, stream, |state| {
-            let room = state.wire.room(stream).min(DATA_PAYLOAD);
-            let length = usize::try_from(length).unwrap_or(room).min(room);
-            if length > 0 {
+        self.poll_frame(cx, stream, |state, most| {
+            let room = state.wire.room(stream).min(most);
+            let total = usize::try_from(length).unwrap_or(room).min(room);
+            if total > 0 {
                 state.bulk.append(&state.out);
                 state.out.clear();
+            }
+            let mut sent = 0;
+            while sent < total {
+                let length = (total - sent).min(DATA_PAYLOAD);
                 let (header, content) = state.bulk.room(HEADER + length).split_at_mut(HEADER);
-                file.read_exact_at(content, offset)?;
+                file.read_exact_at(content, offset + sent as u64)?;
                 header.copy_from_slice(&state.wire.data_header(stream, length));
                 state.bulk.add(HEADER + length);
+                sent += length;
             }
-            Ok(length)
+            Ok(sent)
         })
     }
 
-    /// Has `write` write a frame of content and say how much that is, once the windows of the stream allow that and no other stream
-    /// is to come first.
+    /// Has `write` write content, at most as much as its second argument says, and return how much it wrote, once the windows of the
+    /// stream allow that and no other stream is to come first.
     fn poll_frame(
         &mut self,
         cx: &Context<'_>,
         stream: u32,
-        write: impl FnOnce(&mut Self) -> io::Result<usize>,
+        write: impl FnOnce(&mut Self, usize) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -354,7 +359,7 @@ impl State {
             None => !self.wire.is_any_waiting(),
         };
         if is_next && self.unsent() < GATHER {
-            let sent = write(self)?;
+            let sent = write(self, self.at_once(stream))?;
             if sent > 0 {
                 self.sent_at = clock::millis();
                 self.wire.want(stream, false);
@@ -368,6 +373,13 @@ impl State {
             self.pass();
         }
         Poll::Pending
+    }
+
+    /// Bytes of content that a stream may send before another one comes: frames until the buffer is full. One frame, if it takes
+    /// turns with others.
+    fn at_once(&self, stream: u32) -> usize {
+        let frames = if self.wire.takes_turns(stream) { 1 } else { (GATHER - self.unsent()) / DATA_PAYLOAD };
+        frames.max(1) * DATA_PAYLOAD
     }
 
     /// Lets the stream send that comes next.
