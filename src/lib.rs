@@ -8,18 +8,13 @@ mod config;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::error::ErrorKind;
-use larder_store::Store;
 
-use crate::cli::Failure;
 use crate::cli::exit_with_parent::exit_with_parent;
+use crate::cli::{Failure, WatchAllocator};
 use crate::commands::Line;
 pub use crate::config::problems;
-
-/// Lets a store make room for memory that the allocator holds unused, from now on.
-pub type WatchAllocator = fn(Arc<Store>) -> io::Result<()>;
 
 /// Runs the command line of this process. A command that serves requests calls `watch` with its store.
 pub fn run(watch: WatchAllocator) -> ExitCode {

@@ -1,5 +1,10 @@
 //! What commands share: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
 
+use std::io;
+use std::sync::Arc;
+
+use larder_store::Store;
+
 pub(crate) mod admin;
 pub(crate) mod admin_tls;
 pub(crate) mod admin_token;
@@ -17,3 +22,6 @@ pub(crate) mod units;
 pub(crate) mod words;
 
 pub(crate) use output::{Failure, say};
+
+/// Makes a store leave room for the memory that the allocator holds unused, from now on.
+pub(crate) type WatchAllocator = fn(Arc<Store>) -> io::Result<()>;

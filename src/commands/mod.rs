@@ -21,7 +21,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
 
 const EXAMPLES: &str = "\

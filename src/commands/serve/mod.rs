@@ -18,8 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use self::watch::Watch;
-use crate::WatchAllocator;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
 use crate::config::self_signed::{self, SelfSigned};
 use crate::config::{self, names, places};

@@ -52,6 +52,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "fuzz",
         &[
+            "larder",
             "larder-cluster",
             "larder-disk",
             "larder-evict",
