@@ -112,7 +112,7 @@ fn a_client_may_answer_each_of_many_small_frames_with_two_windows() {
     client.begin(1);
     let count = 30_000;
     for _ in 0..count {
-        assert_eq!(client.data(1, b"x"), 1);
+        assert_eq!(client.connection.data(&mut client.out, 1, b"x", false), 1);
     }
     for _ in 0..count {
         for stream in [0, 1] {

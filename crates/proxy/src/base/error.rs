@@ -1,6 +1,7 @@
 //! Why the proxy cannot start: one line, with what was tried and what the system said.
 
 use std::fmt::Display;
+use std::io;
 
 /// An error for the person who starts the proxy.
 #[derive(Debug, thiserror::Error)]
@@ -14,5 +15,30 @@ impl Error {
     /// `what` could not be done, because of `why`.
     pub(crate) fn new(what: impl Into<String>, why: impl Display) -> Self {
         Self { what: what.into(), why: why.to_string() }
+    }
+}
+
+/// The cause of `error` as a part of a sentence: in lower case, and without the number that the operating system gives it.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_a_part_of_a_sentence() {
+        for (error, words) in [
+            (io::Error::from_raw_os_error(111), "connection refused"),
+            (io::ErrorKind::NotFound.into(), "entity not found"),
+            (io::Error::other("it does not offer HTTP/2 (ALPN h2)"), "it does not offer HTTP/2 (ALPN h2)"),
+            (io::Error::other(""), ""),
+        ] {
+            assert_eq!(cause(&error), words);
+        }
     }
 }
