@@ -30,7 +30,7 @@ const HTTP2: &[u8] = b"h2";
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name is unknown, or the name server did not answer.
-    #[error("cannot resolve {0}: {}", cause(.1))]
+    #[error("cannot resolve {}: {}", .0, cause(.1))]
     Resolve(String, Arc<io::Error>),
     /// So many names are being resolved that this one was not.
     #[error("cannot resolve {0}: too many other names wait to be resolved")]
@@ -42,7 +42,7 @@ pub enum ConnectError {
     #[error("{0} is at {1}, where this proxy listens itself")]
     Own(String, SocketAddr),
     /// The connection was refused, or there was no answer.
-    #[error("cannot connect to {0}: {}", cause(.1))]
+    #[error("cannot connect to {}: {}", .0, cause(.1))]
     Connect(String, io::Error),
     /// It does not prove to be who was asked for, or speaks no TLS.
     #[error("no TLS with {0}: {1}")]
