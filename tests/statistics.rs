@@ -121,6 +121,38 @@ fn a_row_says_what_became_of_a_request() {
 }
 
 #[test]
+fn rows_tell_the_versions_of_http_apart() {
+    // With a row for each request, and with rows that equal requests share.
+    for rate in ["", "rate = 1\n"] {
+        let origin = Origin::by(mixed);
+        let (larder, _folder, url) = recording(
+            &origin,
+            &format!("{rate}[line]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true"),
+        );
+        let (hit, page) = (format!("http://{}/a", larder.address()), format!("{}/d", origin.url()));
+        for _ in 0..3 {
+            let mut old = larder.client();
+            old.raw(b"GET /a HTTP/1.0\r\nHost: site.test\r\n\r\n");
+            assert_eq!(old.receive("GET").status, 200);
+            larder.get("/a");
+            let curl = ["-sSf", "--http2-prior-knowledge", "-H", "Host: site.test", &hit];
+            assert!(Command::new("curl").args(curl).output().expect("curl runs").status.success());
+        }
+        answer(&["fetch", &page, "--via", "line", "--server", &larder.door("line").to_string()]);
+        written(&larder, 10);
+        let sql = "SELECT http_version, SUM(requests) n FROM transactions WHERE site = 'site1' \
+                   GROUP BY http_version ORDER BY http_version";
+        let expected = [("1.0", "3"), ("1.1", "3"), ("2", "3")];
+        assert_eq!(
+            query(&url, sql),
+            json!(expected.map(|(version, n)| json!({"http_version": version, "n": n})))
+        );
+        let other = "SELECT http_version FROM transactions WHERE door = 'line'";
+        assert_eq!(query(&url, other), json!([{"http_version": ""}]));
+    }
+}
+
+#[test]
 fn a_database_that_is_stuck_costs_no_request_and_is_caught_up() {
     let origin = Origin::by(mixed);
     let (larder, folder, url) = recording(&origin, "");

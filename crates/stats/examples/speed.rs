@@ -172,5 +172,6 @@ fn transaction(number: u64) -> Transaction {
         age: Some(60),
         tier: "memory".into(),
         client: "192.0.2.0".into(),
+        http_version: "1.1".into(),
     }
 }

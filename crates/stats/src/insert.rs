@@ -40,6 +40,7 @@ const TRANSACTION: &[&str] = &[
     "age",
     "tier",
     "client",
+    "http_version",
 ];
 
 const HOUR: Upsert<'_> = Upsert {
@@ -95,6 +96,7 @@ fn transaction<'r>(instance: &'r str, row: &'r Row) -> [Value<'r>; TRANSACTION.l
         Value::Figure(of.age.map(figure)),
         Value::Text(&of.tier),
         Value::Text(&of.client),
+        Value::Text(&of.http_version),
     ]
 }
 

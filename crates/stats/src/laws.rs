@@ -35,6 +35,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
             age: age.map(u64::from),
             tier: "memory".into(),
             client: "".into(),
+            http_version: "1.1".into(),
         }
     })
 }
@@ -113,6 +114,7 @@ fn at(second: u64, url: &str) -> Row {
         age: None,
         tier: "".into(),
         client: "".into(),
+        http_version: "1.1".into(),
     };
     Row::new(of, &hasher())
 }

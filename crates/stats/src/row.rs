@@ -19,7 +19,7 @@ pub(crate) mod width {
     pub(crate) const SITE: usize = 255;
     /// `route`.
     pub(crate) const ROUTE: usize = 128;
-    /// `door`, `method`, `outcome`, `tier`.
+    /// `door`, `method`, `outcome`, `tier`, `http_version`.
     pub(crate) const WORD: usize = 32;
     /// `reason`, `client`.
     pub(crate) const PHRASE: usize = 128;
@@ -50,6 +50,7 @@ impl Row {
         fit(&mut of.reason, width::PHRASE);
         fit(&mut of.tier, width::WORD);
         fit(&mut of.client, width::PHRASE);
+        fit(&mut of.http_version, width::WORD);
         if let Cow::Owned(site) = fitted(&of.site, width::SITE) {
             of.site = Arc::from(site);
         }
@@ -79,6 +80,7 @@ impl Row {
             && a.site == b.site
             && a.route == b.route
             && a.tier == b.tier
+            && a.http_version == b.http_version
             && a.origin_us.is_some() == b.origin_us.is_some()
     }
 

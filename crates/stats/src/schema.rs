@@ -9,6 +9,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
     // What is validated was counted as a miss before.
     "ALTER TABLE outcomes {add_column} validated BIGINT NOT NULL DEFAULT 0",
+    // It was not recorded before.
+    "ALTER TABLE transactions {add_column} http_version VARCHAR(32) NOT NULL DEFAULT ''",
 ];
 
 /// The version that is understood here.

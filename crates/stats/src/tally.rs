@@ -287,6 +287,7 @@ mod tests {
             age: None,
             tier: "memory".into(),
             client: "".into(),
+            http_version: "1.1".into(),
         }
     }
 

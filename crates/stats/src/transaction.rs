@@ -39,6 +39,8 @@ pub struct Transaction {
     pub tier: Text,
     /// The client, as far as it may be known.
     pub client: Text,
+    /// The version of HTTP that the client used: `1.0`, `1.1`, `2`; empty if it did not use HTTP.
+    pub http_version: Text,
 }
 
 impl Transaction {

@@ -11,6 +11,16 @@ const ALL: [Version; 3] = [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2];
 #[derive(Debug, Default)]
 pub(crate) struct Versions([AtomicU64; ALL.len()]);
 
+/// The position of a version, oldest first: less than three.
+#[inline]
+pub(crate) fn position(version: Version) -> usize {
+    match version {
+        Version::HTTP_10 => 0,
+        Version::HTTP_11 => 1,
+        _ => 2,
+    }
+}
+
 /// A version as logs and metrics name it: `1.0`, `1.1` or `2`.
 pub(crate) fn name(version: Version) -> &'static str {
     match version {
@@ -24,13 +34,8 @@ impl Versions {
     /// Counts a request.
     #[inline]
     pub(crate) fn count(&self, version: Version) {
-        let place = match version {
-            Version::HTTP_10 => 0,
-            Version::HTTP_11 => 1,
-            _ => 2,
-        };
         // Only one thread writes: no locked instruction is needed.
-        let count = &self.0[place];
+        let count = &self.0[position(version)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }

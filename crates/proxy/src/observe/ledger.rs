@@ -21,6 +21,7 @@ use crate::base::clock;
 use crate::base::error::Error;
 use crate::base::explanation::Written;
 use crate::base::settings::{ClientDetail, Database, Door, Statistics};
+use crate::counts::versions;
 use larder_store::private;
 
 /// How long the end of the process waits for what is not yet written.
@@ -147,6 +148,7 @@ impl Ledger {
             age: age.map(u64::from),
             tier: if outcome.is_hit() { outcome.tier.name() } else { "" }.into(),
             client: client(memo.client.ip(), self.client).into(),
+            http_version: memo.version.map_or("", versions::name).into(),
             url: memo.target,
         }
     }

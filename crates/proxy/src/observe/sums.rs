@@ -8,13 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::Method;
+use http::{Method, Version};
 use larder_stats::{Mark, Measures, Sheet, Transaction};
 
 use super::ledger::{COMMON, Ledger};
 use super::memo::{self, Ended, Memo};
 use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
+use crate::counts::versions;
 use crate::exchange::plan::Plan;
 use crate::http::head::Head;
 use crate::net::tls::client_certificates::ClientIdentity;
@@ -55,7 +56,7 @@ impl Ledger {
         let mark = Mark {
             second: hit.now,
             url: hit.hash,
-            words: words(ended, None, &hit.head.method),
+            words: words(ended, None, &hit.head.method, Some(hit.head.version)),
             client: client(hit.client.ip(), self.client),
         };
         let of = Measures { bytes: ended.bytes, service, origin: None, age: ended.age };
@@ -74,7 +75,7 @@ impl Ledger {
         let mark = Mark {
             second: (came / 1_000) as u32,
             url: self.hasher.hash_one((&memo.target, memo.method.as_str())),
-            words: words(ended, memo.door, &memo.method),
+            words: words(ended, memo.door, &memo.method, memo.version),
             client: client(memo.client.ip(), self.client),
         };
         let origin = ended.outcome.origin_time;
@@ -106,16 +107,17 @@ impl Ledger {
 }
 
 /// All words of a row but its site, URL and client.
-fn words(ended: &Ended, door: Option<Door>, method: &Method) -> u64 {
+fn words(ended: &Ended, door: Option<Door>, method: &Method, version: Option<Version>) -> u64 {
     let Ended { status, outcome, .. } = ended;
     let method = COMMON.iter().position(|common| *common == method.as_str()).unwrap_or(COMMON.len());
+    let version = version.map_or(0, |version| versions::position(version) as u8 + 1);
     let numbers = [
         method as u8,
         door.map_or(0, |door| door as u8 + 1),
         outcome.kind as u8,
         outcome.why as u8,
         outcome.tier as u8,
-        u8::from(outcome.origin_time.is_some()),
+        version << 1 | u8::from(outcome.origin_time.is_some()),
     ];
     let [low, high] = status.to_le_bytes();
     let [a, b, c, d, e, f] = numbers;

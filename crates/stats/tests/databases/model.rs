@@ -31,6 +31,7 @@ pub(crate) fn hit(time: u64, url: &str) -> Transaction {
         age: Some(7),
         tier: "memory".into(),
         client: "192.0.2.1".into(),
+        http_version: "1.1".into(),
     }
 }
 
@@ -57,6 +58,7 @@ pub(crate) fn varied(count: usize, now: u64, seed: u64) -> Vec<Transaction> {
             age: outcome.from_cache.then(|| random.u64(..3_600)),
             tier: if outcome.from_cache { "memory" } else { "" }.into(),
             client: format!("192.0.2.{}", random.u8(..)).into(),
+            http_version: ["1.0", "1.1", "2", ""][random.usize(..4)].into(),
         }
     };
     (0..count).map(request).collect()

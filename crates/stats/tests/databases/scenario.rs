@@ -273,8 +273,8 @@ fn other_schemas_are_refused(engine: &dyn Engine) {
     engine.alter(&url, "UPDATE larder_schema SET version = 99");
     let errors = [Recorder::open(&url, options()).err(), Database::open_read(&url).err()];
     for error in errors.map(|error| error.expect("an error")) {
-        assert!(matches!(error, OpenError::Later { found: 99, known: 2, .. }), "{error}");
-        let words = "its schema has version 99, of a later larder; this one knows up to 2";
+        assert!(matches!(error, OpenError::Later { found: 99, known: 3, .. }), "{error}");
+        let words = "its schema has version 99, of a later larder; this one knows up to 3";
         assert_eq!(error.to_string(), format!("statistics database '{url}': {words}"));
     }
 }
@@ -283,9 +283,11 @@ fn an_earlier_schema_is_brought_up_to_date(engine: &dyn Engine) {
     let url = engine.fresh();
     let revalidated = Transaction { outcome: "revalidated".into(), ..model::hit(model::now(), "http://x/") };
     write(&url, options(), &[revalidated]);
-    // Without the column, and with it after a start that was cut off.
-    for change in ["ALTER TABLE outcomes DROP COLUMN validated", "UPDATE outcomes SET validated = 0"] {
-        engine.alter(&url, change);
+    // Without the columns, and with them after a start that was cut off.
+    let without =
+        ["ALTER TABLE outcomes DROP COLUMN validated", "ALTER TABLE transactions DROP COLUMN http_version"];
+    for changes in [&without[..], &["UPDATE outcomes SET validated = 0"]] {
+        changes.iter().for_each(|change| engine.alter(&url, change));
         engine.alter(&url, "UPDATE larder_schema SET version = 1");
         let error = Database::open_read(&url).err().expect("an error").to_string();
         assert!(
@@ -294,8 +296,11 @@ fn an_earlier_schema_is_brought_up_to_date(engine: &dyn Engine) {
             )
         );
         write(&url, options(), &[]);
-        let counts = read(&url).totals(0).unwrap();
-        assert_eq!((counts.hits, counts.validated, counts.misses), (0, 1, 0), "after {change}");
+        let mut database = read(&url);
+        let counts = database.totals(0).unwrap();
+        assert_eq!((counts.hits, counts.validated, counts.misses), (0, 1, 0), "after {changes:?}");
+        let versions = database.query("SELECT http_version FROM transactions").unwrap();
+        assert_eq!(versions.rows, [[Some(String::new())]], "after {changes:?}");
     }
 }
 
