@@ -10,7 +10,7 @@ const FORGOTTEN: &str = "{ users = ['paths'] }";
 /// Reads and writes by one client to 64: `LARDER_REQUESTS` in all.
 fn nothing_is_stale(mode: Mode) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let requests = number("LARDER_REQUESTS").unwrap_or(20_000);
+    let requests = number("LARDER_REQUESTS").unwrap_or(10_000);
     let seed = number("LARDER_SEED").unwrap_or(fastrand::u64(..1 << 32));
     println!("LARDER_SEED={seed} LARDER_REQUESTS={requests}");
     let stack = Stack::start(mode, COUPLED);

@@ -2,6 +2,7 @@
 
 use crate::{cargo, fuzz, go, packages, tidy};
 use anyhow::{Context, Result, bail};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A step: its name, what it does, and what to do when it fails.
@@ -89,8 +90,12 @@ fn lints() -> Result<()> {
     Ok(())
 }
 
+/// Tests wait more than they compute, so twice as many run at once as there are processors.
 fn tests() -> Result<()> {
-    run_cargo(&["test", "--quiet", "--workspace", "--features", "larder/otlp"])
+    let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--workspace", "--features", "larder/otlp"]);
+    run_command(test.env("RUST_TEST_THREADS", at_once.to_string()))
 }
 
 fn fuzz() -> Result<()> {
@@ -98,9 +103,14 @@ fn fuzz() -> Result<()> {
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {
-    let status = cargo().args(arguments).status().context("cannot start cargo")?;
+    run_command(cargo().args(arguments))
+}
+
+fn run_command(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start cargo")?;
     if !status.success() {
-        bail!("`cargo {}`: {status}", arguments.join(" "));
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        bail!("`cargo {}`: {status}", words.join(" "));
     }
     Ok(())
 }
