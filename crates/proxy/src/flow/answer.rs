@@ -1,4 +1,4 @@
-//! Makes a reply from a stored response: all of it, a range, or 304.
+//! Makes a reply from a stored response: the whole response, a range of it, or a 304.
 
 use std::ops::RangeInclusive;
 
@@ -12,12 +12,12 @@ use larder_store::{Entry, Resident};
 use crate::base::outcome::Outcome;
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 
-/// The variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
+/// Returns the variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
 pub(crate) fn select<'r>(resident: &'r Resident, request: &impl Fields) -> Option<&'r Entry> {
     resident.variants().iter().find(|entry| selects(entry, request))
 }
 
-/// The same where the other variants are not needed.
+/// [`select`] for callers that do not need the other variants.
 pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
     match resident {
         Resident::One(entry) => selects(&entry, request).then_some(entry),
@@ -30,8 +30,8 @@ fn selects(entry: &Entry, request: &impl Fields) -> bool {
         || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
 }
 
-/// The reply to a GET or HEAD from a stored response that may be used; `None` when what is stored
-/// is a part that does not hold what was asked for.
+/// Returns the reply to a GET or HEAD from a stored response that may be used; `None` if the stored response is a part
+/// without the requested range.
 pub(crate) fn from_entry(
     method: &Method,
     request: &impl Fields,
@@ -61,7 +61,7 @@ pub(crate) fn from_entry(
     }
 }
 
-/// Bytes of a `Content-Type` that is repeated in each part of a multipart reply.
+/// The longest `Content-Type` that is repeated in each part of a multipart reply, in bytes.
 const LONGEST_TYPE: usize = 1 << 10;
 
 struct Stored {
@@ -87,7 +87,8 @@ impl Stored {
         Reply { length: None, ..self.reply(StatusCode::NOT_MODIFIED, fields, 0, Content::None) }
     }
 
-    /// Bytes of the representation that stand at the beginning of a stored part, or all of them.
+    /// Returns the reply with one range of a stored response whose content begins at byte `held_from` of the
+    /// representation. `None` if `complete`, the length of the representation, is unknown.
     fn one(&self, range: &RangeInclusive<u64>, held_from: u64, complete: Option<u64>) -> Option<Reply> {
         let (from, to) = (range.start() - held_from, range.end() - held_from + 1);
         let content = Content::Stored(from, to);
@@ -116,7 +117,7 @@ impl Stored {
         self.reply(StatusCode::RANGE_NOT_SATISFIABLE, Source::Fields(fields.into()), 0, Content::None)
     }
 
-    /// `multipart/byteranges` (RFC 9110 section 14.6). `None` when that cannot be said in a head.
+    /// Returns a `multipart/byteranges` reply (RFC 9110 section 14.6). `None` if a head cannot express it.
     fn several(&self, ranges: &[RangeInclusive<u64>], complete: u64) -> Option<Reply> {
         let boundary = format!("larder{:08x}{:016x}", self.entry.freshness().received, complete);
         let kind = self.entry.fields().first("content-type").map(<[u8]>::to_vec);
@@ -148,7 +149,7 @@ impl Stored {
         Some(reply)
     }
 
-    /// A stored part answers a request for a range within it (RFC 9111 section 3.3).
+    /// Returns the reply from a stored part to a request for a range within it (RFC 9111 section 3.3).
     fn part_of_part(&self, method: &Method, request: &impl Fields) -> Option<Reply> {
         let (fields, freshness) = (self.entry.fields(), self.entry.freshness());
         let held = ContentRange::of(&fields)?;

@@ -1,5 +1,5 @@
-//! Requests that accept only what is stored: those with `only-if-cached`, and prefetches of clients where a site answers them from
-//! the cache only. No origin is asked for them.
+//! Requests that accept only a stored response: those with `only-if-cached`, and prefetches of clients where a site
+//! answers these from the cache only. They are never sent to an origin.
 
 use http::{Method, StatusCode};
 use larder_semantics::status::Why;
@@ -8,7 +8,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 
-/// The reply to a GET that nothing stored answers, if it accepts nothing else.
+/// Returns the refusal of a GET without a usable stored response, if it accepts only a stored one.
 pub(crate) fn refusal(request: &Request) -> Option<Reply> {
     if !request.asked.only_if_cached {
         return declined(request);
@@ -18,7 +18,7 @@ pub(crate) fn refusal(request: &Request) -> Option<Reply> {
     Some(Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome))
 }
 
-/// The reply to a prefetch that nothing stored answers, if no origin may be asked for it.
+/// Returns the refusal of a prefetch without a usable stored response, if it may not be sent to an origin.
 pub(crate) fn declined(request: &Request) -> Option<Reply> {
     if !declines(request) {
         return None;
@@ -28,7 +28,8 @@ pub(crate) fn declined(request: &Request) -> Option<Reply> {
     Some(Reply::text(StatusCode::SERVICE_UNAVAILABLE, text.to_owned(), outcome))
 }
 
-/// Whether `request` is a prefetch for which no origin may be asked. A node of the cluster has decided that for its clients.
+/// Whether `request` is a prefetch that may not be sent to an origin. For a prefetch from another node of the cluster,
+/// that node has already decided.
 pub(crate) fn declines(request: &Request) -> bool {
     let is_safe = matches!(request.method, Method::GET | Method::HEAD);
     request.is_prefetch && is_safe && !request.by_peer && request.ruling.caching.declines_prefetches

@@ -1,4 +1,4 @@
-//! A request that may change something at the origin. If its end stays unknown, a doubt begins.
+//! Requests that may change a resource at the origin. If the result of such a change stays unknown, a doubt begins.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::origin::OriginError;
 
-/// A request that may change something, on its way to an origin. If it is dropped before its end is known, a doubt
+/// A request in flight that may change a resource at the origin. If it is dropped before its result is known, a doubt
 /// begins.
 pub(crate) struct Change {
     cache: Arc<Cache>,
@@ -28,7 +28,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// That of `request`, if its method is unsafe.
+    /// Returns the change that `request` may make; `None` if its method is safe, or if its site has no doubts.
     pub(crate) fn of(shared: &Shared, request: &Request) -> Option<Self> {
         let seconds = match &request.route {
             Route::Site(site) => site.settings.doubt,
@@ -44,16 +44,16 @@ impl Change {
         })
     }
 
-    /// The origin has answered. 502 and 504 come from a server in between that does not know how the change ended,
-    /// unless it names groups: then it takes care of them.
+    /// Records that the origin has answered. A 502 or 504 comes from an intermediary that does not know the result of
+    /// the change, unless it names cache groups: then the intermediary handles the unknown result itself.
     pub(crate) fn answered(&mut self, request: &Request, status: StatusCode, fields: &impl Fields) {
         let is_unknown = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
             && groups::invalidated(&request.method, fields).is_empty();
         self.is_over = !is_unknown && !request.has_lost_try();
     }
 
-    /// Begins the doubt here and tells other nodes, without waiting for them: also while a change whose first try got no
-    /// answer is sent again.
+    /// Begins the doubt on this node and notifies other nodes, without waiting for them. Also called when the first try
+    /// of a change got no answer and the change is sent again.
     pub(crate) fn begin(&self) {
         let scopes = self.scopes();
         if let Some(cluster) = &self.cluster {
@@ -62,18 +62,18 @@ impl Change {
         doubt::begin(&self.cache, self.seconds, scopes);
     }
 
-    /// There is no answer.
+    /// Records that the request failed without an answer.
     pub(crate) fn failed(&mut self, error: &OriginError) {
         self.is_over = error.unsent;
     }
 
-    /// Begins the doubt, unless the end is known; returns when it is in force here and other nodes have been told.
-    /// Whether the end is known.
+    /// Begins the doubt unless the result is known, and returns when it is in force on this node and other nodes have
+    /// been notified. Returns whether the result is known.
     pub(crate) async fn end(mut self) -> bool {
         if self.is_over {
             return true;
         }
-        // If this is dropped on the way, all of it happens once more.
+        // If this future is dropped early, `drop` repeats all of it.
         let (cache, seconds, scopes) = (Arc::clone(&self.cache), self.seconds, self.scopes());
         let told = Order::Unsure(seconds, scopes.clone());
         self.cache.on_a_thread(move || doubt::begin(&cache, seconds, scopes)).await;

@@ -1,4 +1,4 @@
-//! Requests for the same response share a fetch: one leads, and the others follow.
+//! Coalesces requests for the same response: one leads a fetch, and the others follow it.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::flow::{answer, equivalent, follow};
 /// How a request joins a fetch.
 type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
 
-/// How often a request looks for somebody to wait for before it goes alone.
+/// How many fetches a request tries to follow before it fetches separately.
 const TRIES: usize = 3;
 
 impl Context<'_> {
-    /// Waits for a fetch that is under way, or begins one. What was purged before the tiers were `looked` at is not for
-    /// this request, even if it arrives later.
+    /// Follows a fetch in flight, or leads a new one. `looked` is the epoch of the lookup in the tiers: a fetched
+    /// response that a purge before `looked` covers is not used, even if it arrives later.
     pub(crate) async fn coalesce(
         &self,
         request: &Request,
@@ -45,7 +45,7 @@ impl Context<'_> {
                 Joined::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
-                // The next who looks leads, or follows another who was faster.
+                // The next request to join leads a fetch, or follows a request that joined first.
                 Ok(Verdict::Abandoned) => continue,
                 Ok(verdict) => verdict,
                 Err(reply) => return self.waited_in_vain(request, *reply, (stored, looked)),
@@ -66,7 +66,7 @@ impl Context<'_> {
                     return self.follow(request, &head, reader, why);
                 }
                 Verdict::Stream(head) => {
-                    // Another variant is on its way. Now we know by what they differ.
+                    // The fetch is of another variant. Its head tells which request fields select variants.
                     signature = vary::again(&head.signature, &request.fields);
                 }
                 Verdict::Stored(entry) if may_share(&entry.freshness(), request) => {
@@ -89,7 +89,8 @@ impl Context<'_> {
         fetch::for_client(*self, request, fetching, why, (stored, looked)).await
     }
 
-    /// Fetches for all who follow, unless something is stored by now, here or on the cluster's engine.
+    /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in the cluster's
+    /// engine.
     async fn writer(
         &self,
         request: &Request,
@@ -111,7 +112,7 @@ impl Context<'_> {
         fetch::for_client(*self, request, Fetching::Leads(Box::new(writer)), why, (stored, looked)).await
     }
 
-    /// The reply to a request that has waited for another's fetch as long as it may, or whose client has left.
+    /// Returns the reply to a request whose wait for another fetch has timed out, or whose client has left.
     fn waited_in_vain(
         &self,
         request: &Request,
@@ -126,7 +127,8 @@ impl Context<'_> {
         stale.unwrap_or(reply)
     }
 
-    /// What a fetch has stored that ended after the tiers were looked at, and before this request could wait for it.
+    /// Returns the response and the reply if a fetch stored a usable response after the lookup in the tiers and before
+    /// this request could follow that fetch.
     fn stored_meanwhile(&self, request: &Request) -> Option<(Entry, Reply)> {
         let store = &self.worker.cache.store;
         let resident = store.memory.peek(&request.key, request.hash);
@@ -142,7 +144,7 @@ impl Context<'_> {
         }
     }
 
-    /// What the cluster's engine keeps, if this node is the one to ask it.
+    /// Returns the response that the cluster's engine keeps, and the reply from it, if this node may query the engine.
     async fn recalled(&self, request: &Request, writer: &mut FillWriter) -> Option<(Entry, Reply)> {
         let cluster = self.worker.shared.cluster.as_deref().filter(|cluster| cluster.tier.is_some())?;
         let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, writer)).await?;

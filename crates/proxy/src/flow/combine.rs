@@ -7,11 +7,11 @@ use larder_store::entry::Parts;
 use larder_store::fill::Head;
 use larder_store::{Body, Entry, Memory};
 
-/// Parts beyond this many bytes together stay apart: joining copies them.
+/// The largest result of a join, in bytes: joining copies both parts. Larger parts stay separate.
 const MOST: u64 = 8 << 20;
 
-/// One response from a `new` part and an `old` one, under the new one's head; whole if nothing is
-/// missing. `None` when they do not belong together.
+/// Returns one response made of a `new` part and an `old` one, with the head of the new one; a whole response if
+/// nothing is missing. `None` if the parts do not belong together.
 pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
     let (new_range, old_range) = (ContentRange::of(&new.fields())?, ContentRange::of(&old.fields())?);
     let joined = range::combined((&new_range, &new.fields()), (&old_range, &old.fields()))?;
@@ -43,8 +43,8 @@ pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
     })
 }
 
-/// The head of what came of a response that broke off after `len` bytes; `None` if nobody could use it: its
-/// length was not known, or nothing tells whether a rest belongs to it.
+/// Returns the head of the first `len` bytes of a response that broke off. `None` if these bytes cannot be used: the
+/// length of the response is unknown, or no strong validator tells whether a later part belongs to it.
 pub(crate) fn beginning(memory: &Memory, head: &Head, len: u64) -> Option<Head> {
     let fields = head.fields.view();
     let is_strong = fields.first("etag").is_some_and(|tag| !tag.starts_with(b"W/"));

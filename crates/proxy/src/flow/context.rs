@@ -27,13 +27,13 @@ impl Context<'_> {
     }
 }
 
-/// The reply when there is nothing to pass on.
+/// Returns the reply to a request for which there is no response to send.
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
 }
 
-/// Why a request is not the cache's business even where there is one; `None` if it is.
+/// Returns the reason why the cache does not handle a request; `None` if it handles it.
 pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
     match request.method {
         Method::GET if request.upgrade.is_none() && !has_content => None,

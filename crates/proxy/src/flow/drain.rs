@@ -1,14 +1,14 @@
-//! Connections that are counted, and that see the process drain.
+//! The count of open connections, and the notification of connections when the process drains.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::worker::{Shared, Worker};
 
-/// A place among the connections, given back however the connection ends.
+/// One open connection in the count. Dropping the permit releases it.
 pub(crate) struct ConnectionPermit {
     shared: Arc<Shared>,
-    /// Counted from 1, among those that are open.
+    /// The number of open connections when the permit was taken, this one included.
     pub(crate) number: usize,
 }
 
@@ -25,7 +25,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Lets a task see the begin of a drain, at the cost of one flag while there is none.
+/// Notifies a task when a drain begins. Before that, a check costs one atomic load.
 pub(crate) struct Drain {
     worker: Arc<Worker>,
     number: u64,
@@ -37,7 +37,7 @@ impl Drain {
         Self { worker: Arc::clone(worker), number: worker.enlist(), enlisted: false }
     }
 
-    /// Whether it has begun; if not, the task is woken when it does.
+    /// Whether the drain has begun. If not, the task is woken when it begins.
     pub(crate) fn poll(&mut self, cx: &std::task::Context<'_>) -> bool {
         if !self.enlisted {
             self.worker.wake_on_drain(self.number, cx.waker());

@@ -1,7 +1,8 @@
-//! Early hints (RFC 8297): a client whose request is for the origin gets the links of the stored response at once, with 103.
+//! Early hints (RFC 8297): a client whose request goes to the origin at once gets a 103 with the links of the stored
+//! response.
 //!
-//! They are those of a response that others may have, too: its own is in the cache no more, or has to be validated. Whatever speaks
-//! against that for this client means that it gets none.
+//! The links come from a shareable response that was evicted or has to be validated. A client gets no hints if anything
+//! speaks against them: see `is_hinted`.
 
 use http::{StatusCode, Version, header};
 use larder_semantics::early_hints::{self, EarlyHints};
@@ -17,11 +18,12 @@ use crate::exchange::request::Request;
 use crate::flow::context::Context;
 use crate::http::response::Lines;
 
-/// How long after it was received or confirmed a response gives hints, in seconds: what it links to may be gone later.
+/// How long after its receipt or validation a response gives hints, in seconds. Later, its links may lead to removed
+/// resources.
 const LONGEST: u32 = 86_400;
 
-/// Sends the links of what is stored for `request`, or was until it was evicted, if its client gets hints. `stored` is the response
-/// that is to be validated, if there is one.
+/// Sends the links of the response to `request` that is stored, or was stored until its eviction, if the client gets
+/// hints. `stored` is the response to be validated, if there is one.
 pub(crate) fn send(cx: Context<'_>, request: &Request, stored: Option<&Entry>) {
     let Some(link) = request.link.as_ref().filter(|_| is_hinted(cx, request)) else { return };
     let (store, own) = (&cx.worker.cache.store, stored.filter(|entry| *entry.key() == *request.key));
@@ -47,13 +49,13 @@ fn is_hinted(cx: Context<'_>, request: &Request) -> bool {
     speaks
         && !request.by_peer
         && !request.is_prefetch
-        // This node knows of all purges that it should know of.
+        // This node knows all purges that it must know.
         && request.awaited.is_none()
         && cx.worker.shared.is_sure()
         && !request.fields.contains("authorization")
         && !client_cert::names_client(&request.fields)
         && !request.fields.contains("range")
-        // Browsers act upon hints when they load a page only, and most say so.
+        // Browsers use hints only when they load a page, and most mark such requests.
         && request.fields.first("sec-fetch-mode").is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
         && !request.ruling.reply.as_deref().is_some_and(changes_links)
 }
@@ -68,7 +70,7 @@ fn gives_hints(entry: &Entry, request: &Request) -> bool {
         && early_hints::may_hint(entry.status(), entry.signature())
 }
 
-/// Whether clients get other links than those that are stored.
+/// Whether the edits of a rule change the links that clients get.
 fn changes_links(edits: &Edits) -> bool {
     let Edits { remove, set, default, add, .. } = edits;
     let changed = set.iter().chain(default).chain(add).map(|(name, _)| name);

@@ -1,5 +1,5 @@
-//! Finds what answers a request although it is stored for another query of the same path (`No-Vary-Search`). Whether it does is
-//! for [`larder_store::equivalents`] to say.
+//! Finds responses that answer a request although they are stored for another query of the same path
+//! (`No-Vary-Search`). [`larder_store::equivalents`] decides whether two queries are equivalent.
 
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
@@ -13,8 +13,8 @@ use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::stored::Held;
 
-/// What a disk has at hand under `key`, or else what is stored for an equivalent query; and the reason to use that while it
-/// is fresh.
+/// Returns the response that a disk has under `key` without waiting, or else one that is stored for an equivalent
+/// query, with the reason to use it while it is fresh.
 pub(crate) fn not_in_memory(
     cache: &Cache,
     key: &[u8],
@@ -30,7 +30,7 @@ pub(crate) fn not_in_memory(
     }
 }
 
-/// The response that is stored for an equivalent query, if it is found without waiting.
+/// Returns the response that is stored for an equivalent query, if it is found without waiting.
 pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32) -> Option<(Entry, Tier)> {
     let store = &cache.store;
     store.equivalents.others(key).into_iter().find_map(|other| {
@@ -46,8 +46,8 @@ pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32
     })
 }
 
-/// What is `held` under the key of `request`, unless that is nothing and something is stored for an equivalent query. Where each
-/// use is validated it stays with that: a validator belongs to one URL.
+/// Returns `held`, the lookup under the key of `request`, or the lookup for an equivalent query if `held` has no entry
+/// and such a query has one. Where each use is validated it always returns `held`: a validator belongs to one URL.
 pub(crate) async fn unless(cache: &Cache, request: &Request, held: Held) -> Held {
     if held.entry.is_some() || request.route.is_validated() {
         return held;
@@ -58,7 +58,7 @@ pub(crate) async fn unless(cache: &Cache, request: &Request, held: Held) -> Held
     }
 }
 
-/// Without an entry, what memory has of other variants.
+/// Looks for an entry of an equivalent query. If there is none, the result has the other variants in memory.
 async fn look(cache: &Cache, request: &Request) -> Option<Held> {
     let (store, mut beside) = (&cache.store, None);
     for other in store.equivalents.others(&request.key) {
@@ -76,7 +76,7 @@ async fn look(cache: &Cache, request: &Request) -> Option<Held> {
     beside.map(|resident| Held { entry: None, tier: Tier::Memory, resident: Some(resident) })
 }
 
-/// [`unless`] as a dry run: nothing changes. Waits for the disk.
+/// [`unless`] as a dry run, without side effects. Blocks on the disk.
 pub(crate) fn look_only(cache: &Cache, request: &Request) -> Option<Held> {
     let store = &cache.store;
     if request.route.is_validated() {
@@ -93,14 +93,15 @@ pub(crate) fn look_only(cache: &Cache, request: &Request) -> Option<Held> {
     })
 }
 
-/// Whether what another request fetches is about `request`, which expected that.
+/// Whether the result of another request's fetch is about `request`, which joined that fetch in the expectation that it
+/// is.
 pub(crate) fn is_for(request: &Request, reader: &Reader, verdict: &Verdict) -> bool {
     let is_own = *reader.key() == *request.key;
     match verdict {
         Verdict::Stream(head) => {
             equivalents::is_for(reader.key(), head.status, &head.fields.view(), &request.key)
         }
-        // What stands for a third URL was compared with the removals of the leader's only.
+        // An entry of a third URL was checked only against purges of the leader's key.
         Verdict::Stored(entry) | Verdict::StandIn(entry) => {
             (is_own || *entry.key() == *reader.key()) && is_entry_for(request, entry)
         }
@@ -114,7 +115,7 @@ pub(crate) fn is_entry_for(request: &Request, entry: &Entry) -> bool {
     equivalents::is_for(entry.key(), entry.status(), &entry.fields(), &request.key)
 }
 
-/// What memory has under `key`, and of this what `request` selects.
+/// Returns all variants that memory has under `key`, and the one that `request` selects.
 fn selected(cache: &Cache, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
     let memory = &cache.store.memory;
     let resident = memory.peek(key, memory.hash(key));

@@ -1,7 +1,7 @@
-//! Asks the origin for what the cache lacks, and shares the answer while it arrives.
+//! Fetches a response that the cache lacks from the origin, and shares it while it arrives.
 //!
-//! The client that caused the fetch waits here for the answer's head; from then on the content is
-//! carried by a task of its own, unless it is all there, so that this client may leave without taking it from others.
+//! The client that caused the fetch waits here for the head of the answer. After that a separate task carries the
+//! content, unless it is all there, so that this client may leave without ending the fetch for others.
 
 pub(super) mod prefetch;
 
@@ -40,10 +40,10 @@ use crate::flow::{answer, follow, generated_etag, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
-/// How long a URL whose answer could not be stored is remembered, in seconds.
+/// How long a URL stays marked as hit-for-miss after an answer that could not be stored, in seconds.
 const MARK: u32 = 120;
 
-/// [`fetch`] for a client, whose limits may not let it ask an origin. Then those who follow go on without it.
+/// [`fetch`] for a client, if its limits allow another request to an origin. If not, its followers go on without it.
 pub(crate) async fn for_client(
     cx: Context<'_>,
     request: &Request,
@@ -57,7 +57,7 @@ pub(crate) async fn for_client(
     }
 }
 
-/// Fetches for `request` and the followers of `fetching`. `stored` is the response that the tiers had, and `looked` when.
+/// Fetches for `request` and the followers of `fetching`. `stored` is the response found in the tiers at `looked`.
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
@@ -65,10 +65,10 @@ pub(crate) async fn fetch(
     why: Why,
     (stored, looked): (Option<Entry>, Epoch),
 ) -> Reply {
-    // After the fetch has its place among the fills: what is purged from now on concerns it.
+    // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
     let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
     let wants_part = request.fields.contains("range");
-    // Validators and parts belong to one URL; a response that is stored for an equivalent one may only stand in.
+    // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let mut revalidation = Revalidation::about(own, wants_part);
     let own_tag = match &revalidation {
@@ -91,7 +91,7 @@ pub(crate) async fn fetch(
             Some(Err(error)) => return failed(cx, request, fetching, why, stored.as_ref(), error),
             None => return follow::left(),
         };
-        // Nodes need not agree what time it is.
+        // The clocks of nodes may differ.
         let times =
             Times { requested: answer.requested, received, by_age: answer.by_peer, ..Times::default() };
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
@@ -118,17 +118,17 @@ pub(crate) async fn fetch(
     }
 }
 
-/// What an answer to the request means.
+/// The meaning of an answer to the request.
 enum Meaning {
-    /// It does not answer the revalidation; ask for everything.
+    /// It does not answer the revalidation; request the whole response.
     AskAgain,
-    /// The stored response is good.
+    /// The stored response is still valid.
     StillGood(Entry),
-    /// The origin has trouble, and this may stand in.
+    /// It is an error, and this stored response may stand in.
     StaleInstead(Entry),
-    /// It is the part that was lacking; so this is what both are together.
+    /// It is the missing part of this stored response; `Joined` describes both together.
     Completes(Entry, Joined),
-    /// It is the answer.
+    /// It is a new response.
     Answer,
 }
 
@@ -139,20 +139,20 @@ struct Joined {
     keeping: Keeping,
 }
 
-/// An answer from the origin, and what it is about.
+/// An answer from the origin, and the request and stored response that it is about.
 struct Fetched<'f> {
     cx: Context<'f>,
     request: &'f Request,
     why: Why,
     times: Times,
     stored: Option<&'f Entry>,
-    /// The tag that we showed for it, if it came without.
+    /// The generated tag that was sent for the stored response, if that has none.
     own_tag: Option<&'f HeaderValue>,
-    /// It comes from the node that owns the key.
+    /// Whether it comes from the node that owns the key.
     by_peer: bool,
-    /// Where it stands with what is purged, if it may be kept on the cluster's engine.
+    /// The position of the fetch among the purges, if the answer may be kept in the cluster's engine.
     place: Option<Follower>,
-    /// What of it a change with an unknown end may concern.
+    /// The parts of it that a change with an unknown result may concern.
     doubt: Doubt,
 }
 
@@ -184,7 +184,7 @@ impl Fetched<'_> {
         }
     }
 
-    /// What a stored beginning and the rest of it make, if that may be stored.
+    /// Joins a stored beginning and the rest of it, if the result may be stored.
     fn join(&self, entry: &Entry, rest: &Answer) -> Option<Joined> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
@@ -199,7 +199,7 @@ impl Fetched<'_> {
         Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
-    /// What validations have shown of the URL, this answer included.
+    /// Returns the validation history of the URL, with this answer.
     fn history(&self, meaning: &Meaning, answer: &Answer) -> History {
         let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
         let news = match meaning {
@@ -212,7 +212,7 @@ impl Fetched<'_> {
         keeping::history(histories, (self.cx.rules, self.request), &news, now)
     }
 
-    /// Remembers why the answer is not stored, for who asks about it.
+    /// Records the reason why the answer is not stored, for later queries about the URL.
     fn note(&self, why: Why, status: StatusCode, fields: &impl Fields) {
         let answer = Some((status, fields));
         self.cx.observers().verdicts.note(self.request.hash, why, answer, &self.cx.rules.targeted);
@@ -223,7 +223,7 @@ impl Fetched<'_> {
         stale_on_error(&freshness, &self.request.asked, self.cx.rules, self.times.received, failure)
     }
 
-    /// RFC 9111 section 4.3.4: the stored response, freshened.
+    /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it.
     fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
         let mut writer = fetching.into_lead(self.cx.worker, &self.request.key);
         writer.asks_origin(!self.by_peer);
@@ -231,8 +231,8 @@ impl Fetched<'_> {
         let updated = storable::storable_fields(self.cx.rules, &updated);
         let freshness = self.freshness(entry.status(), &updated, fields);
         let shared = &self.cx.worker.shared;
-        // Where the origin forbids storing the new head, the old one must not be kept either; where
-        // the client does, nothing changes for others.
+        // If the origin forbids storing the new head, the old response is removed. If only this request forbids it, the
+        // old response stays for others.
         let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
         let storable = freshness.is_ok();
         let fresh = freshness.ok().and_then(|freshness| {
@@ -272,7 +272,7 @@ impl Fetched<'_> {
 
     fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Result<Freshness, Why> {
         let mut all = updated.clone();
-        // The age and date of the news, not of the first response.
+        // The age and date are from the 304, not from the first response.
         for name in [header::AGE, header::DATE] {
             all.remove(&name);
             if let Some(value) = news.get(&name) {
@@ -294,7 +294,7 @@ impl Fetched<'_> {
             .unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, Why::OriginUnreachable))
     }
 
-    /// Shares and stores the answer if that is allowed; else passes it to this client alone.
+    /// Shares and stores the answer if that is allowed; else forwards it to this client only.
     fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
         let keeping = match self.judge(self.cx.rules, answer.status, &*answer.fields) {
             Ok(_) if self.would_spoil(answer.status) => {
@@ -312,7 +312,7 @@ impl Fetched<'_> {
         self.store(task, &head, Source::Answer(fields), status, (download, None))
     }
 
-    /// The same for an answer that is the rest of a stored beginning.
+    /// [`answer`](Self::answer) for the rest of a stored beginning.
     fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
         let Joined { mut fields, length, keeping } = joined;
         let head = self.head(StatusCode::OK, &fields, keeping, length);
@@ -344,7 +344,7 @@ impl Fetched<'_> {
         FillTask { expected, whole, replaces, place, ..FillTask::new(self.cx.worker, writer) }
     }
 
-    /// Stores what arrives, behind what is there of it already, and lets this client read along.
+    /// Stores the content as it arrives, after the stored `beginning`, and makes this client a reader of the fill.
     fn store(
         &self,
         mut task: FillTask,
@@ -374,7 +374,7 @@ impl Fetched<'_> {
         reply(self.request, head, fields, reader, Outcome { stored, ttl, ..outcome })
     }
 
-    /// Keeps the links of a response that others may have, too.
+    /// Keeps the links of a shareable response for early hints.
     fn hint(
         &self,
         writer: &FillWriter,
@@ -386,7 +386,7 @@ impl Fetched<'_> {
         }
     }
 
-    /// Where the answer is kept. What another node owns is kept here if it is asked for often.
+    /// Returns the tiers that keep the answer. A response that another node owns is kept here if it is requested often.
     fn kept(&self, head: &Head) -> Kept {
         match self.cx.worker.shared.cluster.as_deref().filter(|_| self.by_peer) {
             None => Kept::Everywhere,
@@ -398,7 +398,7 @@ impl Fetched<'_> {
         self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
     }
 
-    /// Whether the answer is an error that would take the place of a response which serves others.
+    /// Whether the answer is an error that would replace a response which serves other requests.
     fn would_spoil(&self, status: StatusCode) -> bool {
         (status.is_client_error() || status.is_server_error())
             && stored::is_served(self.cx, self.request, self.stored)
@@ -410,10 +410,10 @@ impl Fetched<'_> {
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-        // What this client's own fields brought about says nothing of others.
+        // This client's own fields say nothing about answers to others.
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
             shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
-            // The origin's newer word on this URL is that nothing of it be kept.
+            // The newest answer of the origin forbids storing a response of this URL.
             if !status.is_server_error() {
                 shared.cache.store.hints.remove(&self.request.key, self.request.hash);
             }
@@ -441,7 +441,7 @@ fn failed(
     let times = Times { requested: now, received: now, ..Times::default() };
     let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());
     let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
-    // What this client's request may have brought about is nothing for others: one of them asks next.
+    // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,
         false => Fetching::Alone(cx.worker.cache.fills.now_for(request.hash)),
@@ -456,7 +456,7 @@ fn failed(
     }
 }
 
-/// The reply to `request` from a response on its way in.
+/// Returns the reply to `request` from a response that is arriving.
 pub(crate) fn reply(
     request: &Request,
     head: &Head,
@@ -484,7 +484,7 @@ pub(crate) fn reply(
     reply
 }
 
-/// The single range of a whole response on its way in that the client wants, if that can be told.
+/// Returns the single range that the client wants of an arriving whole response, if its length is known.
 fn wanted_part(request: &Request, head: &Head) -> Option<ContentRange> {
     let complete = head.length.filter(|_| head.status == StatusCode::OK)?;
     let specs = request.fields.first("range").and_then(range::parse)?;

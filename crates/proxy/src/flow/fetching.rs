@@ -1,14 +1,15 @@
-//! For whom a response is fetched.
+//! The requests that a fetch serves.
 
 use larder_store::fill::{Epoch, FillWriter, Verdict};
 
 use crate::flow::worker::Worker;
 
-/// For whom a fetch is made.
+/// The requests that a fetch serves.
 pub(crate) enum Fetching {
-    /// For all who follow. The writer is large, and each function that passes it on would have room for it.
+    /// All followers of the fill. The writer is boxed because it is large, and each function that passes it on would
+    /// reserve its size.
     Leads(Box<FillWriter>),
-    /// For one request, begun then; it costs a fill only if there is something to store.
+    /// One request, whose fetch began at this epoch. It makes a fill only if the response is stored.
     Alone(Epoch),
 }
 
@@ -19,7 +20,7 @@ impl Fetching {
         }
     }
 
-    /// Tells a fetch that others may follow from all others.
+    /// Identifies a fetch that other requests may follow; `None` for others.
     pub(super) fn id(&self) -> Option<usize> {
         match self {
             Self::Leads(writer) => Some(writer.fetch()),
@@ -27,7 +28,7 @@ impl Fetching {
         }
     }
 
-    /// Ends when only the request itself waits for it.
+    /// Waits until the fetch has no followers; returns at once for a fetch of one request.
     pub(super) async fn deserted(&self) {
         if let Self::Leads(writer) = self {
             writer.deserted().await;

@@ -1,5 +1,6 @@
-//! Carries an answer's content into the cache: what came whole with its head at once, all else in a task of its own,
-//! so that the client that caused the fetch may leave without taking it from others.
+//! Carries the content of an answer into the cache. Content that arrived whole with its head is stored at once. Other
+//! content is carried by a separate task, so that the client that caused the fetch may leave without ending it for
+//! others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,28 +20,28 @@ use crate::flow::combine;
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
 
-/// How often is looked whether a disk has written what waits.
+/// The interval between checks whether a disk has written its waiting data.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a disk may write nothing before it is given up.
+/// How long a disk may write nothing before the fill gives it up.
 const STUCK: Duration = Duration::from_secs(2);
 
 /// Carries content into a fill.
 pub(crate) struct FillTask {
     pub(crate) writer: FillWriter,
-    /// For a part: which, so that its length can be checked.
+    /// For a part: its range, to check its length.
     pub(crate) expected: Option<ContentRange>,
-    /// For a part that completes another: how long both are together.
+    /// For a part that completes another: the length of both together, in bytes.
     pub(crate) whole: Option<u64>,
-    /// The stored response that the new one supersedes.
+    /// The stored response that the new one replaces.
     pub(crate) replaces: Option<Entry>,
-    /// Where its fetch stood with what is purged, if it may be kept on the cluster's engine.
+    /// The position of its fetch among the purges, if the response may be kept in the cluster's engine.
     pub(crate) place: Option<Follower>,
-    /// What may arrive, if no client has asked for it.
+    /// The limit on the content of a response that no client has requested.
     pub(crate) allowance: Option<Arc<Allowance>>,
     pub(crate) worker: Arc<Worker>,
 }
 
-/// Bytes that may arrive as long as nobody reads them, and those that have arrived.
+/// A limit on the bytes that may arrive without a reader, and the count of those that have arrived.
 pub(crate) struct Allowance {
     most: u64,
     arrived: AtomicU64,
@@ -55,24 +56,24 @@ impl Allowance {
         self.arrived.load(Ordering::Relaxed)
     }
 
-    /// Whether more has arrived than may.
+    /// Whether more bytes have arrived than the limit.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.arrived() > self.most
     }
 
-    /// Whether it is exceeded by so many bytes.
+    /// Records that `arrived` bytes have arrived, and returns whether that exceeds the limit.
     fn is_exceeded_by(&self, arrived: u64) -> bool {
         self.arrived.store(arrived, Ordering::Relaxed);
         self.is_exceeded()
     }
 }
 
-/// How fast an answer without readers arrives: since when, and from which byte on.
+/// The start of the period without readers, and the bytes that had arrived by then.
 #[derive(Default)]
 struct Unread(Option<(Instant, u64)>);
 
 impl Unread {
-    /// Whether the answer has gone unread for long, and too little of it has come since.
+    /// Whether the answer has had no reader for the `stall` timeout, and arrived more slowly than `unread_rate` since.
     fn is_too_slow(&mut self, writer: &FillWriter, worker: &Worker) -> bool {
         if !writer.is_unread() {
             self.0 = None;
@@ -89,14 +90,14 @@ impl Unread {
 }
 
 impl FillTask {
-    /// For an answer that is all there is to store.
+    /// A task for an answer that is stored by itself, and not joined with another part.
     pub(crate) fn new(worker: &Arc<Worker>, writer: FillWriter) -> Self {
         let (expected, whole, replaces, place, allowance) = <_>::default();
         Self { writer, expected, whole, replaces, place, allowance, worker: Arc::clone(worker) }
     }
 
-    /// Begins to carry `download`, behind the content of `prefix`, and publishes it when it is whole. What came whole
-    /// with its head is there when this returns, unless a disk has to be waited for.
+    /// Begins to carry `download`, after the content of `prefix`, and publishes it when it is complete. If the content
+    /// arrived whole with its head, it is stored when this returns, unless a disk has to be waited for.
     pub(crate) fn start(self, download: Box<Download>, prefix: Option<Entry>) {
         if prefix.is_some() || !download.is_here() {
             tokio::spawn(self.carry(download, prefix));
@@ -159,8 +160,9 @@ impl FillTask {
         }
     }
 
-    /// Lets the origin wait for the disk while that has much to write and nothing else stores the response: clients that
-    /// read faster than the disk writes get it at the disk's pace. A disk that writes nothing for a while is given up.
+    /// Waits while the disk has much data to write and no other tier stores the response. This applies backpressure to
+    /// the origin: clients that read faster than the disk writes get the response at the disk's pace. A disk that
+    /// writes nothing for `STUCK` is given up.
     async fn wait_for_disk(&mut self) {
         let mut last = None;
         while let Some(written) = self.writer.disk_behind() {
@@ -176,8 +178,8 @@ impl FillTask {
         }
     }
 
-    /// Remembers why the response is not stored as the reply to its client said: memory took the beginning of it only, or
-    /// the disk did not take it.
+    /// Records why the response is not stored, although the reply to its client said that it would be: memory took only
+    /// its beginning, or the disk did not take it.
     fn note_unstored(&self, was_stored: bool) {
         let Some((unstored, head)) = self.writer.unstored().zip(self.writer.head()) else { return };
         let (shared, is_lost) = (&self.worker.shared, self.writer.is_lost_by_disk());
@@ -212,7 +214,7 @@ impl FillTask {
         let tier = self.worker.shared.cluster.as_ref().and_then(|cluster| cluster.tier.as_ref());
         match (tier.zip(self.place), entry, head) {
             (Some((tier, place)), Some(entry), _) => tier.offer(&entry, place),
-            // It is newer than what may be there.
+            // It is newer than the engine's record.
             (Some((tier, _)), None, Some((key, signature))) => {
                 tier.forget(&key, &signature.unwrap_or_default());
             }
@@ -220,7 +222,7 @@ impl FillTask {
         }
     }
 
-    /// A part is worth less than the whole, and two parts that join are worth more than one.
+    /// Publishes a part, unless the whole is stored and fresh. If another stored part is adjacent, the two are joined.
     async fn publish_part(self, range: &ContentRange) {
         if self.writer.len() != range.length() {
             tracing::warn!("a partial response is not as long as its content-range says");
@@ -230,7 +232,7 @@ impl FillTask {
         if fresh.as_ref().is_some_and(|held| held.status() == StatusCode::OK) {
             return self.writer.finish_unstored();
         }
-        // Begun before the part is published, so that no purge comes between unseen.
+        // This fill begins before the part is published, so that it notices a purge in between.
         let fills = &self.worker.cache.fills;
         let joining = fills.alone(self.writer.key(), fills.now(self.writer.key()));
         let part = self.writer.finish(None);
@@ -240,7 +242,7 @@ impl FillTask {
         }
     }
 
-    /// What came of a response that broke off answers requests for ranges of it, and may be completed
+    /// Publishes the beginning of a response that broke off. It answers requests for ranges of it, and may be completed
     /// (RFC 9111 sections 3.3 and 3.4).
     async fn publish_beginning(self) {
         let is_whole = self.expected.is_none() && self.whole.is_none();
@@ -252,7 +254,7 @@ impl FillTask {
         }
     }
 
-    /// What is stored of the response that arrives, if it is fresh.
+    /// Returns the stored response for the variant that arrives, if it is fresh.
     async fn held(&self) -> Option<Entry> {
         let (shared, key) = (&self.worker.shared, self.writer.key());
         let signature = self.writer.head()?.signature.clone();
@@ -266,7 +268,7 @@ impl FillTask {
     }
 }
 
-/// The URL of a cache key as logs have it.
+/// Returns the URL of a cache key in the form for logs.
 fn logged_url(worker: &Worker, key: &[u8]) -> String {
     let parts = key.split_last().and_then(|(_, target)| key::parse(target));
     let url = parts.map_or_else(String::new, |(scheme, authority, path)| {
@@ -275,7 +277,7 @@ fn logged_url(worker: &Worker, key: &[u8]) -> String {
     worker.plan().settings.statistics.query.kept(&url).to_owned()
 }
 
-/// The reason in the words of `Cache-Status`.
+/// Returns the reason as `Cache-Status` names it.
 pub(crate) fn unstored(unstored: Unstored) -> Why {
     match unstored {
         Unstored::Unwanted => Why::OwnedElsewhere,

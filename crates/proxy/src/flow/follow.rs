@@ -1,4 +1,4 @@
-//! Following another request's fetch: how long, and what a client gets that has waited in vain or has left.
+//! Following another request's fetch: how long to wait, and the reply to a client whose wait timed out or who has left.
 
 use std::future::ready;
 use std::pin::pin;
@@ -15,19 +15,23 @@ use crate::exchange::request::Request;
 use crate::flow::context::failure;
 use crate::flow::upstream;
 
-/// How soon a claim to a permit is lent again: the fetch may have begun to wait since.
+/// The interval after which a claim to a permit is lent again: since the last time, the fetch may have begun to wait
+/// for a permit.
 const LEND_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long to wait for another request's fetch: what that may spend waiting for a permit, connecting, and waiting for the
-/// answer.
+/// Returns the deadline of a wait for another request's fetch: the sum of the time limits for a permit, the connection
+/// and the answer.
 pub(crate) fn patience(plan: &Plan, request: &Request) -> Instant {
     let timeouts = &plan.settings.timeouts;
     let first_byte = request.ruling.tries.first_byte.unwrap_or(timeouts.first_byte);
     Instant::now() + timeouts.first_byte + timeouts.connect + first_byte
 }
 
-/// What the fetch that `reader` follows turns out to be, by `patience` at the latest; the reply if that passes, or the
-/// client leaves. While the fetch waits for a permit, it may have that of this client.
+/// Waits for the verdict on the fetch that `reader` follows, until `patience` at the latest. While the fetch waits for
+/// a permit, it may use this client's claim to one.
+///
+/// # Errors
+/// The reply, if the deadline passes or the client leaves.
 pub(crate) async fn verdict(
     plan: &Plan,
     request: &Request,
@@ -49,11 +53,11 @@ pub(crate) async fn verdict(
     }
 }
 
-/// The reply to a client that has left.
+/// Returns the reply that is recorded for a client that has left.
 pub(crate) fn left() -> Reply {
     let status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
     Reply { close: true, ..failure(status, Why::ClientLeft) }
 }
 
-/// No standard's status, but the one by which logs are known to say this.
+/// The status by which logs conventionally mark a client that has left; no standard defines it.
 const CLIENT_LEFT: u16 = 499;

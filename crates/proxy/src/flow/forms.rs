@@ -1,7 +1,8 @@
-//! Which form of a stored response a client gets: as the origin sent it, or in a coding that it accepts.
+//! Selects the form of a stored response that a client gets: as the origin sent it, or in a content coding that it
+//! accepts.
 //!
-//! This is decided last, when the reply is there, and changes nothing that was decided before: entity-tags of coded forms
-//! are weak, so that conditions hold for all forms alike, and ranges are those of the content as it is.
+//! The selection follows all other decisions, when the reply exists, and changes none of them: entity-tags of coded
+//! forms are weak, so that conditions hold for all forms alike, and ranges are ranges of the uncoded content.
 
 use std::sync::Arc;
 
@@ -15,9 +16,9 @@ use crate::cache::Cache;
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 
-/// Puts the form that the client of `request` wants by what it accepted before rules changed the request in the place of
-/// `reply`'s content, if it is there, and notes that the reply depends on that. Returns the coding of content that the client does not accept and that may be
-/// undone.
+/// Replaces the content of `reply` by the form that the client prefers among those that exist, and marks the reply as
+/// negotiated. `accepted` has the codings that the client accepted before rules changed the request. Returns the coding
+/// of the content if the client does not accept it and it may be decoded.
 pub(crate) fn choose(
     cache: &Arc<Cache>,
     compression: &Compression,
@@ -48,7 +49,7 @@ pub(crate) fn choose(
         return Some(coding).filter(|_| !is_without_content);
     }
     let is_said = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
-    // What memory does not have can have no other form there.
+    // A response that is not in memory has no other form there.
     let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
     let coding = match is_range {
         true => None,
@@ -59,7 +60,7 @@ pub(crate) fn choose(
         reply.content = Content::Coded(coding);
         reply.outcome.coding = Some(coding);
     }
-    // The tag of a client that has a coded form stays weak, though that form may be gone here.
+    // A client that has a coded form keeps its weak tag, even if this cache no longer has that form.
     let shows_weak_tag =
         || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
     let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
@@ -67,8 +68,8 @@ pub(crate) fn choose(
     None
 }
 
-/// The coding of the form that the client wants most of those that are there. What it would rather have is made for the
-/// next, in `cache`.
+/// Returns the coding of the most preferred form that exists. If the client prefers a form that does not exist yet, the
+/// compressor makes it in `cache` for later requests.
 fn form(
     cache: Option<&Arc<Cache>>,
     compression: &Compression,
@@ -88,9 +89,10 @@ fn form(
     accepted.best(offered().filter(is_made))
 }
 
-/// A response on its way into the cache goes to its client as it is. Later ones may get other forms.
+/// Returns the negotiation mark of a response that is being stored. Its client gets it as it arrives; later clients may
+/// get other forms.
 pub(crate) fn arriving(compression: &Compression, reply: &Reply) -> Negotiated {
-    // Of the whole response: a condition or a range of this client's changes nothing for others.
+    // The status of the whole response: a condition or a range of this client does not matter to other clients.
     let is_part = reply.status == StatusCode::PARTIAL_CONTENT;
     let status =
         if is_part || reply.status == StatusCode::NOT_MODIFIED { StatusCode::OK } else { reply.status };

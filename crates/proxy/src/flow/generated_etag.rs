@@ -1,16 +1,17 @@
-//! A tag of our own for a stored response that came without a validator, on a site where each use is validated.
+//! Generated entity-tags for stored responses without a validator, on sites where each use is validated.
 //!
-//! It is the one that a gateway makes of the same answer; kept nowhere, since few ask for it.
+//! A gateway generates the same tag for the same answer. The tag is not stored, since it is rarely needed.
 
 use http::{HeaderMap, HeaderValue, header};
 use larder_semantics::revalidate;
 use larder_semantics::storable::Rules;
 use larder_store::Entry;
 
-/// Content up to so many bytes is read for it.
+/// The longest content that is read to generate a tag, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// The tag of `entry`, if it has to be validated and came without what it takes.
+/// Returns the generated tag of `entry`, if `entry` has to be validated and has no strong validator. `None` also for
+/// content longer than `MOST` bytes.
 pub(crate) async fn of(rules: &Rules, entry: &Entry) -> Option<HeaderValue> {
     let (fields, length) = (entry.fields(), entry.body().len());
     if !rules.validated || revalidate::has_strong(&fields, entry.freshness().date) || length > MOST {
@@ -20,7 +21,7 @@ pub(crate) async fn of(rules: &Rules, entry: &Entry) -> Option<HeaderValue> {
     Some(larder_tags::entity_tag(&fields, &content))
 }
 
-/// Shows this tag and no date, which a change within its second would not tell.
+/// Makes the request conditional on `tag` alone: a date does not reveal a change within the same second.
 pub(crate) fn show(asked: &mut HeaderMap, tag: &HeaderValue) {
     asked.remove(header::IF_MODIFIED_SINCE);
     asked.insert(header::IF_NONE_MATCH, tag.clone());

@@ -1,4 +1,4 @@
-//! How an answer of an origin is stored, as far as its head tells.
+//! Whether and how an origin's answer may be stored, as far as its head tells.
 
 use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
@@ -12,23 +12,23 @@ use larder_store::Entry;
 use crate::cache::history::Histories;
 use crate::exchange::request::Request;
 
-/// How a response may be stored.
+/// The freshness and variant under which a response may be stored.
 pub(crate) struct Keeping {
     pub(super) freshness: Freshness,
     pub(super) signature: Vec<u8>,
 }
 
 impl Keeping {
-    /// How long the response is fresh, in seconds.
+    /// Returns the freshness lifetime of the response, in seconds.
     pub(crate) fn lifetime(&self) -> u32 {
         self.freshness.lifetime
     }
 }
 
-/// How an answer to `request`, or to a GET like it, may be stored.
+/// Returns how an answer to `request`, or to a GET with its fields, may be stored.
 ///
 /// # Errors
-/// Why it may not.
+/// The reason why it may not be stored.
 pub(crate) fn judge(
     rules: &Rules,
     request: &Request,
@@ -42,21 +42,21 @@ pub(crate) fn judge(
     if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
 }
 
-/// Whether a response is not stored because of how it was asked for.
+/// Whether `why` is a property of the request, so that answers to other requests for the URL may still be stored.
 pub(super) fn is_by_request(why: Why) -> bool {
     matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
 }
 
-/// An answer as far as it tells whether a URL has changed.
+/// What an answer reveals about changes of a URL.
 pub(super) enum News<'n, F> {
-    /// A 304 for this response.
+    /// A 304 confirms this stored response.
     Confirms(&'n Entry),
-    /// A response of this status, in place of the one that was stored, if there was one.
+    /// A response with this status and these fields replaces the stored one, if there was one.
     Is(StatusCode, &'n F, Option<&'n Entry>),
 }
 
-/// What validations have shown of the URL of `request`, the answer included that was received at `now`; nothing where lifetimes do not
-/// adapt to it.
+/// Updates and returns the validation history of the URL of `request` with the answer that was received at `now`.
+/// Returns the default if lifetimes do not adapt to the history.
 pub(super) fn history<F: Fields>(
     histories: &Histories,
     (rules, request): (&Rules, &Request),
@@ -71,7 +71,7 @@ pub(super) fn history<F: Fields>(
         0 => History { since: entry.freshness().received, ..old },
         _ => old,
     };
-    // Clients that have it validated again and again show nothing.
+    // A validation in the first half of the lifetime is no evidence: clients can request validations at any time.
     let is_over = |entry: &Entry| {
         let freshness = entry.freshness();
         freshness.ttl(now) * 2 <= i64::from(freshness.lifetime)
@@ -93,7 +93,7 @@ pub(super) fn history<F: Fields>(
     new
 }
 
-/// Whether a response of the status 200 is the stored one, sent once more.
+/// Whether a response with status 200 is the stored response, sent again.
 fn is_same(entry: &Entry, fields: &impl Fields) -> bool {
     let stored = entry.fields();
     let same = |name| stored.first(name).is_some_and(|value| fields.first(name) == Some(value));

@@ -1,6 +1,6 @@
-//! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and what proxies
-//! answer themselves. They change what is stored: by invalidation (RFC 9111 section 4.4), by what a
-//! HEAD reveals (4.3.5), or, if the config allows it, by a POST whose answer says that it is its target's
+//! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and requests that a proxy answers
+//! itself. Some of them change stored responses: by invalidation (RFC 9111 section 4.4), by the head of an answer to
+//! HEAD (section 4.3.5), or, if the config allows it, by a POST whose answer says that it is its target's
 //! representation.
 
 use std::future::pending;
@@ -42,13 +42,14 @@ use crate::http::names::CLIENT_CERT;
 use crate::http::response::Lines;
 use crate::origin::{Download, OriginError};
 
-/// An answer that invalidates more groups than this invalidates whatever of its origin has groups.
+/// The most cache groups that one answer may invalidate. An answer that names more invalidates all responses of its
+/// origin that have groups.
 const MOST_GROUPS: usize = 128;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
 
-/// What a proxy answers itself: `OPTIONS *`, and `OPTIONS` or `TRACE` that may go no further
-/// (RFC 9110 section 7.6.2).
+/// Returns the reply to a request that a proxy answers itself: `OPTIONS *`, and `OPTIONS` or `TRACE` without forwards
+/// left (RFC 9110 section 7.6.2).
 pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> {
     let last_hop = request.fields.get(header::MAX_FORWARDS).is_some_and(|hops| hops.as_bytes() == b"0");
     let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
@@ -65,7 +66,7 @@ pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> 
     }
 }
 
-/// The request as it arrived, without what could be somebody's secret (RFC 9110 section 9.3.8).
+/// Returns the request as it arrived, without fields that may hold secrets (RFC 9110 section 9.3.8).
 fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     let mut seen =
         format!("TRACE {} HTTP/1.1\r\nVia: 1.1 {}\r\n", request.url(), plan.settings.name).into_bytes();
@@ -85,7 +86,7 @@ fn trace(plan: &Plan, request: &Request, outcome: Outcome) -> Reply {
     reply
 }
 
-/// Sends a request on and its answer back, and does to the cache what the RFC says.
+/// Forwards a request and its answer, and invalidates stored responses as RFC 9111 requires.
 pub(crate) async fn through(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -97,7 +98,7 @@ pub(crate) async fn through(
     }
     count_down_forwards(&mut request.fields);
     let mut content = std::mem::take(&mut request.content);
-    // Only what may be stored is compared with what happens to the cache meanwhile.
+    // Only a response that may be stored needs the check for purges in between.
     let rules = request.ruling.caching();
     let rules = rules.filter(|rules| request.method == Method::POST && rules.stores_posts);
     let now = || worker.cache.fills.now_for(request.hash);
@@ -129,7 +130,7 @@ pub(crate) async fn through(
     if invalidate::is_unsafe(&request.method) {
         let _telling = publish::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
-        // The change by this request is none to its own answer; any other one is.
+        // The invalidation by this request does not apply to its own answer; any other one does.
         moment = before.map(|_| now()).filter(|now| {
             let own = worker.cache.fills.cancellations(&spoiled, request.hash);
             before.is_some_and(|(_, began, _)| !now.is_cancelled_since(began.after(own)))
@@ -138,7 +139,7 @@ pub(crate) async fn through(
         if request.ruling.caching().is_none() {
             spoiled.clear();
         }
-        // From here on other nodes are told, even if the client leaves.
+        // From here on other nodes are notified even if the client leaves.
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
         let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
         invalidate_groups(worker, request, &groups).await;
@@ -156,8 +157,8 @@ pub(crate) async fn through(
     upstream::pass_on(request.method == Method::HEAD, status, fields, download, outcome).at(position)
 }
 
-/// The origin's answer; `None` if the client has left before, and nobody else has any use for it. When a try of a change
-/// gets no answer and another one follows, the doubt begins at once.
+/// Returns the origin's answer; `None` if the client has left before, and the answer has no other use. If a try of a
+/// change gets no answer and another try follows, the doubt begins at once.
 async fn origin_answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -171,7 +172,8 @@ async fn origin_answer(
     request.unless_left(noticed, no_use(request)).await
 }
 
-/// Ends when the answer is of no use without the client: that to an unsafe request says what is no longer valid.
+/// Returns at once if the answer has no use without the client. The answer to an unsafe request always has one: it
+/// tells which stored responses are no longer valid.
 async fn no_use(request: &Request) {
     if invalidate::is_unsafe(&request.method) {
         pending().await
@@ -183,7 +185,7 @@ pub(crate) fn failed(worker: &Worker, request: &Request, error: &OriginError) ->
     failure(error.status, error.why)
 }
 
-/// Logs why there is no answer; of many equal failures one, and their number.
+/// Logs why there is no answer. Equal failures are logged once, with their number.
 pub(crate) fn warn(worker: &Worker, request: &Request, error: &OriginError) {
     let whole = || format!("{} {}: {error}", request.method, request.logged_url());
     worker.shared.observers.repeats.warn(&error.to_string(), whole);
@@ -196,8 +198,9 @@ fn count_down_forwards(fields: &mut HeaderMap) {
     }
 }
 
-/// Removes what an unsafe request has spoiled, or has it validated where that tells old content from new, and lets what is
-/// being fetched not be stored; says what that is.
+/// Invalidates the responses that an unsafe request has changed: requires their validation if validators tell old
+/// content from new, and removes them otherwise. Fetches of them in flight are not stored. Returns the invalidated
+/// URLs.
 fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &impl Fields) -> Vec<Scope> {
     let targets = invalidate::targets(request.target(), status, fields);
     let urls = targets.iter().map(|target| Scope::Url(request.key_of(target))).collect();
@@ -214,7 +217,7 @@ fn invalidate(worker: &Worker, request: &Request, status: StatusCode, fields: &i
     urls
 }
 
-/// The groups that the answer to an unsafe request invalidates.
+/// Returns the cache groups that the answer to an unsafe request invalidates.
 fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     let groups = groups::invalidated(&request.method, fields);
     let Some(origin) = key::origin(request.target()).filter(|_| !groups.is_empty()) else {
@@ -229,7 +232,7 @@ fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
     }
 }
 
-/// Puts in force that these groups are invalid, before any client has the answer.
+/// Puts the invalidation of these groups in force, before the client gets the answer.
 async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope]) {
     if groups.is_empty() {
         return;
@@ -243,7 +246,7 @@ async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope])
     }
 }
 
-/// The answer to a POST, stored for later GETs if it may be (RFC 9110 section 9.3.3).
+/// Returns the reply to a POST, and stores the answer for later GETs if that is allowed (RFC 9110 section 9.3.3).
 fn posted(
     cx: Context<'_>,
     request: &Request,
@@ -273,9 +276,9 @@ fn posted(
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
 
-/// A HEAD that nothing stored answers.
+/// Forwards a HEAD that no stored response answers.
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
-    // Noted as for a fetch, so that a purge in between is noticed.
+    // Taken before the request, as for a fetch, so that a purge in between is noticed.
     let began = cx.worker.cache.fills.now_for(request.hash);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let mut nothing = Upload::Empty;
@@ -299,7 +302,8 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     upstream::pass_on(true, status, fields, download, outcome)
 }
 
-/// A stored response in place of an origin that is gone, if that is allowed (RFC 9111 section 4.2.4).
+/// Returns the reply from a stored response in place of an unreachable origin, if that is allowed (RFC 9111 section
+/// 4.2.4).
 fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
     let freshness = request.freshness(entry);
@@ -310,7 +314,7 @@ fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Optio
     answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
 }
 
-/// Freshens or gives up a stored response by what a HEAD revealed (RFC 9111 section 4.3.5).
+/// Freshens or removes a stored response according to the answer to a HEAD (RFC 9111 section 4.3.5).
 fn learn(
     cx: Context<'_>,
     writer: &FillWriter,
@@ -322,7 +326,8 @@ fn learn(
     let store = &cx.worker.cache.store;
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
-        // That nothing speaks against it is too little for a response that was purged, or that a change has spoiled.
+        // A response that was purged, or that a change has invalidated, needs more proof than the lack of a difference:
+        // the same strong entity-tag.
         Revealed::Update
             if stored.freshness().is_taken_back()
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
@@ -343,7 +348,7 @@ fn learn(
     }
 }
 
-/// The origin changes protocols with the client (RFC 9110 section 7.8).
+/// Returns the reply with which the origin switches protocols (RFC 9110 section 7.8).
 fn upgraded(answer: &Lines, download: Box<Download>, outcome: Outcome) -> Reply {
     let mut fields = answer.to_map();
     let protocol = fields.get(header::UPGRADE).cloned();
@@ -361,7 +366,7 @@ fn upgraded(answer: &Lines, download: Box<Download>, outcome: Outcome) -> Reply 
     }
 }
 
-/// The refusal of a request for a port that clients may not reach. Tunnels have a rule of their own.
+/// Returns the refusal of a request for a port that clients may not reach. Tunnels have a rule of their own.
 pub(crate) fn refuse_port(plan: &Plan, request: &Request) -> Option<Reply> {
     if !matches!(request.route, Route::Anywhere) || request.method == Method::CONNECT {
         return None;
@@ -385,12 +390,12 @@ pub(crate) fn refuse_port(plan: &Plan, request: &Request) -> Option<Reply> {
     Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
 }
 
-/// The port of an authority, as it was written; empty if there is none.
+/// Returns the port of an authority as it was written; empty if there is none.
 fn port_of(authority: &str) -> &str {
     authority[host_of(authority).len()..].trim_start_matches(':')
 }
 
-/// A tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
+/// Opens a tunnel to a host and port that the client names (RFC 9110 section 9.3.6).
 async fn connect(worker: &Worker, plan: &Plan, request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
     let host = host_of(&request.authority);

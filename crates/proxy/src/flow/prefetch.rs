@@ -1,9 +1,9 @@
-//! Prefetches: what a client is likely to ask for next is fetched before it does.
+//! Prefetches: fetches of the responses that a client is likely to request next.
 //!
-//! Each GET of a client tells the planner ([`asked`], [`Asked::answered`]). What that wishes for is asked for in a task of this
-//! thread, as a client without credentials would ask: under the same rules and keys, with those fields of this client's request that
-//! responses often vary by. It takes nothing from clients: it waits for no permit, counts against no limit, and is no use of what is
-//! stored.
+//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). A task on the same thread fetches each
+//! URL that the planner wishes for, as a client without credentials would request it: under the same rules and keys,
+//! with those fields of the observed request that responses often vary by. A prefetch takes nothing from clients: it
+//! waits for no permit, counts against no limit, and does not count as a use of a stored response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,25 +33,25 @@ use crate::flow::worker::Worker;
 use crate::flow::{fetch, pass};
 use crate::http::head::{self, Parsed};
 
-/// The field by which a client, or this proxy, says that nobody has asked yet (Fetch Standard).
+/// The field that marks a request for which no user has asked yet (Fetch Standard).
 const PURPOSE: &str = "sec-purpose";
-/// The fields that a prefetch has from the request that led to it.
+/// The fields that a prefetch copies from the observed request.
 const CARRIED: [&str; 4] = ["accept", "accept-encoding", "accept-language", "user-agent"];
-/// Longer values are not carried, in bytes.
+/// The longest value that is copied, in bytes.
 const LONGEST: usize = 1_024;
 
-/// A GET of a client that the cache may answer, as predictions see it.
+/// A GET of a client that the cache may answer, in the form that predictions need.
 pub(crate) struct ObservedRequest<'s, F> {
     pub(crate) role: Role,
     pub(crate) client: SocketAddr,
     pub(crate) site: SiteNumber,
-    /// The cache key, and the memory tier's hash of it.
+    /// The cache key, and its hash in the memory tier.
     pub(crate) key: (&'s [u8], u64),
     pub(crate) fields: &'s F,
     pub(crate) rules: &'s Rules,
 }
 
-/// A request that the planner was told of.
+/// A request that the planner has observed.
 pub(crate) struct Asked {
     client: u64,
     site: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Asked {
     is_named: bool,
 }
 
-/// What is to be prefetched, and because of which request.
+/// A prefetch to be made, and the details of the observed request that led to it.
 struct Order {
     wish: Wish,
     role: Role,
@@ -73,8 +73,8 @@ struct Order {
     fields: HeaderMap,
 }
 
-/// Tells the planner of a request, and begins what it wishes for. `None` if nothing is to be learnt from the request: where
-/// nothing is prefetched, or a client prefetches itself.
+/// Reports a request to the planner, and begins the prefetches that the planner wishes for. `None` if the planner does
+/// not learn from the request: its site prefetches nothing, or the request is a prefetch of the client.
 fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));
@@ -87,7 +87,7 @@ fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<As
     Some(asked)
 }
 
-/// [`asked`] for a request that the cache has answered at once, with this reply.
+/// [`asked`] for a request that the cache has answered at once with `reply`.
 pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, reply: &Reply) {
     if let Some(asked) = asked(worker, seen) {
         asked.answered(worker, reply);
@@ -144,7 +144,7 @@ impl Asked {
         }
     }
 
-    /// Tells the planner of the reply.
+    /// Reports the reply to the planner.
     pub(crate) fn answered(&self, worker: &Worker, reply: &Reply) {
         let outcome = &reply.outcome;
         let is_followed = outcome.kind == Outcome::Coalesced;
@@ -162,13 +162,13 @@ impl Asked {
     }
 }
 
-/// The range that a `Range` field asks for, if it is one with both ends.
+/// Returns the range of a `Range` field that names one range with both ends.
 fn range(field: &[u8]) -> Option<(u64, u64)> {
     let (first, last) = str::from_utf8(field).ok()?.strip_prefix("bytes=")?.split_once('-')?;
     Some((first.trim().parse().ok()?, last.trim().parse().ok()?)).filter(|(first, last)| first <= last)
 }
 
-/// Begins as many of these prefetches as there are places for.
+/// Begins these prefetches, as far as the limit on prefetches in progress allows.
 fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<Wish>) {
     if worker.shared.is_draining() {
         return;
@@ -186,7 +186,8 @@ fn begin<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, wishes: Vec<
     }
 }
 
-/// The fields of a request that a prefetch has, too. What follows by association is seldom of the same media type.
+/// Returns the fields that a prefetch copies from a request. A resource that follows by association is seldom of the
+/// same media type, so that `Accept` is not copied then.
 fn carried(fields: &impl Fields, kind: Predictor) -> HeaderMap {
     let mut carried = HeaderMap::new();
     for name in CARRIED.into_iter().filter(|name| kind == Predictor::Sequence || *name != "accept") {
@@ -231,7 +232,7 @@ impl Order {
         running.ended(ending);
     }
 
-    /// The request that a client without credentials would make.
+    /// Returns the request that a client without credentials would make.
     fn request(&self, worker: &Worker, plan: &Plan) -> Option<Request> {
         let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
         let mut text = format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n", self.wish.url).into_bytes();
@@ -253,7 +254,7 @@ impl Order {
         Some(request)
     }
 
-    /// Whether the rules for the URL itself allow it: that of the request which led to it may have had others.
+    /// Whether the rules for the URL itself allow the prefetch: the observed request may be under other rules.
     fn is_allowed(&self, worker: &Worker, plan: &Plan, request: &Request, rules: &Rules) -> bool {
         let wanted = match self.wish.kind {
             Predictor::Association => Prediction::Association,
@@ -265,7 +266,7 @@ impl Order {
             }
             Route::Anywhere => pass::refuse_port(plan, request).is_none(),
         };
-        // What another node owns would be kept there, and not here.
+        // A response that another node owns would be kept there, and not here.
         let is_own = worker
             .shared
             .cluster
@@ -283,14 +284,14 @@ impl Order {
     }
 }
 
-/// A prefetch in progress: however it ends, the planner is told.
+/// A prefetch in progress. The planner is notified however it ends.
 struct Running<'w> {
     worker: &'w Worker,
     ticket: Option<Ticket>,
 }
 
 impl<'w> Running<'w> {
-    /// `None` if the planner does not allow it.
+    /// Starts the prefetch; `None` if the planner does not allow it.
     fn start(worker: &'w Worker, order: &Order, hash: u64) -> Option<Self> {
         let site = order.site.index() as u64;
         let start =

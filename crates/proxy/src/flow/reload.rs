@@ -1,8 +1,9 @@
 //! Reloads: requests of clients that want a newer response than the stored one (`no-cache`, `max-age`, `min-fresh`).
 //!
-//! Anybody can send one for any URL. So an error that answers it takes nothing from those whom the stored response
-//! serves ([`is_served`](super::stored::is_served)), and a crowd of them costs the origin one request at a time ([`Context::reload`]). What a
-//! reload gets was asked for after it came: it waits for a fetch that is under way, and shares the next one.
+//! Any client can send one for any URL. An error that answers a reload therefore does not replace a response that
+//! serves other requests ([`is_served`](super::stored::is_served)), and many simultaneous reloads cost the origin one
+//! request at a time ([`Context::reload`]). A reload gets only a response that was requested after the reload arrived:
+//! it waits for a fetch in flight, and shares the next one.
 
 use std::time::Instant;
 
@@ -24,7 +25,7 @@ use crate::flow::follow;
 use crate::flow::stored::{expected, is_fresh, selects};
 
 impl Context<'_> {
-    /// Fetches for a reload, and for all others that come until that fetch begins.
+    /// Fetches for a reload, and for all others that arrive before the fetch begins.
     pub(crate) async fn reload(
         &self,
         request: &Request,
@@ -41,7 +42,7 @@ impl Context<'_> {
                     let fetching = Fetching::Leads(Box::new(writer));
                     return fetch::for_client(*self, request, fetching, why, stored).await;
                 }
-                // It began before this request came, of which there are only so many.
+                // This fetch began before this request arrived. The number of such fetches is limited.
                 Reloading::Wait(reader) => {
                     if let Err(reply) = follow::verdict(self.plan, request, &reader, patience).await {
                         return *reply;
@@ -63,7 +64,7 @@ impl Context<'_> {
         }
     }
 
-    /// The reply from what another reload fetches, if it is for all.
+    /// Returns the reply from the response to another reload, if that may be shared.
     fn reloaded(&self, request: &Request, reader: Reader, verdict: Verdict, why: Why) -> Option<Reply> {
         match verdict {
             Verdict::Failed(status, why) => Some(failure(status, why)),
@@ -81,7 +82,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether the answer to `request` is of use to no other, whatever it asks of the cache.
+/// Whether the answer to `request` is of no use to other requests, whatever its directives for caches.
 pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")

@@ -1,4 +1,4 @@
-//! The request to the origin for a URL with a stored response: for all of it, a validation, or the part that is missing.
+//! Requests to the origin for a URL with a stored response: for the whole response, a validation, or the missing part.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::flow::upstream::Answer;
 
 /// How a stored response is revalidated or completed.
 pub(crate) enum Revalidation {
-    /// The whole response, whatever is stored.
+    /// Requests the whole response, whatever is stored.
     Whole,
-    /// Whether this response is still valid.
+    /// Asks whether this response is still valid.
     Validate(Entry),
-    /// The part that this response lacks.
+    /// Requests the part that this response lacks.
     Rest(Entry, ContentRange),
 }
 
 impl Revalidation {
-    /// What to ask about `stored`, for a request that may want a part.
+    /// Returns the form of the request about `stored`, for a client's request that may want a part.
     pub(crate) fn about(stored: Option<&Entry>, wants_part: bool) -> Self {
         let Some(entry) = stored else { return Self::Whole };
         if entry.status() != StatusCode::PARTIAL_CONTENT {
@@ -38,7 +38,7 @@ impl Revalidation {
         }
     }
 
-    /// The fields of the request to the origin, for a client's request with the fields `own`.
+    /// Returns the fields of the request to the origin, for a client's request with the fields `own`.
     pub(crate) fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
         if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
             return Cow::Borrowed(own);
@@ -48,8 +48,8 @@ impl Revalidation {
         Cow::Owned(fields)
     }
 
-    /// What rules make of the stored response that a 304 confirms, and the fields of the 304 as they change them. `None` for
-    /// other answers.
+    /// Returns the rules for the stored response that a 304 confirms, and the fields of the 304 after the changes by
+    /// these rules. `None` for other answers.
     pub(crate) fn confirmed(
         &self,
         plan: &Plan,
@@ -68,10 +68,10 @@ impl Revalidation {
         Some((ruling, news))
     }
 
-    /// Adds its conditions to the fields that go to the origin.
+    /// Adds the conditions of this revalidation to the fields of the request to the origin.
     fn ask(&self, fields: &mut HeaderMap, wants_part: bool) {
         match self {
-            // What is fetched whole is stored for all; the client's own conditions are evaluated here.
+            // A whole response is stored for all clients; the conditions of this client are evaluated here.
             Self::Whole if !wants_part => revalidate::remove_conditions(fields),
             Self::Whole => {
                 for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {

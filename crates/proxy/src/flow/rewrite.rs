@@ -1,8 +1,9 @@
-//! Origins that name themselves: `Location`, `Content-Location` and cookies of their answers, as clients need them.
+//! Rewrites URLs and cookies in which an origin names itself: `Location`, `Content-Location` and `Set-Cookie` of its
+//! answers.
 //!
-//! An origin that sees another `Host`, or has what is asked for at another path, may send URLs that mean something to its own
-//! network only. A site with `rewrite_urls` changes them before anything else sees the answer, so that stored responses and
-//! invalidation have them as clients do. Other sites are told once.
+//! An origin that receives another `Host`, or has the requested resource at another path, may send URLs that are valid
+//! in its own network only. A site with `rewrite_urls` changes them before any other use of the answer, so that stored
+//! responses and invalidation use the clients' URLs. For any other site, the first such field is logged as a warning.
 
 use std::borrow::Cow;
 
@@ -14,17 +15,17 @@ use crate::exchange::request::Request;
 use crate::exchange::route::SiteState;
 use crate::http::response::Lines;
 
-/// An answer's origin, and the request that it answers.
+/// The origin of an answer, and the request that it answers.
 pub(super) struct Answered<'a> {
     pub(super) site: &'a SiteState,
     pub(super) origin: &'a Origin,
-    /// The `Host` that the origin saw.
+    /// The `Host` that the origin received.
     pub(super) host: &'a str,
     pub(super) request: &'a Request,
 }
 
 impl Answered<'_> {
-    /// Changes what names the origin in the fields of its answer, or remembers that it does.
+    /// Rewrites the fields of the answer that name the origin, or logs the first such field of the site.
     pub(super) fn rewrite(&self, fields: &mut Lines) {
         if self.site.settings.rewrite_urls {
             fields.change(|name, value| self.changed(name, value));
@@ -40,11 +41,11 @@ impl Answered<'_> {
         }
     }
 
-    /// The field, if it should be changed.
+    /// Returns the field as text for the log, if it names the origin.
     fn told(&self, name: &[u8], value: &[u8]) -> Option<String> {
         self.changed(name, value)?;
         let value = match name.eq_ignore_ascii_case(b"set-cookie") {
-            // What follows the first semicolon is no secret.
+            // The attributes after the first semicolon are no secret.
             true => value.splitn(2, |byte| *byte == b';').nth(1)?,
             false => value.split(|byte| *byte == b'?').next()?,
         };
@@ -52,7 +53,7 @@ impl Answered<'_> {
         Some(format!("{name}: {value}").escape_debug().to_string())
     }
 
-    /// What a field should be instead; `None` for one that may stay.
+    /// Returns the rewritten value of a field; `None` for a field that needs no change.
     fn changed(&self, name: &[u8], value: &[u8]) -> Option<String> {
         let changes: fn(&Self, &str) -> Option<String> = match name.len() {
             8 if name.eq_ignore_ascii_case(b"location") => Self::url,
@@ -64,7 +65,7 @@ impl Answered<'_> {
         changes(self, value).filter(|changed| changed != value)
     }
 
-    /// A URL that names the origin, as one that names the site.
+    /// Rewrites a URL that names the origin to one that names the site.
     fn url(&self, reference: &str) -> Option<String> {
         if reference.starts_with('/') && !reference.starts_with("//") {
             let path = self.path(reference)?;
@@ -89,18 +90,18 @@ impl Answered<'_> {
         }
     }
 
-    /// The URL of a path at the site, if the client has named its host.
+    /// Returns the URL of a path at the site, if the client has named its host.
     fn absolute(&self, path: &str) -> Option<String> {
         let Request { scheme, authority, .. } = self.request;
         (!authority.is_empty()).then(|| format!("{scheme}://{authority}{path}"))
     }
 
-    /// A path at the origin, as one at the site; `None` for paths that the site does not have.
+    /// Rewrites a path at the origin to the path at the site; `None` for paths that the site does not have.
     fn path<'p>(&self, path: &'p str) -> Option<Cow<'p, str>> {
         let (of_site, of_origin) = (&self.site.settings.path, self.origin.path.as_ref());
         match of_origin.filter(|of_origin| *of_origin != of_site) {
             None => Some(Cow::Borrowed(path)),
-            // It knows where the site has it.
+            // The origin already uses the path of the site.
             Some(of_origin) if of_origin.is_root() && of_site.rest(path).is_some() => {
                 Some(Cow::Borrowed(path))
             }
@@ -108,7 +109,7 @@ impl Answered<'_> {
         }
     }
 
-    /// A cookie for the origin's host or path, as one for the site's.
+    /// Rewrites a cookie for the origin's host or path to one for the site's.
     fn cookie(&self, cookie: &str) -> Option<String> {
         let (pair, attributes) = cookie.split_once(';')?;
         let mut changed = pair.to_owned();
@@ -117,7 +118,7 @@ impl Answered<'_> {
             let (name, value) = (name.trim(), value.trim());
             let new = match name.len() {
                 6 if name.eq_ignore_ascii_case("domain") => self.domain(value),
-                // Such a cookie counts with the path `/` only.
+                // A `__Host-` cookie is valid with the path `/` only.
                 4 if name.eq_ignore_ascii_case("path") && !pair.starts_with("__Host-") => {
                     self.path(value).filter(|path| path != value)
                 }
@@ -131,7 +132,7 @@ impl Answered<'_> {
         Some(changed)
     }
 
-    /// The client's host in place of a domain that is the origin's and not the client's.
+    /// Returns the client's host in place of a domain that covers the origin and not the client's host.
     fn domain(&self, domain: &str) -> Option<Cow<'static, str>> {
         let domain = domain.strip_prefix('.').unwrap_or(domain);
         let covers = |authority: &str| {
@@ -150,7 +151,8 @@ impl Answered<'_> {
     }
 }
 
-/// Whether a reference is a path for browsers, too: what begins with two slashes, or a backslash, leads to another host.
+/// Whether browsers, too, take a reference as a path: one that begins with two slashes, or a slash and a backslash,
+/// leads to another host.
 fn is_path(reference: &str) -> bool {
     reference.starts_with('/') && !reference[1..].starts_with(['/', '\\'])
 }

@@ -1,8 +1,8 @@
-//! **The flow**: what happens to a request, in the order of RFC 9111 section 4.
+//! **The flow**: the steps of a request, in the order of RFC 9111 section 4.
 //!
-//! key -> find -> select -> reuse -> (fresh | stale-while-revalidate | revalidate | miss) -> fill ->
-//! reply. Control flow lives here; the rules are in `larder-semantics`, the bytes in
-//! `larder-store`. [`at_once`] is the same flow for what the cache can answer without waiting.
+//! key -> find -> select -> reuse -> (fresh | stale-while-revalidate | revalidate | miss) -> fill -> reply. This module
+//! has the control flow; the rules are in `larder-semantics`, the bytes in `larder-store`. [`at_once`] is the same flow
+//! for requests that the cache can answer without waiting.
 
 use std::sync::Arc;
 
@@ -40,15 +40,15 @@ use crate::flow::worker::Worker;
 use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
-/// What the cache answers without waiting.
+/// A reply from the cache, found without waiting.
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
-    /// The memory tier's hash of the request's key.
+    /// The hash of the request's key in the memory tier.
     pub(crate) hash: u64,
 }
 
-/// The reply to a request that the cache can answer at `now` (UNIX seconds): no waiting, no allocation for an ordinary
-/// hit in memory. `key` is scratch space.
+/// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
+/// memory allocates nothing. `key` is scratch space.
 pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
@@ -118,15 +118,15 @@ pub(crate) fn at_once(
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
-/// Whether a request may be answered from the cache, whatever its target.
+/// Whether the cache may answer a request at once, whatever its target.
 #[inline]
 fn is_simple(head: &head::Head<'_>) -> bool {
     let cacheable = matches!(head.method, Method::GET | Method::HEAD);
     cacheable && head.framing == Framing::Length(0) && !head.upgrade
 }
 
-/// What a request with these fields selects, if it is found without waiting, and the reason to use it while it is fresh. A prefetch
-/// is no use: nobody has asked for the response yet.
+/// Returns the stored response that a request with these fields selects, if it is found without waiting, and the reason
+/// to use it while it is fresh. A prefetch does not count as a use: no user has asked for the response yet.
 #[inline]
 fn find_at_once(
     worker: &Worker,
@@ -153,7 +153,7 @@ fn find_at_once(
     }
 }
 
-/// The reply to a request that is for the cache or for an origin, and for no feature of this proxy.
+/// Returns the reply to a request that the cache or an origin answers, and no feature of this proxy.
 pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
@@ -182,17 +182,17 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         return *reply;
     }
     match why {
-        // In boxes: what most requests do not need would make the state of all larger.
+        // Boxed: the states of rare paths would enlarge the future of every request.
         Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
         None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
         None => cx.get(request).await,
     }
 }
 
-/// Waits until what this node keeps may answer `request`, as far as that depends on other nodes.
+/// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes.
 ///
 /// # Errors
-/// The reply if it may not: another node asks, and this one has not heard of all purges that it should have.
+/// The refusal, if `request` comes from a node that knows of purges which this node has not received.
 pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(), Box<Reply>> {
     let cluster = worker.shared.cluster.as_ref();
     if request.awaited.is_some() && !Box::pin(session::catch_up(cluster.map(Arc::as_ref), request)).await {
@@ -204,14 +204,14 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
     Ok(())
 }
 
-/// The reply that says why a request is refused.
+/// Returns the reply that tells why a request is refused.
 pub(crate) fn refusal(refusal: Refusal) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::Refused);
     let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
     Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
 }
 
-/// What another node is told that knows of more purges: it asks the origin itself.
+/// The refusal of a request from a node that knows of more purges. That node then sends the request to the origin.
 const BEHIND: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
     reason: "this node has not heard yet of all that was purged",
@@ -241,7 +241,8 @@ impl Context<'_> {
             return reply;
         }
         early_hints::send(*self, request, stored.as_ref());
-        // The owner of the key may answer a reload with what it has stored. Other reloads want something newer.
+        // The owner of the key may answer a `max-age` or `min-fresh` reload from its cache. A `no-cache` reload wants a
+        // newer response.
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
         if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
@@ -253,8 +254,8 @@ impl Context<'_> {
         self.coalesce(request, why, (stored, looked), held.resident).await
     }
 
-    /// HEAD is answered from a stored GET (`at_once`), or else by the origin, whose answer may
-    /// freshen what is stored (RFC 9111 section 4.3.5).
+    /// Answers a HEAD from a stored GET (as `at_once` does), or else by the origin, whose answer may freshen the stored
+    /// response (RFC 9111 section 4.3.5).
     async fn head(&self, request: &Request) -> Reply {
         let held = self.look(request).await;
         let why = match find(request, &held) {
@@ -270,7 +271,7 @@ impl Context<'_> {
         pass::head(*self, request, why, held.entry).await
     }
 
-    /// Counts a use of what each use of is validated: `at_once`, which counts others, has not looked.
+    /// Counts a use of a stored response that each request validates. `at_once` counts the uses of others.
     fn use_up(&self, request: &Request) {
         let store = &self.worker.cache.store;
         let now = clock::now();
@@ -280,7 +281,7 @@ impl Context<'_> {
         }
     }
 
-    /// What the tiers have for `request`.
+    /// Looks for a response to `request` in the tiers.
     pub(crate) async fn look(&self, request: &Request) -> Held {
         let cache = &self.worker.cache;
         let resident = cache.store.memory.peek(&request.key, request.hash);
@@ -294,7 +295,7 @@ impl Context<'_> {
         }
     }
 
-    /// The reply from what another request's fetch left stored, if it is this request's variant.
+    /// Returns the reply from a response that another request's fetch has stored, if this request selects it.
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
@@ -313,7 +314,7 @@ impl Context<'_> {
         fetch::reply(request, head, source, reader, outcome)
     }
 
-    /// Refreshes what has answered if it is popular and expires soon.
+    /// Refreshes the response that has answered if it is popular and expires soon.
     fn refresh_ahead(&self, request: &Request, held: &Held, looked: Epoch) {
         let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
             return;
@@ -332,7 +333,7 @@ impl Context<'_> {
         }
     }
 
-    /// Fetches a newer response in the background; `ahead`: because `stored` expires soon.
+    /// Fetches a newer response in the background. `ahead` is the permit of a refresh before `stored` expires.
     fn refresh(&self, request: &Request, stored: Entry, looked: Epoch, ahead: Option<Refresh>) {
         let fills = &self.worker.cache.fills;
         let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
@@ -355,7 +356,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether what `rules` say of refreshing ahead holds for a response that is as fresh as that.
+/// Whether a response of this freshness is due for a refresh before it expires, under the settings in `rules`.
 fn is_due(
     worker: &Worker,
     rules: &Rules,
@@ -369,24 +370,23 @@ fn is_due(
         && worker.cache.ahead.is_open(hash, now)
 }
 
-/// Whether the node that owns the key may answer in the origin's place: nothing forbids a stored answer.
+/// Whether the node that owns the key may answer in place of the origin: nothing forbids a stored answer.
 pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
-    // A node is not told of certificates.
+    // Requests to other nodes do not carry client certificates.
     let is_for_all =
         !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
     let hears = cluster.is_some_and(|cluster| cluster.invalidations.lease.hears());
     hears && !request.by_peer && request.awaited.is_none() && is_for_all
 }
 
-/// Whether an answer to this request is of no use to other requests for the same URL that do not want a newer response than
-/// the stored one.
+/// Whether the answer to this request is of no use to other requests for the same URL that accept the stored response.
 pub(crate) fn goes_alone(cache: &Cache, request: &Request) -> bool {
     reload::is_for_itself(cache, request) || request.is_reload()
 }
 
-/// Whether each use of a stored response has to be validated by itself.
+/// Whether each use of a stored response needs its own validation.
 fn is_for_one_use(entry: &Entry) -> bool {
     let Freshness { lifetime, flags, .. } = entry.freshness();
-    // A purge may have ended a lifetime in the second in which it began.
+    // A purge may have set the lifetime to 0 in the second in which it began.
     (lifetime == 0 && !flags.contains(Flags::PURGED)) || flags.contains(Flags::NO_CACHE)
 }

@@ -1,4 +1,4 @@
-//! Stored responses for a request: which it selects, and whether they answer it.
+//! Stored responses for a request: which of them it selects, and whether they answer it.
 
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
@@ -16,30 +16,30 @@ use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::context::Context;
 
-/// What the cache has for a request.
+/// The result of a lookup for a request.
 pub(crate) enum Found {
-    /// An answer.
+    /// A reply.
     Reply(Reply),
-    /// An answer, and a reason to fetch a newer one meanwhile.
+    /// A reply from the cache, and the stale response to refresh in the background.
     ReplyAndRefresh(Reply, Entry),
-    /// No answer, and why; perhaps a response to validate or to complete.
+    /// No reply: the reason, and perhaps a stored response to validate or to complete.
     Ask(Why, Option<Entry>),
 }
 
-/// What the tiers have under a request's key.
+/// The stored responses under a request's key.
 pub(crate) struct Held {
     /// The response that the request selects.
     pub(crate) entry: Option<Entry>,
     pub(crate) tier: Tier,
-    /// All that memory has.
+    /// All variants in memory.
     pub(crate) resident: Option<Resident>,
 }
 
-/// What to do with the stored response for a GET or HEAD. Sends no request and changes nothing.
+/// Decides how to use the stored response for a GET or HEAD. Sends no request and changes nothing.
 pub(crate) fn find(request: &Request, held: &Held) -> Found {
     let Some(entry) = &held.entry else {
-        // Any variant's validator may turn out to be the right one's (RFC 9111 section 4.3.1),
-        // but then the answer would have to be selected again; the origin simply answers.
+        // The validator of any variant may match (RFC 9111 section 4.3.1), but then a variant would have to be selected
+        // again for the answer; the origin simply sends the response.
         let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
         return Found::Ask(why, None);
     };
@@ -75,7 +75,7 @@ pub(crate) fn find(request: &Request, held: &Held) -> Found {
     }
 }
 
-/// The signature this request would have, if the answer varies as the stored ones do.
+/// Returns the signature that this request has if the answer varies by the same fields as the stored responses.
 pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
     resident
         .variants()
@@ -84,8 +84,8 @@ pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// Whether what one request fetched may answer another that came meanwhile: only what could be
-/// reused later without asking may be shared now.
+/// Whether the response to one request may answer another that arrived meanwhile. Only a response that could later be
+/// reused without validation may be shared now.
 pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
     matches!(
         reuse(&request.without_guess(*freshness), &request.asked, clock::now()),
@@ -106,8 +106,8 @@ pub(crate) fn selects_entry(entry: &Entry, request: &Request) -> bool {
         || vary::matches(entry.signature(), &request.fields, entry.fields().first("content-language"))
 }
 
-/// Whether a request that wants nothing special would be answered with a stored response that is no error: the one that
-/// `request` selects, or another variant.
+/// Whether a stored response that is no error would answer a request without cache directives: the one that `request`
+/// selects, or another variant.
 pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
     let store = &cx.worker.cache.store;
     let serves = |entry: &Entry| {
@@ -120,7 +120,7 @@ pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entr
     }
 }
 
-/// Whether a response that is as fresh as that answers a request which wants nothing special.
+/// Whether a response of this freshness answers a request without cache directives.
 pub(crate) fn is_fresh(freshness: &Freshness) -> bool {
     reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
 }

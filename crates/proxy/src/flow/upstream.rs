@@ -1,5 +1,5 @@
-//! Sends a request on: a permit, the fields an origin should see, the origin whose turn
-//! it is, and another one if that fails before it answered.
+//! Sends a request to an origin: takes a permit, writes the fields for the origin, chooses the next origin, and tries
+//! another one if that fails before it answers.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -33,22 +33,22 @@ use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
 use crate::origin::{Client, Download, OriginError, Outgoing, Waits, is_idempotent};
 
-/// An origin's answer. Its content holds the request's place until it has arrived.
+/// An origin's answer. Its content holds the permit of the request until it has arrived.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) fields: Box<Lines>,
     pub(crate) download: Box<Download>,
-    /// It comes from the node that owns the key.
+    /// Whether it comes from the node that owns the key.
     pub(crate) by_peer: bool,
-    /// When it was asked for (UNIX seconds): the time before, in the queue for a permit, is no part of its age.
+    /// When the request was sent (UNIX seconds). The time in the queue for a permit is no part of the answer's age.
     pub(crate) requested: u32,
-    /// What the rules of the site make of the request and this answer.
+    /// The rules of the site for the request and this answer.
     pub(crate) ruling: Arc<Ruling>,
 }
 
 impl Answer {
-    /// The answer as a client gets it that is given nothing else. By rules, a 304 is changed as late as here: they hold for the
-    /// response that it confirms.
+    /// Returns the answer in the form in which it is forwarded to a client. Rules change a 304 only here, since they
+    /// apply to the response that it confirms.
     pub(crate) fn for_client(mut self) -> Self {
         if !self.by_peer && self.status == StatusCode::NOT_MODIFIED {
             self.ruling.response.apply_to_lines(self.status, &mut self.fields);
@@ -56,7 +56,7 @@ impl Answer {
         self
     }
 
-    /// The fields as the origin has written them, without changes by other nodes.
+    /// Returns the fields as the origin has written them, without changes by other nodes.
     pub(crate) fn written(&self) -> HeaderMap {
         let mut fields = self.fields.to_map();
         if self.by_peer {
@@ -66,14 +66,14 @@ impl Answer {
     }
 }
 
-/// Room for a head that goes to an origin; few need more.
+/// The initial capacity for the head of a request to an origin, in bytes; few need more.
 const HEAD: usize = 1 << 10;
 
-/// Sends `request` with `fields` instead of its own. Its content can be sent once only. `fetch` names the fetch that this
-/// is for, if others may follow it.
+/// Sends `request` with `fields` instead of its own fields. Its content can be sent once only. `fetch` identifies the
+/// fetch that this is for, if other requests may follow it.
 ///
 /// # Errors
-/// Why there is no answer.
+/// The reason why there is no answer.
 pub(crate) async fn send(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -83,9 +83,9 @@ pub(crate) async fn send(
     fetch: Option<usize>,
 ) -> Result<Answer, OriginError> {
     match request.link.as_ref().filter(|_| !content.is_empty() && is_of_http2(request)) {
-        // The origin may have to speak first, and both may pause.
+        // The origin may have to send first, and both sides may pause.
         Some(link) => link.let_pause(),
-        // A client that announces content and sends none holds nothing that others need.
+        // Wait for the content before taking a permit: a client that announces content and sends none holds no permit.
         None => content.begun().await,
     }
     let claim = claim(plan, request);
@@ -129,7 +129,7 @@ pub(crate) async fn send(
     Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling })
 }
 
-/// Asks the node that owns the key, or else an origin; true: it was the node.
+/// Sends the request to the node that owns the key, or else to an origin; `true` for an answer from the node.
 async fn ask_peers(
     worker: &Arc<Worker>,
     plan: &Plan,
@@ -137,7 +137,7 @@ async fn ask_peers(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>, bool), OriginError> {
-    // What could not be stored of late gains nothing by the detour.
+    // The detour gains nothing for a URL that is marked as hit-for-miss.
     let gains = || !worker.cache.hit_for_miss.marked(request.hash, clock::now());
     let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
     let client = || worker.clients(plan).peers.clone();
@@ -172,12 +172,13 @@ async fn ask(
     }
 }
 
-/// Whether origins that `request` may go to speak HTTP/2.
+/// Whether the origins that `request` may go to use HTTP/2.
 fn is_of_http2(request: &Request) -> bool {
     chosen::of_request(request).is_some_and(|chosen| chosen.pool.speaks_http2())
 }
 
-/// For whom a permit for `request` is: among what clients of the forward proxy name, each host counts as a site.
+/// Returns the site and the client that a permit for `request` counts against. Among requests of the forward proxy,
+/// each host counts as a site.
 pub(crate) fn claim(plan: &Plan, request: &Request) -> Claim {
     let host = match &request.route {
         Route::Anywhere => request.authority.as_str(),
@@ -248,7 +249,7 @@ async fn to_site(
                 }
                 tracing::debug!("{}: {error}; trying again", request.logged_url());
                 tries_left -= 1;
-                // What a lost try means is in force before the next one leaves.
+                // Let the doubt about a lost try begin before the next try is sent.
                 tokio::task::yield_now().await;
             }
         }
@@ -266,7 +267,7 @@ fn leads_out() -> OriginError {
     }
 }
 
-/// Where a request is sent.
+/// The destination of a request.
 struct To<'t> {
     https: bool,
     http2: bool,
@@ -276,8 +277,8 @@ struct To<'t> {
     path: &'t str,
 }
 
-/// Sends a request to one origin. That hosts are hosts, and nothing else, was seen to where they were
-/// read: in a request's head, or in the config.
+/// Sends a request to one origin. Hosts were validated where they were read: in the head of a request, or in the
+/// config.
 async fn once(
     client: &Client,
     plan: &Plan,
@@ -310,7 +311,7 @@ async fn once(
     answered
 }
 
-/// `own` is the span of this question, if it is one.
+/// Writes the head of the request. `own` is the `traceparent` of the span of this try, if requests are traced.
 fn write_head(
     out: &mut Vec<u8>,
     plan: &Plan,
@@ -326,7 +327,7 @@ fn write_head(
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(to.host.as_bytes());
     out.extend_from_slice(b"\r\n");
-    // What forwards a request is written below; what clients say of it has been dropped.
+    // The fields that describe the forwarding are written below; those from clients have been removed before.
     let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
         write_line(out, name.as_str().as_bytes(), value.as_bytes());
@@ -350,7 +351,7 @@ fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Says who sends this on, and for whom (RFC 9110 section 7.6.3, RFC 7239).
+/// Writes the fields that name this proxy and the client (RFC 9110 section 7.6.3, RFC 7239).
 fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
     passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
@@ -374,7 +375,7 @@ fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderM
     }
 }
 
-/// The reply that passes an origin's answer to one client, as it arrives.
+/// Returns the reply that forwards an origin's answer to one client as it arrives.
 pub(crate) fn pass_on(
     to_head: bool,
     status: StatusCode,
@@ -382,7 +383,7 @@ pub(crate) fn pass_on(
     download: Box<Download>,
     outcome: Outcome,
 ) -> Reply {
-    // The answer to a HEAD has no content, but may say how long it would be.
+    // The answer to a HEAD has no content, but may tell the length of the content of a GET.
     let length = match to_head {
         true => {
             fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok())

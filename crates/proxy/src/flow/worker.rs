@@ -1,8 +1,8 @@
-//! What workers share, and what each has of its own.
+//! The state that workers share, and the state of each worker.
 //!
-//! A [`Plan`] is the settings made ready to be used; a reload replaces it whole. [`Shared`] is one
-//! per process: plan, cache, places. A [`Worker`] is one per thread: counters and connections to
-//! origins, so that no two threads meet on a cache line while they serve hits.
+//! A [`Plan`] holds the settings in the form used by requests; a reload replaces it as a whole. There is one [`Shared`]
+//! per process, with the plan, the cache and the observers. There is one [`Worker`] per thread, with counters and
+//! connections to origins, so that no two threads write to the same cache line while they serve hits.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -43,58 +43,58 @@ use crate::observe::validation::limits::Sampler;
 use crate::observe::watch::Queue;
 use crate::origin::{Client, Connector, Destinations, connect};
 
-/// One per process.
+/// The state that all workers share: one per process.
 pub(crate) struct Shared {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
     pub(crate) cache: Arc<Cache>,
     pub(crate) observers: Observers,
-    /// The cluster that this is a node of, if there is one.
+    /// The cluster of which this process is a node, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// Where this process listens.
+    /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
     pub(crate) connections: AtomicUsize,
     draining: AtomicBool,
-    /// TLS of the listeners, if any of them speaks it.
+    /// TLS of the listeners, if any of them uses it.
     pub(crate) listener_tls: Option<Arc<Server>>,
-    /// What an authority issues to them.
+    /// The certificates that an authority issues to the listeners by ACME.
     pub(crate) acme: Option<Arc<Acme>>,
-    /// TLS towards origins.
+    /// TLS settings for connections to origins.
     tls: Arc<ClientConfig>,
-    /// What workers share of their ways to origins.
+    /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
 
-/// One per thread.
+/// The state of one thread that serves requests.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    /// That of `shared`, at hand for each hit.
+    /// The cache of `shared`, here as well to save an indirection on each hit.
     pub(crate) cache: Arc<Cache>,
-    /// Counted from 0.
+    /// The number of the worker, from 0.
     pub(crate) number: usize,
-    /// What its requests took.
+    /// The durations of its requests.
     pub(crate) times: Times,
-    /// The requests that it has read.
+    /// The requests that it has read, by HTTP version.
     pub(crate) versions: Versions,
-    /// What it answered while somebody watches.
+    /// The requests that it answered while an administrator watches.
     pub(crate) seen: Arc<Queue>,
-    /// Which of its hits are validated.
+    /// Selects the hits that are validated as samples.
     pub(crate) sampler: Sampler,
-    /// Where it sums requests for the statistics database, if there is one.
+    /// The sums of its requests for the statistics database, if there is one.
     tally: Option<Tally>,
     clients: Mutex<(u64, Arc<Clients>)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
 }
 
-/// Ways to origins.
+/// The clients for requests to origins and nodes.
 pub(crate) struct Clients {
-    /// For configured sites, wherever they are.
+    /// For the origins of configured sites.
     reverse: Client,
-    /// For sites that say more of TLS towards their origins.
+    /// For sites with their own TLS settings for origins.
     by_site: Vec<(SiteNumber, Client)>,
-    /// For whatever a client of the forward proxy names.
+    /// For the hosts that clients of the forward proxy name.
     pub(crate) forward: Client,
     /// For nodes of the cluster.
     pub(crate) peers: Client,
@@ -103,12 +103,12 @@ pub(crate) struct Clients {
 }
 
 impl Shared {
-    /// The port where clients of sites get TLS.
+    /// Returns the port on which clients of sites use TLS.
     pub(crate) fn https_port(&self) -> Option<u16> {
         self.listener_tls.as_ref().and_then(|tls| tls.port)
     }
 
-    /// What the workers of a process with these `own` listeners share.
+    /// Returns the shared state of a process with these `own` listeners.
     pub(crate) fn new(
         settings: Settings,
         own: OwnListeners,
@@ -140,7 +140,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The name of the site that a cache key belongs to.
+    /// Returns the name of the site that a cache key belongs to.
     fn site_of(&self, key: &[u8]) -> Option<String> {
         let (_, authority, path) = key::parse(key).filter(|_| key_role(key) == Some(Role::Reverse))?;
         let (_role, path) = path.split_last()?;
@@ -153,7 +153,7 @@ impl Shared {
         self.plan.load_full()
     }
 
-    /// Puts new settings in force, for every request that begins from now on.
+    /// Puts new settings in force for every request that begins from now on.
     pub(crate) fn reload(&self, settings: Settings) {
         let old = self.plan();
         self.cache.reload(&old.settings, &settings);
@@ -172,12 +172,12 @@ impl Shared {
         self.version.store(version, Ordering::Release);
     }
 
-    /// Goes on in a new file of the access log's name, so that the old one may be moved away.
+    /// Reopens the access log under its name, so that the old file may be moved away.
     pub(crate) fn reopen(&self) {
         self.observers.access.reopen(self.plan().settings.access_log_file.as_deref());
     }
 
-    /// Lets connections end when their requests have.
+    /// Begins a drain: connections end after their requests.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         self.cache.reclaim.end();
@@ -187,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Whether what is stored may answer, as far as other nodes have a say in that.
+    /// Whether stored responses may answer requests, as far as that depends on other nodes.
     #[inline]
     pub(crate) fn is_sure(&self) -> bool {
         self.cluster.as_ref().is_none_or(|cluster| cluster.is_sure())
@@ -197,14 +197,14 @@ impl Shared {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// What requests took so far.
+    /// Returns the durations of all requests so far.
     pub(crate) fn times(&self) -> Distributions {
         let mut all = Distributions::default();
         self.workers().iter().for_each(|worker| all.add(&worker.times));
         all
     }
 
-    /// The requests of clients that could be read so far, by version of HTTP.
+    /// Returns the number of requests of clients that could be read so far, by HTTP version.
     pub(crate) fn versions(&self) -> impl IntoIterator<Item = (&'static str, u64)> + use<> {
         versions::sum(self.workers().iter().map(|worker| &worker.versions))
     }
@@ -235,7 +235,7 @@ impl Worker {
         worker
     }
 
-    /// The plan in force.
+    /// Returns the plan in force.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         self.shared.plan()
     }
@@ -245,7 +245,7 @@ impl Worker {
         self.shared.version.load(Ordering::Acquire) != plan.version
     }
 
-    /// Connections to origins as `plan` wants them.
+    /// Returns the clients for connections to origins under the settings of `plan`.
     pub(crate) fn clients(&self, plan: &Plan) -> Arc<Clients> {
         let mut clients = locked(&self.clients);
         if clients.0 != plan.version {
@@ -254,7 +254,7 @@ impl Worker {
         Arc::clone(&clients.1)
     }
 
-    /// The record of a request that has just been read; `None` if nothing needs it.
+    /// Returns the record of a request that has just been read; `None` if no observer needs it.
     pub(crate) fn note(
         &self,
         plan: &Plan,
@@ -267,18 +267,18 @@ impl Worker {
         self.takes_notes(plan).then(|| self.traced(begin(), &head.fields))
     }
 
-    /// The same of one that could not be read.
+    /// Returns the record of a request that could not be read; `None` if no observer needs it.
     pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<Memo> {
         self.takes_notes(plan).then(|| Memo::unread(client))
     }
 
-    /// The same of a call for `url` through `door`.
+    /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
     pub(crate) fn note_call(&self, plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Option<Memo> {
         let memo = || self.traced(Memo::of_call(plan, door, url, client), &HeaderMap::new());
         self.takes_notes(plan).then(memo)
     }
 
-    /// The same with a span, if requests are traced.
+    /// Adds a span to the record, if requests are traced.
     fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
         memo.trace = self.shared.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
         memo
@@ -288,19 +288,19 @@ impl Worker {
         self.tells(plan) || self.shared.observers.ledger.is_some()
     }
 
-    /// The sheet on which hits are summed, to be held while some are answered.
+    /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
     pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
         self.tally.as_ref().map(Tally::sheet)
     }
 
-    /// When a request came that was read at `now` (UNIX seconds), if that should be known.
+    /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
     pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut Sheet>, now: u32) -> Option<Instant> {
         let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.tells(plan);
         is_timed.then(Instant::now)
     }
 
-    /// Counts a hit that took no waiting, and whose reply of `bytes` bytes is in the buffer, and tells it to the
-    /// access log, to those who watch, and to the statistics.
+    /// Counts a hit that was answered without waiting, and whose reply of `bytes` bytes is in the buffer, and reports
+    /// it to the access log, to watching administrators, and to the statistics.
     pub(crate) fn record_hit(
         &self,
         plan: &Plan,
@@ -327,7 +327,7 @@ impl Worker {
         self.record(plan, &Ended::by(reply, bytes), memo);
     }
 
-    /// Counts a request, and tells it to the access log, to those who watch, and to the statistics.
+    /// Counts a request, and reports it to the access log, to watching administrators, and to the statistics.
     pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
         self.count(plan, ended);
         let Some(memo) = memo else { return };
@@ -346,7 +346,7 @@ impl Worker {
         }
     }
 
-    /// Whether somebody wants to be told of each request.
+    /// Whether an observer needs a report of each request.
     fn tells(&self, plan: &Plan) -> bool {
         plan.tells || self.shared.observers.watch.is_on()
     }
@@ -363,7 +363,7 @@ impl Worker {
         }
     }
 
-    /// A number under which a connection registers to be woken by a drain.
+    /// Returns a number under which a connection registers to be woken by a drain.
     pub(crate) fn enlist(&self) -> u64 {
         self.next_waiting.fetch_add(1, Ordering::Relaxed)
     }
@@ -410,7 +410,7 @@ impl Clients {
         }
     }
 
-    /// For the origins of a site.
+    /// Returns the client for the origins of a site.
     pub(crate) fn of_site(&self, number: SiteNumber) -> &Client {
         let own = self.by_site.iter().find(|(site, _)| *site == number);
         own.map_or(&self.reverse, |(_, client)| client)

@@ -1,5 +1,5 @@
-//! Fetches that no client has asked for. They leave no trace where nothing comes of them: the URL is not marked, nothing is noted
-//! for `why`, and a client that waits for one leads the next fetch.
+//! Fetches that no client has requested. A fetch that stores no response leaves no trace: the URL is not marked as
+//! hit-for-miss, no reason is recorded for `why`, and a client that waits for the fetch leads the next one.
 
 use http::StatusCode;
 use larder_predict::Ending;
@@ -21,7 +21,7 @@ use crate::flow::revalidation::Revalidation;
 use crate::flow::upstream::{self, Answer};
 use crate::http::body::Upload;
 
-/// Fetches for `request`, which no client has made, at most so many bytes of content. `stored` and `looked` as for
+/// Fetches at most `most` bytes of content for `request`, which no client has made. `stored` and `looked` as for
 /// [`fetch`](super::fetch).
 pub(crate) async fn prefetch(
     cx: Context<'_>,
@@ -71,7 +71,7 @@ pub(crate) async fn prefetch(
 }
 
 impl Fetched<'_> {
-    /// Stores the answer if that is allowed, and no error: what is missing now may be there when a client asks.
+    /// Stores the answer if that is allowed and it is no error: a missing resource may exist when a client requests it.
     async fn keep(&self, writer: FillWriter, answer: Answer, most: u64) -> Ending {
         if !is_kept(answer.status) {
             return Ending::Failed(0);
