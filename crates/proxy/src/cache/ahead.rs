@@ -1,5 +1,5 @@
-//! Refreshes of popular responses before they expire, so that no client waits for the origin: how many at once, how often, and
-//! how many of them were of use.
+//! Refreshes of popular responses before they expire, so that no client waits for the origin: limits on their number
+//! and rate, and counts of those that were of use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,20 +12,20 @@ use tokio::sync::Semaphore;
 
 use crate::base::clock;
 
-/// Refreshes at once, at most.
+/// The most refreshes in progress.
 const AT_ONCE: usize = 32;
-/// The share of the requests to origins that may be in progress which refreshes may take: an eighth.
+/// The divisor of the limit on requests to origins in progress: refreshes may take an eighth of it.
 const SHARE: usize = 8;
-/// Responses that are observed after their refresh; beyond, refreshes are not measured.
+/// The most responses observed after their refresh. Beyond that, refreshes are not measured.
 const OBSERVED: usize = 1_024;
-/// Places for the last tries; of two keys at one place, the later one counts.
+/// Slots for the last tries. If two keys share a slot, it holds the later one.
 const TRIED: usize = 1_024;
 
-/// The refreshes.
+/// The state and the counters of refreshes before expiry.
 pub(crate) struct RefreshesAhead {
     running: Arc<AtomicUsize>,
     observed: Semaphore,
-    /// The upper half of a key's hash, and the second of the last try.
+    /// By slot: the upper half of a key's hash, and the second of the last try.
     tried: Box<[AtomicU64]>,
     started: AtomicU64,
     skipped: AtomicU64,
@@ -33,19 +33,19 @@ pub(crate) struct RefreshesAhead {
     used: AtomicU64,
 }
 
-/// A refresh or a prefetch in progress.
+/// A refresh or a prefetch in progress. Dropping it releases its place.
 pub(crate) struct Refresh(Arc<AtomicUsize>);
 
-/// What refreshes have done so far.
+/// The counts of refreshes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Refreshed {
-    /// Refreshes before expiry.
+    /// Refreshes that were started.
     pub(crate) started: u64,
-    /// Popular responses that were not refreshed when their time came: the budget was used up.
+    /// Popular responses that were due but not refreshed, because the budget was used up.
     pub(crate) skipped: u64,
-    /// Refreshes whose response was observed until it expired again, or was gone.
+    /// Refreshes whose response was observed until it expired again or was removed.
     pub(crate) measured: u64,
-    /// Those of the measured ones whose response was asked for when it would have expired without them.
+    /// Measured refreshes whose response was requested after the time at which it would have expired without them.
     pub(crate) used: u64,
 }
 
@@ -59,14 +59,15 @@ impl Default for RefreshesAhead {
 }
 
 impl RefreshesAhead {
-    /// Whether a response with this hash of its key may be tried at `now` (UNIX seconds).
+    /// Whether a refresh of the key with this hash may be tried at `now` (UNIX seconds).
     pub(crate) fn is_open(&self, hash: u64, now: u32) -> bool {
         let (place, stamp) = self.place(hash, now);
         place.load(Ordering::Relaxed) != stamp
     }
 
-    /// Begins the refresh of a popular response: a key's is tried once in a second, and no more are in progress than [`AT_ONCE`]
-    /// and the [`SHARE`] of the `permits` for requests to origins. While requests `wait` for a permit, none begins.
+    /// Begins the refresh of a popular response. Each key is tried once in a second. The refreshes in progress are
+    /// limited by [`AT_ONCE`] and by the [`SHARE`] of the `permits` for requests to origins. `None` beyond these
+    /// limits, and while requests `wait` for a permit.
     pub(crate) fn begin(&self, hash: u64, now: u32, permits: usize, wait: bool) -> Option<Refresh> {
         let (place, stamp) = self.place(hash, now);
         if place.swap(stamp, Ordering::Relaxed) == stamp {
@@ -82,19 +83,19 @@ impl RefreshesAhead {
         Some(Refresh(Arc::clone(&self.running)))
     }
 
-    /// How many refreshes and prefetches are in progress.
+    /// Returns the number of refreshes and prefetches in progress.
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Begins a prefetch, which takes at most half of those that refreshes have.
+    /// Begins a prefetch if fewer than half of [`AT_ONCE`] refreshes and prefetches are in progress.
     pub(crate) fn begin_prefetch(&self) -> Option<Refresh> {
         let one_more = |running: usize| (running < AT_ONCE / 2).then_some(running + 1);
         let begun = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         begun.is_ok().then(|| Refresh(Arc::clone(&self.running)))
     }
 
-    /// Observes whether what was refreshed under `key`, and would have expired with `old`, is asked for after that.
+    /// Observes whether the response refreshed under `key` is requested after its `old` freshness would have expired.
     pub(crate) async fn observe(&self, store: &Store, key: &[u8], old: &Freshness) {
         let Ok(_place) = self.observed.try_acquire() else { return };
         let now = clock::now();
@@ -110,10 +111,10 @@ impl RefreshesAhead {
         }
     }
 
-    /// What they have done.
+    /// Returns the counts so far.
     pub(crate) fn figures(&self) -> Refreshed {
         let of = |count: &AtomicU64| count.load(Ordering::Acquire);
-        // In this order, none is larger than the one that it is a part of.
+        // Read in this order, no count exceeds the count that includes it.
         let (used, measured, started) = (of(&self.used), of(&self.measured), of(&self.started));
         Refreshed { started, skipped: of(&self.skipped), measured, used }
     }

@@ -1,8 +1,7 @@
-//! Makes the coded forms of stored responses, one after the other, on a thread of low priority.
+//! Makes the coded forms of stored responses, one after another, on a thread of low priority.
 //!
-//! No request waits for a form: a client that wants one which is not there gets the content as it is, and the form is put on
-//! the list. The thread lives as long as the list has something. What finds no place on it is asked for again by a later
-//! hit.
+//! No request waits for a form. A client that wants a missing form gets the uncoded content, and the form is queued.
+//! The thread runs while the queue has entries. If the queue is full, a later hit requests the form again.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,22 +15,23 @@ use serde::Serialize;
 
 use super::Cache;
 
-/// Forms that may wait.
+/// The most forms in the queue.
 const MOST: usize = 64;
-/// The longest content that is compressed, in bytes: it is in memory twice for as long as that takes.
+/// The longest content that is compressed, in bytes: its compression takes the same amount of memory again.
 pub(crate) const LONGEST: u64 = 16 << 20;
-/// A form is worth its room if it is shorter by a part of this many.
+/// A form is stored if it is shorter than the content by at least one part in this many.
 const WORTH: u64 = 10;
-/// Each form is made once and sent often, so that it may take more time than compression on the fly.
+/// Each form is made once and sent often, so that it may take more time than compression for a single reply.
 const LEVEL_OF_ZSTD: i32 = 12;
 const LEVEL_OF_BROTLI: i32 = 7;
 const LEVEL_OF_GZIP: u32 = 8;
-/// The window of brotli as a power of two, that of zstd being within the 8 MiB that browsers have (RFC 9659).
+/// The window of brotli as a power of two. That of zstd at this level is within the 8 MiB that browsers support (RFC
+/// 9659).
 const WINDOW: i32 = 22;
-/// How much the threads that serve requests go before.
+/// The nice value of the thread, which gives the threads that serve requests a higher priority.
 const NICE: i32 = 10;
 
-/// The forms to be made.
+/// The queue of forms to be made, and counters.
 #[derive(Default)]
 pub(crate) struct Compressor {
     list: Mutex<List>,
@@ -40,12 +40,12 @@ pub(crate) struct Compressor {
 
 #[derive(Default)]
 struct List {
-    /// The first is being made, if the thread lives.
+    /// The form at the front is being made, if the thread runs.
     waiting: VecDeque<Job>,
     is_under_way: bool,
 }
 
-/// What the compressor has done.
+/// The counters of the compressor.
 #[derive(Default)]
 struct Figures {
     forms: AtomicU64,
@@ -55,24 +55,24 @@ struct Figures {
     dropped: AtomicU64,
 }
 
-/// What the compressor has done so far.
+/// The counts of the compressor so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Compressed {
     /// Forms made.
     pub(crate) forms: u64,
-    /// Bytes of the contents of which they were made.
+    /// Bytes of the contents from which forms were made.
     pub(crate) bytes_before: u64,
     /// Bytes of these forms.
     pub(crate) bytes_after: u64,
-    /// Forms that were hardly shorter, or for which there was no room.
+    /// Forms that were not short enough, or for which there was no room.
     pub(crate) useless: u64,
-    /// Forms that found no place on the list.
+    /// Forms that were dropped because the queue was full.
     pub(crate) dropped: u64,
-    /// Forms on the list, that being made included.
+    /// Forms in the queue, including the one in progress.
     pub(crate) waiting: usize,
 }
 
-/// The form of a stored response that is wanted.
+/// The form of a stored response to be made.
 #[derive(Clone, PartialEq, Eq)]
 struct Job {
     key: Box<[u8]>,
@@ -85,7 +85,7 @@ impl Job {
         self.coding == coding && *self.key == *entry.key() && *self.signature == *entry.signature()
     }
 
-    /// The response, if it is stored and no such form of it has been made yet.
+    /// Returns the response, if it is stored and this form of it has not been tried yet.
     fn entry(&self, cache: &Cache) -> Option<Entry> {
         let memory = &cache.store.memory;
         let resident = memory.peek(&self.key, memory.hash(&self.key))?;
@@ -97,7 +97,7 @@ impl Job {
 }
 
 impl List {
-    /// Adds a form, unless it is there already. False if there is no place.
+    /// Adds a form, unless it is queued already. Returns false if the queue is full.
     fn add(&mut self, entry: &Entry, coding: Coding) -> bool {
         if self.waiting.iter().any(|job| job.is(entry, coding)) {
             return true;
@@ -112,8 +112,8 @@ impl List {
 }
 
 impl Compressor {
-    /// Puts the form of `entry` in `coding` on the list. Never waits: if others are looking at the list, a later hit will
-    /// ask again.
+    /// Queues the form of `entry` in `coding`. Never waits: if another thread holds the queue, a later hit requests the
+    /// form again.
     pub(crate) fn want(&self, cache: &Arc<Cache>, entry: &Entry, coding: Coding) {
         if entry.body().len() > LONGEST {
             return;
@@ -138,7 +138,7 @@ impl Compressor {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub(crate) fn figures(&self) -> Compressed {
         let Figures { forms, before, after, useless, dropped } = &self.figures;
         let [forms, bytes_before, bytes_after, useless, dropped] =
@@ -160,7 +160,7 @@ impl Compressor {
         }
     }
 
-    /// The next form to be made; none: the thread ends.
+    /// Returns the next form to be made; `None` ends the thread.
     fn next(&self) -> Option<Job> {
         let mut list = self.list();
         let job = list.waiting.front().cloned();
@@ -207,7 +207,7 @@ fn body(cache: &Cache, bytes: Vec<u8>) -> io::Result<Body> {
     body_of(bytes, |len| cache.fills.arena().extent(Some(len)))
 }
 
-/// The content of `body` in `coding`; `None` if that is more than `most` bytes.
+/// Returns the content of `body` in `coding`; `None` if that is longer than `most` bytes.
 fn encode(coding: Coding, body: &Body, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut content = Content { body, at: 0 };
     let mut out = Bounded { bytes: Vec::new(), most: most as usize, is_full: false };
@@ -263,7 +263,7 @@ impl Read for Content<'_> {
     }
 }
 
-/// Takes so many bytes, and refuses more.
+/// A writer that accepts `most` bytes and fails beyond that.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,

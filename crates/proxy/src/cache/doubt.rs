@@ -1,10 +1,10 @@
-//! Changes of which this cache does not know whether they have happened: it gave up waiting for the answer, or got none.
+//! Doubts: changes whose result this cache does not know, because it stopped waiting for the answer or got none.
 //!
-//! The origin may still commit such a change. Until the site's `tag_doubt` is over, whatever is fetched that the change
-//! may concern is stored as invalid, so that each use is validated: the URL, all responses of its path that may answer other
-//! queries (`No-Vary-Search`), and all responses of its origin that have
-//! cache groups, since only the answer would have said which groups the change invalidates. What was stored
-//! before is invalidated when the doubt begins.
+//! The origin may still commit such a change. A doubt lasts for the site's `tag_doubt`. Until its end, fetched
+//! responses that the change may concern are stored as invalid, so that each use is validated. These are the URL, all
+//! responses of its path that may answer other queries (`No-Vary-Search`), and all responses of its origin that have
+//! cache groups, since only the answer would have named the groups that the change invalidates. Responses stored before
+//! are invalidated when the doubt begins.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,26 +16,26 @@ use larder_semantics::{groups, key, no_vary_search};
 use super::Cache;
 use crate::base::clock;
 
-/// How many URLs and origins are told apart. Two that share a place are in doubt together, which costs validations.
+/// The number of slots for URLs and origins. Two that share a slot are in doubt together, which costs validations.
 const PLACES: usize = 4_096;
 
-/// The clock may be so many milliseconds behind.
+/// The most that the clock may be behind, in milliseconds.
 const COARSE: u64 = 10;
 
-/// What is in doubt, and until when (milliseconds of [`clock::millis`]).
+/// The ends of the doubts, in milliseconds of [`clock::millis`].
 #[derive(Debug)]
 pub(crate) struct Doubts {
-    /// The end of the last doubt; 0: there was none.
+    /// The end of the last doubt; 0 before the first one.
     latest: AtomicU64,
-    /// By the hash of a cache key, or of an origin.
+    /// The end of the doubt by the hash of a cache key, of its path, or of an origin.
     until: Box<[AtomicU64]>,
 }
 
-/// What of the answer to a request is in doubt.
+/// The doubts that apply to the answer to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Doubt {
     url: bool,
-    /// Of the answer to another query of its path.
+    /// Whether the path is in doubt, for an answer that may serve other queries.
     path: bool,
     groups: bool,
 }
@@ -58,8 +58,8 @@ impl Doubts {
 }
 
 impl Doubt {
-    /// What is in doubt of the answer to a request for `key`. To be asked after its fetch was registered, and before the
-    /// origin is asked: a doubt that begins later invalidates what is fetched.
+    /// Returns the doubts that apply to the answer to a request for `key`. Must be called after the fetch is registered
+    /// and before the request is sent: a doubt that begins later invalidates the fetched response itself.
     pub(crate) fn about(cache: &Cache, key: &[u8]) -> Self {
         let latest = cache.doubts.latest.load(Ordering::SeqCst);
         if latest == 0 {
@@ -78,7 +78,8 @@ impl Doubt {
         }
     }
 
-    /// The freshness of a response with these fields, which is invalid if a change may concern it.
+    /// Returns the freshness of a response with these fields, made invalid if a change in doubt may concern the
+    /// response.
     pub(crate) fn temper(self, freshness: Freshness, response: &impl Fields) -> Freshness {
         if self.reaches(response) { freshness.invalid() } else { freshness }
     }
@@ -90,16 +91,17 @@ impl Doubt {
     }
 }
 
-/// A cache key without its query.
+/// Returns a cache key without its query.
 fn path(key: &[u8]) -> &[u8] {
     key.split_last().map_or(key, |(_, url)| key::split_at_query(url).0)
 }
 
-/// Puts in force that a change may concern `scopes` for so many seconds from now on.
+/// Begins a doubt about `scopes` that lasts for `seconds` from now.
 pub(crate) fn begin(cache: &Cache, seconds: u32, scopes: Vec<Scope>) {
     let until = clock::millis() + u64::from(seconds) * 1_000 + COARSE;
     let (memory, scopes) = (&cache.store.memory, cache.fills.with_equivalents(scopes));
-    // First, so that what is fetched from now on is tempered; what is being fetched, the rest reaches.
+    // First mark the slots, so that fetches that begin from now on store invalid responses. The purges below reach the
+    // fetches in flight.
     for scope in &scopes {
         if let Scope::Url(bytes) | Scope::Origin(bytes) = scope {
             cache.doubts.begin(memory.hash(bytes), until);

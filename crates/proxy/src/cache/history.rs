@@ -1,19 +1,19 @@
-//! What validations have shown of URLs, for sites whose heuristic lifetimes adapt to it.
+//! Validation histories of URLs, for sites whose heuristic lifetimes adapt to them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_semantics::history::History;
 
-/// URLs of which it is known; of two at one place, the later one counts.
+/// The number of slots for histories. If two URLs share a slot, it holds the later one.
 const PLACES: usize = 1 << 14;
 
-/// The histories: 128 KiB, once there is one.
+/// The histories. They take 128 KiB, allocated with the first one.
 #[derive(Default)]
 pub(crate) struct Histories(OnceLock<Box<[AtomicU64]>>);
 
 impl Histories {
-    /// That of the URL whose key has this hash.
+    /// Returns the history of the URL whose key has this hash.
     pub(crate) fn of(&self, hash: u64) -> History {
         let place = self.0.get().map(|places| places[hash as usize % PLACES].load(Ordering::Relaxed));
         match place {
@@ -24,7 +24,7 @@ impl Histories {
         }
     }
 
-    /// Notes it.
+    /// Stores the history of the URL whose key has this hash.
     pub(crate) fn note(&self, hash: u64, history: History) {
         let places = self.0.get_or_init(|| (0..PLACES).map(|_| AtomicU64::default()).collect());
         let word = (hash >> 40 << 40) | u64::from(history.streak as u8) << 32 | u64::from(history.since);

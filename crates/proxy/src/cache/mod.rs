@@ -1,4 +1,4 @@
-//! What is stored and being fetched, and what was purged.
+//! The state of the cache: stored responses, fills, and purges.
 
 pub(crate) mod ahead;
 pub(crate) mod compressor;
@@ -27,51 +27,51 @@ use crate::exchange::settled::Settled;
 
 /// The cache: one per process.
 pub(crate) struct Cache {
-    /// What is stored.
+    /// The stored responses.
     pub(crate) store: Arc<Store>,
-    /// What is being fetched.
+    /// The fetches in flight.
     pub(crate) fills: Arc<Fills>,
-    /// Keys whose answers could not be shared of late.
+    /// The keys that are marked as hit-for-miss.
     pub(crate) hit_for_miss: HitForMiss,
-    /// Changes with an unknown end.
+    /// Doubts about changes with an unknown result.
     pub(crate) doubts: Doubts,
     /// The tag pools of all gateways.
     pub(crate) gateways: Gateways,
-    /// Purges that are to free room.
+    /// Purges whose entries have to be freed.
     pub(crate) reclaim: Reclaim,
     /// Refreshes of popular responses before they expire.
     pub(crate) ahead: RefreshesAhead,
-    /// What clients are likely to ask for next.
+    /// Predictions of the next requests of clients, and prefetches.
     pub(crate) prefetches: Prefetches,
-    /// What validations have shown.
+    /// The validation histories of URLs.
     pub(crate) histories: Histories,
-    /// Responses 103 that were sent from what is stored.
+    /// The number of 103 responses sent from stored responses.
     hints_sent: AtomicU64,
-    /// Forms of stored responses to be made.
+    /// The queue of coded forms to be made.
     pub(crate) compressor: Compressor,
-    /// Room for contents whose codings are undone for clients.
+    /// Permits for contents that are held in memory while they are decoded for clients.
     pub(crate) undoing: Arc<Semaphore>,
 }
 
-/// What early hints have done so far.
+/// The counts of early hints so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct HintFigures {
-    /// Responses 103 that were sent from what is stored, or was.
+    /// 103 responses that were sent from stored or evicted responses.
     pub(crate) sent: u64,
-    /// URLs whose links outlive what is stored of them.
+    /// URLs whose links are kept after the eviction of the response.
     pub(crate) kept: u64,
-    /// Bytes that these take.
+    /// Bytes that these links take.
     pub(crate) bytes: u64,
 }
 
-/// Contents without their codings that are held at once.
+/// The most decoded contents that are held in memory at once.
 const UNDONE: usize = 8;
 
 impl Cache {
-    /// An empty one, which takes its disks in use.
+    /// Returns an empty cache, and opens its disks.
     ///
     /// # Errors
-    /// When there is no memory file to be had.
+    /// When the memory file cannot be made.
     pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>, Error> {
         let tier = &settings.memory;
         let budget = Budget { capacity: tier.capacity, counts: tier.counts };
@@ -101,18 +101,18 @@ impl Cache {
         }))
     }
 
-    /// Counts a response 103 that was sent from what is stored.
+    /// Counts a 103 response that was sent from a stored response.
     pub(crate) fn count_hint(&self) {
         self.hints_sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What early hints have done so far, and what they take.
+    /// Returns the counts of early hints so far, and their use of memory.
     pub(crate) fn hints(&self) -> HintFigures {
         let HintUsage { hints, bytes } = self.store.hints.usage();
         HintFigures { sent: self.hints_sent.load(Ordering::Relaxed), kept: hints, bytes }
     }
 
-    /// Obeys `new` settings from now on.
+    /// Applies `new` settings from now on.
     pub(crate) fn reload(&self, old: &Settings, new: &Settings) {
         let memory = &self.store.memory;
         self.fills.set_max_object(max_object(new, memory));
@@ -124,7 +124,8 @@ impl Cache {
         self.reclaim.set_rate(new.schedule.rate);
     }
 
-    /// Does what is written down on the disks, if there are some: requests do not wait for them.
+    /// Runs work that writes to the disks on a thread for blocking work, so that requests do not wait for it. Without
+    /// disks, runs it at once.
     pub(crate) async fn on_a_thread(&self, work: impl FnOnce() + Send + 'static) {
         if self.store.disks.is_empty() {
             work();

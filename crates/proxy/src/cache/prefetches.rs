@@ -1,4 +1,4 @@
-//! What clients are likely to ask for next, and what was prefetched because of that.
+//! Predictions of the next requests of clients, and marks of prefetched responses.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -10,44 +10,44 @@ use serde::Serialize;
 
 use crate::base::clock;
 
-/// Places for what was prefetched last; of two keys at one place, the later one counts.
+/// Slots for the marks of prefetched responses. If two keys share a slot, it holds the later one.
 const MARKS: usize = 4_096;
 
-/// The predictions. Nothing is allocated for them before the first request of a site that wants some.
+/// The planner of prefetches. It is allocated with the first request of a site that has prefetches.
 pub(crate) struct Prefetches {
     planner: Mutex<Option<Box<Planner>>>,
     hasher: RandomState,
-    /// The upper half of a key's hash, and the second in which its response was prefetched.
+    /// By slot: the upper half of a key's hash, and the second in which its response was prefetched.
     marks: Box<[AtomicU64]>,
 }
 
-/// What prefetches have done so far.
+/// The counts of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Prefetched {
-    /// By [`Predictor::Association`].
+    /// Prefetches by [`Predictor::Association`].
     pub(crate) association: Done,
-    /// By [`Predictor::Sequence`].
+    /// Prefetches by [`Predictor::Sequence`].
     pub(crate) sequence: Done,
 }
 
-/// What prefetches of one kind have done so far.
+/// The counts of one kind of prefetches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Done {
-    /// Prefetches.
+    /// Prefetches that were started.
     pub(crate) started: u64,
-    /// Those of them for which no permit was free in the end.
+    /// Prefetches that were not sent because no permit was free.
     pub(crate) unsent: u64,
-    /// Those of them whose response a client has got within a minute.
+    /// Prefetches whose response a client requested within a minute.
     pub(crate) used: u64,
-    /// Those that were of no use.
+    /// Prefetches that were of no use.
     pub(crate) unused: u64,
-    /// Those of them whose response may not be stored.
+    /// Prefetches whose response may not be stored.
     pub(crate) refused: u64,
-    /// Used ones over those whose use is known.
+    /// The share of used prefetches among those whose use is known, 0 to 1.
     pub(crate) precision: f64,
     /// Bytes of content that were prefetched.
     pub(crate) bytes: u64,
-    /// Those of them that were of no use.
+    /// Bytes of prefetched content that were of no use.
     pub(crate) unused_bytes: u64,
     /// Sites for which these prefetches are off at present, since too few were of use.
     pub(crate) off: u64,
@@ -61,12 +61,12 @@ impl Default for Prefetches {
 }
 
 impl Prefetches {
-    /// Works with the planner.
+    /// Runs `work` on the planner, under its lock.
     pub(crate) fn plan<T>(&self, work: impl FnOnce(&mut Planner) -> T) -> T {
         work(self.planner().get_or_insert_default())
     }
 
-    /// What stands for a client: an address, or the /64 of an IPv6 address.
+    /// Returns a hash that identifies a client: by its address, or by the /64 of an IPv6 address.
     pub(crate) fn client(&self, address: IpAddr) -> u64 {
         match address.to_canonical() {
             IpAddr::V4(address) => self.hash(address),
@@ -74,24 +74,24 @@ impl Prefetches {
         }
     }
 
-    /// A hash that nobody outside can foresee.
+    /// Returns a hash that attackers cannot predict.
     pub(crate) fn hash(&self, value: impl Hash) -> u64 {
         self.hasher.hash_one(value)
     }
 
-    /// Notes that what has this hash of its key was prefetched, and received in that second (UNIX).
+    /// Marks the response with this hash of its key as prefetched, and received in this second (UNIX).
     pub(crate) fn mark(&self, hash: u64, received: u32) {
         let (place, stamp) = self.place(hash, received);
         place.store(stamp, Ordering::Relaxed);
     }
 
-    /// Whether a response that was received in that second came by a prefetch, as far as that is remembered.
+    /// Whether the response that was received in this second came by a prefetch, as far as the marks remember.
     pub(crate) fn is_marked(&self, hash: u64, received: u32) -> bool {
         let (place, stamp) = self.place(hash, received);
         place.load(Ordering::Relaxed) == stamp
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub(crate) fn figures(&self) -> Prefetched {
         let mut planner = self.planner();
         let Some(planner) = planner.as_mut() else { return Prefetched::default() };
@@ -110,7 +110,7 @@ impl Prefetches {
 }
 
 impl Prefetched {
-    /// The figures of each kind, with its name.
+    /// Returns the counts of each kind, with its name.
     pub(crate) fn each(&self) -> [(&'static str, Done); 2] {
         [(Predictor::Association.name(), self.association), (Predictor::Sequence.name(), self.sequence)]
     }

@@ -1,8 +1,9 @@
-//! What happens after a purge is in force: what it reaches is counted, if somebody waits for that, and freed.
+//! The work after a purge is in force: the entries that it reaches are counted, if a client waits for the count, and
+//! freed.
 //!
-//! One thread looks through memory and one through the disks, each only while there is something to do. Purges that
-//! come meanwhile wait and share the next look, however many they are. What a purge reaches is freed whether its count
-//! is wanted or not; without a count nothing but the request to look once more is kept.
+//! One thread sweeps memory and one sweeps the disks, each only while there is work. Purges that arrive meanwhile wait
+//! and share the next sweep, however many they are. Entries that a purge reaches are freed even if their count is not
+//! wanted; for a purge without a count, only the need for another sweep is kept.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,25 +20,26 @@ use super::Cache;
 use crate::base::clock;
 use crate::base::schedule::Schedule;
 
-/// Purges that may wait for their counts. What comes beyond is in force and freed, but not counted.
+/// The most purges that may wait for their counts. Further purges are in force and freed, but not counted.
 const MOST: usize = 1_024;
-/// Of these, those that may wait for counts on the disks: each look holds some bytes for each response that it reached.
+/// The most of these that may wait for counts on the disks: each sweep holds some bytes for each response that it
+/// reached.
 const MOST_ON_DISKS: usize = 32;
-/// Purges that are counted by one look.
+/// The most purges that are counted by one sweep.
 const BATCH: usize = 256;
-/// Time between two looks through memory if no count is wanted.
+/// The pause between two sweeps of memory if no count is wanted.
 const REST: Duration = Duration::from_secs(1);
 
-/// The looks that are wanted and under way.
+/// The sweeps that are due and in progress.
 pub(crate) struct Reclaim {
     queue: Mutex<Queue>,
-    /// Tells a thread that rests that there is something to do.
+    /// Wakes a thread that pauses when there is work.
     changed: Condvar,
     room: Arc<Semaphore>,
     room_on_disks: Arc<Semaphore>,
-    /// Objects on the disks that are looked at in a second.
+    /// The objects on the disks that a sweep examines in a second.
     rate: AtomicU64,
-    /// The process ends: what is on the disks is freed by the next one.
+    /// Whether the process ends: the next process frees the purged entries on the disks.
     ends: AtomicBool,
 }
 
@@ -45,21 +47,21 @@ pub(crate) struct Reclaim {
 struct Queue {
     memory: Looks,
     disks: Looks,
-    /// The first purge that is being counted in memory and will be counted on the disks.
+    /// The earliest purge that is being counted in memory and will be counted on the disks.
     moving: Option<Generation>,
 }
 
-/// Looks through one tier.
+/// The sweeps of one tier.
 #[derive(Default)]
 struct Looks {
     counts: VecDeque<Waiting>,
-    /// Something is to be freed.
+    /// Whether there are entries to free.
     is_due: bool,
-    /// A thread looks, or is about to.
+    /// Whether a thread sweeps, or is about to.
     is_under_way: bool,
 }
 
-/// Somebody who waits for a count.
+/// A client that waits for a count.
 struct Waiting {
     count: Count,
     with_disks: bool,
@@ -67,13 +69,13 @@ struct Waiting {
     _permits: Permits,
 }
 
-/// Room for one purge that waits, and for one that waits for the disks.
+/// Permits for one purge that waits, and for one that waits for the disks.
 struct Permits {
     _any: OwnedSemaphorePermit,
     _on_disks: Option<OwnedSemaphorePermit>,
 }
 
-/// Lets later purges begin another look if one panics; those that waited for it are told that there is no count.
+/// Lets later purges begin another sweep if one panics. The purges that waited for it get no count.
 struct Ended<'r> {
     reclaim: &'r Reclaim,
     looks: fn(&mut Queue) -> &mut Looks,
@@ -100,7 +102,7 @@ impl Waiting {
     }
 }
 
-/// Where a purge is counted, if it is.
+/// The tiers in which a purge is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     Nowhere,
@@ -117,12 +119,12 @@ impl Default for Reclaim {
 }
 
 impl Reclaim {
-    /// Looks at so many objects on the disks in a second from now on.
+    /// Limits sweeps of the disks to `rate` objects in a second from now on.
     pub(crate) fn set_rate(&self, rate: u64) {
         self.rate.store(rate, Ordering::Relaxed);
     }
 
-    /// Ends looks through the disks: the process does.
+    /// Ends sweeps of the disks when the process ends.
     pub(crate) fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
     }
@@ -133,8 +135,8 @@ impl Reclaim {
         Some(Permits { _any: any, _on_disks: on_disks.ok()? })
     }
 
-    /// Puts a purge in force and has what it reaches freed, and counted as `counted` says. `None` for a purge that is not
-    /// counted.
+    /// Puts a purge in force, and has the entries that it reaches freed and counted as `counted` says. `None` for a
+    /// purge that is not counted.
     pub(crate) fn enforce(
         &self,
         cache: &Arc<Cache>,
@@ -142,7 +144,7 @@ impl Reclaim {
         effect: Effect,
         counted: Counted,
     ) -> Option<oneshot::Receiver<Reached>> {
-        // Locked until the purge waits for its count: so no look goes beyond its generation before.
+        // Locked until the purge is queued for its count, so that no sweep passes its generation before.
         let mut queue = self.queue();
         let with_disks = counted == Counted::Everywhere && !cache.store.disks.is_empty();
         let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
@@ -159,7 +161,8 @@ impl Reclaim {
         counts
     }
 
-    /// Has a purge counted on the disks that is in force, and was counted in memory. `None` if too many wait.
+    /// Queues the count on the disks of a purge that is in force and was counted in memory. `None` if too many purges
+    /// wait.
     pub(crate) fn count_on_disks(
         &self,
         cache: &Arc<Cache>,
@@ -172,12 +175,13 @@ impl Reclaim {
         Some(counts)
     }
 
-    /// Has freed what purges in force reach: those that change what memory has, and on the disks too if one `removes`.
+    /// Has the entries freed that purges in force reach: in memory, and also on the disks if one of the purges
+    /// `removes`.
     pub(crate) fn free(&self, cache: &Arc<Cache>, removes: bool) {
         self.free_with(self.queue(), cache, removes);
     }
 
-    /// The same on the disks only.
+    /// [`free`](Self::free) on the disks only.
     pub(crate) fn free_on_disks(&self, cache: &Arc<Cache>) {
         self.queue().disks.is_due = true;
         self.start_on_disks(cache);
@@ -221,7 +225,7 @@ impl Reclaim {
         match thread.spawn(run) {
             Ok(_) => looks(&mut queue).is_under_way = true,
             Err(error) => {
-                // In force it is all the same, and the policy evicts what no request finds.
+                // The purge is in force nevertheless, and the policy evicts the entries, since no request finds them.
                 tracing::warn!("what was purged takes room for now: {error}");
                 looks(&mut queue).counts.clear();
             }
@@ -249,14 +253,14 @@ impl Reclaim {
         }
     }
 
-    /// Waits until a count is wanted, or memory may be looked through without one.
+    /// Waits until a count is wanted, or the pause between two sweeps of memory is over.
     fn rest(&self) {
         let is_idle = |queue: &mut Queue| queue.memory.counts.is_empty();
         drop(self.changed.wait_timeout_while(self.queue(), REST, is_idle));
     }
 
-    /// The purges to be counted in memory next, and up to which generation rules are applied; `None` if there is
-    /// nothing to do.
+    /// Returns the purges to be counted in memory next, and the generation up to which purges are applied. `None` if
+    /// there is no work.
     fn next_in_memory(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
         let mut queue = self.queue();
         let looks = &mut queue.memory;
@@ -267,7 +271,7 @@ impl Reclaim {
         }
         let batch: Vec<_> = looks.counts.drain(..looks.counts.len().min(BATCH)).collect();
         let now = cache.store.purges.now();
-        // What waits is in the order of its generations.
+        // The waiting purges are in the order of their generations.
         let until = looks.counts.front().map_or(now, |next| next.generation().before());
         looks.is_due = until < now;
         queue.moving = batch.iter().filter(|waiting| waiting.with_disks).map(Waiting::generation).min();
@@ -289,7 +293,7 @@ impl Reclaim {
         }
     }
 
-    /// The same on the disks.
+    /// [`next_in_memory`](Self::next_in_memory) for the disks.
     fn next_on_disks(&self, cache: &Cache) -> Option<(Vec<Waiting>, Generation)> {
         let mut queue = self.queue();
         loop {
@@ -309,7 +313,7 @@ impl Reclaim {
                 queue.disks.is_under_way = false;
                 return None;
             }
-            // Purges that are counted in memory join this look soon.
+            // Purges that are being counted in memory will join this sweep soon.
             let waited = self.changed.wait_timeout(queue, REST);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
