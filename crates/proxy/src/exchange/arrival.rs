@@ -1,4 +1,4 @@
-//! By what kind of connection requests arrive.
+//! The kind of listener and client from which requests arrive.
 
 use std::net::SocketAddr;
 
@@ -6,28 +6,28 @@ use crate::base::settings::Role;
 use crate::http::head::Target;
 use crate::net::tls::client_certificates::ClientIdentity;
 
-/// What a listener is for, and whether clients reach it over TLS.
+/// The role of a listener, and whether its clients use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What clients may ask.
+    /// The requests that clients may make.
     pub role: Role,
-    /// Requests arrive over TLS.
+    /// Whether requests arrive over TLS.
     pub tls: bool,
 }
 
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker<'a> {
-    /// What it may ask.
+    /// The requests that it may make.
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// What it has shown where certificates are asked for.
+    /// The certificate that it has shown, on listeners that request certificates.
     pub(crate) identity: Option<&'a ClientIdentity>,
-    /// It asks by way of another node of the cluster, which applies rules to the request and the reply.
+    /// Whether another node of the cluster forwards its requests. That node applies rules to the request and the reply.
     pub(crate) by_peer: bool,
 }
 
-/// Whether a target is a URL of https.
+/// Whether a target is an `https` URL.
 pub(crate) fn is_https(target: &Target<'_>) -> bool {
     matches!(target, Target::Absolute { scheme: "https", .. })
 }

@@ -1,4 +1,4 @@
-//! Where a request of a site goes: which origins, which path, which `Host`.
+//! The destination of a request of a site: the origins, the path and the `Host`.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use super::target::ruled_host;
 use crate::base::settings::{HostHeader, Origin};
 use crate::origin::Pool;
 
-/// What the site and its rules have chosen for a request.
+/// The destination that a site and its rules choose for a request.
 #[derive(Debug)]
 pub(crate) struct Chosen<'s> {
     pub(crate) site: &'s SiteState,
     pub(crate) pool: &'s Pool,
     host: &'s HostHeader,
-    /// The path that a rule has written.
+    /// The path that a rule has written, if one has.
     path: Option<String>,
 }
 
-/// What is chosen for `request`.
+/// Returns the destination of `request`.
 pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
     let mut chosen = Chosen { site, pool: &site.pool, host: &site.settings.host, path: None };
     if site.upstreams.is_empty() || !request.path.starts_with('/') {
@@ -53,7 +53,7 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
     chosen
 }
 
-/// The same, if it is for a site.
+/// Returns the destination of `request` if it is for a site.
 pub(crate) fn of_request(request: &Request) -> Option<Chosen<'_>> {
     match &request.route {
         Route::Site(site) => Some(of(site, request)),
@@ -62,7 +62,7 @@ pub(crate) fn of_request(request: &Request) -> Option<Chosen<'_>> {
 }
 
 impl Chosen<'_> {
-    /// The path that `origin` is asked for, with the query.
+    /// Returns the path and query of the request to `origin`.
     pub(crate) fn path_at<'p>(&'p self, origin: &Origin, request: &'p Request) -> Cow<'p, str> {
         match &self.path {
             Some(path) => Cow::Borrowed(path),
@@ -70,7 +70,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// What `origin` sees as `Host`.
+    /// Returns the `Host` of the request to `origin`.
     pub(crate) fn host_at<'h>(&'h self, origin: &'h Origin, request: &'h Request) -> &'h str {
         match self.host {
             HostHeader::Preserve if !request.authority.is_empty() => &request.authority,
@@ -79,7 +79,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Whether what a client has written leads out of the path that a rule has written.
+    /// Whether parts of the client's request lead out of the path that a rule has written.
     pub(crate) fn leads_out(&self) -> bool {
         self.path.as_ref().is_some_and(|path| has_dot_segments(path.split('?').next().unwrap_or_default()))
     }

@@ -1,5 +1,5 @@
-//! The client's certificate in requests: `Client-Cert` (RFC 9440). Clients cannot write that field; where it is read, it is the
-//! one of the certificate that was verified.
+//! The client's certificate in requests: `Client-Cert` (RFC 9440). Clients cannot set that field: wherever it is read,
+//! it holds the certificate that was verified.
 
 use std::iter;
 
@@ -14,13 +14,13 @@ use crate::http::head::Lines;
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::net::tls::client_certificates::ClientIdentity;
 
-/// Whether these fields of a request name its client: what it asks for may be for that client alone.
+/// Whether these fields of a request identify its client, so that the response may be for that client only.
 pub(crate) fn names_client(fields: &impl Fields) -> bool {
     ["authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
 }
 
-/// The fields by which a request of `asker` selects what is stored: those of its head, but for what only the connection
-/// can tell.
+/// Returns the fields by which a request of `asker` selects a stored response: the fields of its head, except those
+/// that only the connection can supply.
 pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Asker<'h>) -> Selecting<'h> {
     let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
     Selecting { lines, field, edits: None }
@@ -34,7 +34,7 @@ pub(crate) struct Selecting<'h> {
 }
 
 impl<'h> Selecting<'h> {
-    /// The same after `edits`; `None` if that takes more than a look at each line.
+    /// Adds `edits` to the fields; `None` if they need more than a check of each line.
     #[inline]
     pub(crate) fn edited(self, edits: &'h Edits) -> Option<Self> {
         if edits.is_empty() {
@@ -61,8 +61,8 @@ impl Fields for Selecting<'_> {
 }
 
 impl Request {
-    /// The same with what its client has shown where certificates are asked for. Only origins of sites are told; servers that a
-    /// forward proxy asks are not.
+    /// Adds the client's certificate to a request, on listeners that request certificates. Only origins of sites get
+    /// it; origins of forward proxy requests do not.
     pub(super) fn shown(mut self, role: Role, identity: Option<&ClientIdentity>) -> Self {
         self.asked_for_certificate = identity.is_some();
         if let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) {
@@ -73,8 +73,8 @@ impl Request {
     }
 }
 
-/// Keeps a client from reusing a reply that depends on its certificate: its own requests do not have the field that `Vary` names
-/// (RFC 9440 section 2.4).
+/// Keeps a client from reusing a reply that depends on its certificate: the client's own requests do not have the field
+/// that `Vary` names (RFC 9440 section 2.4).
 pub(crate) fn keep_from_client_caches(reply: &mut Reply) {
     let varies = match &reply.fields {
         Source::Entry(entry) | Source::NotModified(entry) => varies(&entry.fields()),

@@ -1,4 +1,4 @@
-//! Changes of field lines by rules: to a request's map, to the lines of an origin, and to the lines of a reply.
+//! Changes of field lines by rules: in a request's map, in an origin's lines, and in a reply's lines.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::fields::HeadLines;
@@ -42,8 +42,8 @@ impl Edits {
         }
     }
 
-    /// Changes the fields of a 304. They take the place of those of a stored response that was changed already, so nothing is
-    /// added that the 304 does not have.
+    /// Changes the fields of a 304. They replace fields of a stored response that was changed already, so that only
+    /// fields are added that the 304 has.
     pub(crate) fn apply_to_news(&self, news: &mut HeaderMap) {
         let kept = news.iter().filter(|(name, value)| self.keep(name.as_str().as_bytes(), value.as_bytes()));
         let added = self.add.iter().filter(|(name, _)| news.contains_key(name));
@@ -63,8 +63,8 @@ impl Edits {
         }
     }
 
-    /// The defaults that a response with these lines gets. A 304 gets none: it need not repeat what the response has that it
-    /// confirms, and would replace that.
+    /// Returns the defaults that a response with these lines gets. A 304 gets none: it need not repeat the fields of
+    /// the response that it confirms, and a default would replace them.
     fn missing<'l>(
         &self,
         status: StatusCode,
@@ -81,7 +81,7 @@ impl Edits {
         missing
     }
 
-    /// Whether a line of a response stays.
+    /// Whether a line of a response is kept.
     fn keep(&self, name: &[u8], value: &[u8]) -> bool {
         let is_cookie = || name.eq_ignore_ascii_case(b"set-cookie");
         let goes = |own: &HeaderName| name.eq_ignore_ascii_case(own.as_str().as_bytes());
@@ -89,18 +89,18 @@ impl Edits {
             && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie_name(value)))
     }
 
-    /// Whether the lines called `name` (lower case) of a request go.
+    /// Whether the lines called `name` (lower case) of a request are removed or replaced.
     pub(crate) fn replace(&self, name: &str) -> bool {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(|own| own.as_str() == name)
     }
 
-    /// The values that a request gets under `name` (lower case).
+    /// Returns the values that a request gets under `name` (lower case).
     pub(crate) fn written<'e>(&'e self, name: &'e str) -> impl Iterator<Item = &'e [u8]> + 'e {
         let is_called = move |(own, _): &&(HeaderName, HeaderValue)| own.as_str() == name;
         self.set.iter().chain(&self.add).filter(is_called).map(|(_, value)| value.as_bytes())
     }
 
-    /// The value that a request without a line called `name` (lower case) gets before those that are added.
+    /// Returns the default value for a request without a line called `name` (lower case). It precedes added values.
     pub(crate) fn default_of(&self, name: &str) -> Option<&[u8]> {
         let is_set = self.set.iter().any(|(own, _)| own.as_str() == name);
         let default = self.default.iter().find(|(own, _)| own.as_str() == name).filter(|_| !is_set);
@@ -108,7 +108,7 @@ impl Edits {
     }
 }
 
-/// The name of a cookie in `Cookie` or `Set-Cookie`.
+/// Returns the name of a cookie in `Cookie` or `Set-Cookie`.
 fn cookie_name(pair: &[u8]) -> &[u8] {
     let end = pair.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(pair.len());
     pair[..end].trim_ascii()

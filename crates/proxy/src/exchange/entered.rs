@@ -1,21 +1,21 @@
-//! The limits against which a request counts.
+//! The entries of a request in limits on requests in progress.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::net::limiter::InProgress;
 
-/// The limits against which a request counts until its reply is sent.
+/// The entries of a request in limits on requests in progress, until its reply is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Entered(Mutex<Vec<InProgress>>);
 
 impl Entered {
-    /// Takes them out; `None` if there is none.
+    /// Takes the entries out; `None` if there are none.
     pub(crate) fn take(&self) -> Option<Box<[InProgress]>> {
         let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (!all.is_empty()).then(|| all.into())
     }
 
-    /// Adds more.
+    /// Adds entries.
     pub(crate) fn extend(&self, new: Vec<InProgress>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
     }

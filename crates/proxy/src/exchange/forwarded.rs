@@ -1,9 +1,10 @@
-//! What requests say of how they came here: believed only from trusted proxies, and never sent on as it came.
+//! Fields about the path of a request to this proxy. They are believed only from trusted proxies, and never forwarded
+//! unchanged.
 //!
 //! Origins and frameworks derive addresses, links and even the method from such fields, none of which is part of the
-//! cache key: a client could have an answer stored that misleads all others. So [`is_dropped`] fields end here. What a
-//! trusted proxy says of scheme and host becomes the target, and so a part of the key; what it says of the client
-//! becomes the client's address. Origins are told both in the fields that we write ourselves.
+//! cache key: a client could have a response stored that misleads all others. Therefore [`is_dropped`] fields are
+//! removed. The scheme and host from a trusted proxy become the target, and so a part of the key; the client from a
+//! trusted proxy becomes the client's address. Origins get both in fields that this proxy writes itself.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,8 +17,8 @@ use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
-/// Fields that origins may believe although the cache key does not have them. [`is_dropped`] also knows some by their
-/// beginning.
+/// Fields that origins may believe although they are no part of the cache key. [`is_dropped`] also drops others by
+/// their prefix.
 const DROPPED: [&str; 31] = [
     "forwarded",
     "x-real-ip",
@@ -50,7 +51,7 @@ const DROPPED: [&str; 31] = [
     "x-method-override",
     "x-sendfile-type",
     "x-accel-mapping",
-    // CGI programs take it for the variable HTTP_PROXY.
+    // CGI programs read it as the variable HTTP_PROXY.
     "proxy",
 ];
 
@@ -67,7 +68,7 @@ const ONLY_TLS: Refusal = Refusal {
 const OPEN_QUOTE: Refusal =
     Refusal { status: StatusCode::BAD_REQUEST, reason: "a quoted string in Forwarded does not end" };
 
-/// What a trusted proxy says of a request.
+/// The information about a request from a trusted proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told<'b> {
     client: Option<IpAddr>,
@@ -78,19 +79,19 @@ struct Told<'b> {
 /// Whether a request field of this name is never forwarded.
 pub fn is_dropped(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
-    // CGI makes one variable of X-Forwarded-Host and X_Forwarded_Host; some servers do so with other characters, too.
+    // CGI maps X-Forwarded-Host and X_Forwarded_Host to one variable; some servers do the same for other characters.
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     !is_plain
         || ["x-forwarded", "x-original-", "larder-"].into_iter().any(begins)
         || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
 }
 
-/// The client that a request of `peer` is for. On a reverse listener, the target gets the scheme by which the client
-/// has asked; if `peer` is a trusted proxy, it becomes what the client asked for.
+/// Returns the client of a request from `peer`. On a reverse listener, the target gets the scheme that the client used;
+/// if `peer` is a trusted proxy, it gets the scheme and host of the client's request to that proxy.
 ///
 /// # Errors
-/// The refusal of a target whose scheme is not that of the connection, and of a `Forwarded` whose elements cannot be told
-/// apart: a client could hide behind an open quote what the proxy added.
+/// The refusal of a target whose scheme differs from the connection's, and of a `Forwarded` whose elements cannot be
+/// separated: a client could hide the proxy's part behind an open quote.
 pub(crate) fn believe(
     trust: &[IpNet],
     arrival: Arrival,
@@ -130,7 +131,7 @@ fn is_trusted(trust: &[IpNet], address: IpAddr) -> bool {
 }
 
 impl<'b> Told<'b> {
-    /// `Forwarded` counts only where no `X-Forwarded-*` is, whatever those say.
+    /// Reads the fields. `Forwarded` counts only if there is no `X-Forwarded-*` field, even an unreadable one.
     fn of(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
         const NAMES: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
         if !NAMES.iter().any(|name| lines(fields, name).next().is_some()) {
@@ -143,7 +144,7 @@ impl<'b> Told<'b> {
         Ok(Self { client, scheme, host: last("x-forwarded-host").and_then(host) })
     }
 
-    /// The element of the client (RFC 7239) says what the client asked for.
+    /// Reads `Forwarded` (RFC 7239): the element of the client tells the scheme and host of its request.
     fn of_forwarded(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
         if lines(fields, "forwarded").any(is_open) {
             return Err(OPEN_QUOTE);
@@ -187,8 +188,8 @@ impl<'b> Told<'b> {
     }
 }
 
-/// The client as known after one more hop: the rightmost address that is not trusted, or else the leftmost one. What
-/// stands before an address that cannot be read is anybody's word.
+/// Returns the client after one more hop: the rightmost address that is not trusted, or else the leftmost one.
+/// Addresses before an unreadable one cannot be trusted.
 fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<IpAddr> {
     match hop {
         Some(hop) if is_trusted(trust, hop) => known.or(Some(hop)),
@@ -196,18 +197,18 @@ fn next(trust: &[IpNet], known: Option<IpAddr>, hop: Option<IpAddr>) -> Option<I
     }
 }
 
-/// The values of all lines called `name`.
+/// Returns the values of all lines called `name`.
 fn lines<'b>(fields: Lines<'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
     fields.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// What commas separate in all lines called `name`. Quotes have no meaning in `X-Forwarded-*`.
+/// Returns the parts between commas in all lines called `name`. Quotes have no meaning in `X-Forwarded-*`.
 fn parts<'b>(fields: Lines<'b>, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
     let parts = lines(fields, name).flat_map(|value| value.split(|&byte| byte == b','));
     parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
-/// An address, with or without a port.
+/// Parses an address, with or without a port.
 fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let alone = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -231,7 +232,7 @@ mod tests {
     use crate::base::settings::Limits;
     use crate::http::head::{self, Parsed};
 
-    /// Client and target of a request with these lines, from a proxy in 10.0.0.0/8.
+    /// Returns the client and the target of a request with these lines; proxies in 10.0.0.0/8 are trusted.
     fn believed(lines: &str, peer: &str) -> Option<(String, String)> {
         let text = format!("GET /a HTTP/1.1\r\nHost: site.test\r\n{lines}\r\n");
         let (mut room, limits) = (head::room(), Limits::default());

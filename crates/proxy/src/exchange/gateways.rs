@@ -1,4 +1,4 @@
-//! The tag pools of all gateways, which outlive a reload.
+//! The tag pools of all gateways, which are kept across reloads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use super::settled::Settled;
 use crate::base::clock;
 use crate::base::settings::{HostHeader, Origin, PathPrefix, Site};
 
-/// The pools of all gateways. A site is known by its name, and keeps them when the config is read again.
+/// The pools of all gateways. A site is identified by its name, and keeps its pools when the config is reloaded.
 pub(crate) struct Gateways {
     all: Mutex<Vec<Gateway>>,
     settled: Settled,
-    /// Nothing that may change something is forwarded any more.
+    /// Whether the process forwards no more changes.
     closed: AtomicBool,
 }
 
@@ -23,15 +23,15 @@ struct Gateway {
     site: String,
     origins: Vec<Origin>,
     host: HostHeader,
-    /// The paths of clients, by which tags are kept.
+    /// The path prefix of the site. Tags are kept by the paths of clients.
     path: PathPrefix,
     settings: Settings,
     pools: Arc<Pools>,
-    /// It is in the config. One that is not is remembered, since changes that it has forwarded may be in progress.
+    /// Whether it is in the config. A removed gateway is kept, since changes that it has forwarded may be in progress.
     is_configured: bool,
 }
 
-/// What a gateway's pools hold and did.
+/// The contents and counts of a gateway's pools.
 #[derive(Debug, Serialize)]
 pub(crate) struct Holdings {
     pub(crate) site: String,
@@ -39,12 +39,12 @@ pub(crate) struct Holdings {
 }
 
 impl Gateways {
-    /// None yet; `settled` is what the last process said of those that it had.
+    /// Returns an empty set; `settled` is the record of the last process about its gateways.
     pub(crate) fn new(settled: Settled) -> Self {
         Self { all: Mutex::default(), settled, closed: AtomicBool::new(false) }
     }
 
-    /// Empties the pools of gateways that are not among `sites`, which are those of a new config. They hear nothing of
+    /// Empties the pools of gateways that are not among `sites`, the sites of a new config. They get no notice of
     /// changes until they are in a config again.
     pub(crate) fn retain(&self, sites: &[Site]) {
         let is_known =
@@ -55,14 +55,14 @@ impl Gateways {
         }
     }
 
-    /// To be called when the gateways of the first config are open: what the last process said is of no worth for those
-    /// that a later config adds.
+    /// Must be called when the gateways of the first config are open: the record of the last process does not apply to
+    /// gateways that a later config adds.
     pub(crate) fn forget_last_process(&self) {
         self.settled.forget();
     }
 
-    /// The pools of `site`, if it is a gateway. Those of one that has changed are emptied. A gateway starts in doubt,
-    /// unless the last process ended it with nothing in progress.
+    /// Returns the pools of `site`, if it is a gateway. If its settings have changed, its pools are emptied. A gateway
+    /// starts in doubt, unless the last process ended it without a change in progress.
     pub(crate) fn open(&self, site: &Site) -> Option<Arc<Pools>> {
         let settings = site.tags.as_ref()?;
         let mut all = self.all();
@@ -97,8 +97,8 @@ impl Gateways {
         Some(pools)
     }
 
-    /// Blanks what a change concerns that went through a gateway of the same name on another node; says no more than
-    /// that it did, unless it `is_over`.
+    /// Blanks the pools that a change through a gateway of the same name on another node concerns. Unless the change
+    /// `is_over`, these pools are also in doubt.
     pub(crate) fn changed_elsewhere(&self, pools: &message::Pools, is_over: bool) {
         let all = self.all();
         let segment = pools.pool.as_deref().map_or(Segment::Anywhere, |name| Segment::Named(name.into()));
@@ -111,22 +111,22 @@ impl Gateways {
         self.all().iter().for_each(|known| known.pools.changed_elsewhere(&Segment::Anywhere, true));
     }
 
-    /// The same; and none makes tags for a while.
+    /// Blanks all pools of all gateways, and puts them in doubt: they make no tags for a while.
     pub(crate) fn start_in_doubt(&self) {
         self.all().iter().for_each(|known| known.pools.start_in_doubt());
     }
 
-    /// Says for the next process which gateways have nothing in progress and nothing in doubt. To be called when there
-    /// are no connections any more.
+    /// Records for the next process which gateways have no change in progress and are not in doubt. Must be called
+    /// after the last connection has ended.
     pub(crate) fn ended(&self) {
         let all = self.all();
-        // First: a change that a worker takes up now either counts as open below, or finds this closed.
+        // Set first: a change that a worker begins now either counts as open below, or finds this flag set.
         self.closed.store(true, Ordering::SeqCst);
         let settled = all.iter().filter(|known| known.is_configured && known.pools.is_settled());
         self.settled.write(settled.map(|known| (known.site.as_str(), known.origins.as_slice())));
     }
 
-    /// Whether it is too late for a change: to be asked when the change counts as open.
+    /// Whether it is too late to forward a change. Must be called after the change counts as open.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -135,7 +135,7 @@ impl Gateways {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What all of them hold and did.
+    /// Returns the contents and counts of all gateways.
     pub(crate) fn report(&self) -> Vec<Holdings> {
         self.all()
             .iter()
@@ -145,7 +145,7 @@ impl Gateways {
     }
 }
 
-/// Seconds of a clock that cannot be set: a doubt is as long as it should be.
+/// Returns the seconds of a monotonic clock, so that doubts have their full length.
 fn seconds() -> u32 {
     u32::try_from(clock::millis() / 1_000).unwrap_or(u32::MAX)
 }
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    /// A change begins, then looks whether it is too late; the end closes, then looks whether a change is in progress.
-    /// Whichever is first, no file names a gateway that forwards a change after that.
+    /// A change begins and then checks the flag; the end of the process sets the flag and then checks for changes in
+    /// progress. In either order, no file names a gateway that forwards a change later.
     #[test]
     fn a_change_is_refused_or_seen_by_the_end_of_the_process() {
         let gateways = Gateways::new(Settled::default());

@@ -1,4 +1,4 @@
-//! The limits that rules set: counts requests against them, and refuses those beyond.
+//! Limits that rules set: counts requests against them, and refuses requests beyond them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
@@ -14,15 +14,16 @@ use crate::exchange::route::Route;
 use crate::exchange::target::ruled_host;
 use crate::net::limiter::{Beyond, Holder, InProgress, Limiter};
 
-/// Whether `request` has limits against which such requests count. One that another node sends on was counted there.
+/// Whether `request` has limits on requests of the kind `counted`. A request that another node forwards was counted
+/// there.
 pub(crate) fn has_limits(request: &Request, counted: Counted) -> bool {
     !request.by_peer && request.ruling.limits.iter().any(|limiter| limiter.limit.counted == counted)
 }
 
-/// Counts `request` against its limits for such requests.
+/// Counts `request` against its limits on requests of the kind `counted`.
 ///
 /// # Errors
-/// The refusal (429) if it is beyond one of them; then it counts against none.
+/// The refusal (429) if a limit is exceeded; then the request counts against none.
 pub(crate) fn enter(request: &Request, counted: Counted) -> Result<(), Box<Reply>> {
     if !has_limits(request, counted) {
         return Ok(());
@@ -46,7 +47,7 @@ pub(crate) fn enter(request: &Request, counted: Counted) -> Result<(), Box<Reply
     Ok(())
 }
 
-/// Whose limit it is that `request` counts against.
+/// Returns the holder of the bucket that `request` counts against.
 fn holder(limiter: &Limiter, request: &Request) -> Holder {
     match &limiter.limit.by {
         LimitBy::Client => limiter.holder(network(request.client.ip(), 32, 64)),
@@ -64,7 +65,7 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
     }
 }
 
-/// The network of `client`, of so many bits in IPv4 and IPv6.
+/// Returns the network of `client` with this prefix length in IPv4 and IPv6.
 pub(crate) fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> (32 - bits4) << (32 - bits4)).into(),

@@ -1,4 +1,4 @@
-//! What a connection and the flow tell each other while a request waits, and how long origins take for it.
+//! The link between a connection and the flow of its request, and the time that origins take for the request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use crate::http::response::Lines;
 
-/// Sums the times that origins take until they begin to answer.
+/// The sum of the times until origins begin to answer.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch(AtomicU64);
 
@@ -19,47 +19,48 @@ pub(crate) struct Interim {
     pub(crate) fields: Lines,
 }
 
-/// What a connection and the flow tell each other while a request waits: interim responses one way, and that the client
-/// has left the other. One task does both.
+/// Messages between a connection and the flow of its request: interim responses for the client, and the notice that the
+/// client has left. One task runs both sides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link(Arc<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
     interims: Mutex<Vec<Interim>>,
-    /// The client does not understand those of origins.
+    /// Whether the client does not understand interim responses of origins.
     is_plain: bool,
     has_left: AtomicBool,
     may_pause: AtomicBool,
 }
 
-/// More than these are dropped: they announce, and the answer itself goes on.
+/// The most interim responses that are queued. Further ones are dropped: they are announcements, and the final response
+/// follows.
 const INTERIMS: usize = 16;
 
 impl Stopwatch {
     pub(crate) fn add(&self, time: Duration) {
-        // Who was asked took time, however little.
+        // At least 1 ns, so that the sum shows that an origin was asked.
         self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
     }
 
-    /// The sum, in microseconds, as far as 32 bits count.
+    /// Returns the sum in microseconds, at most `u32::MAX`.
     pub(crate) fn micros(&self) -> u32 {
         u32::try_from(self.0.load(Ordering::Relaxed) / 1000).unwrap_or(u32::MAX)
     }
 
-    /// The sum; `None` if none was asked.
+    /// Returns the sum; `None` if no origin was asked.
     pub(crate) fn sum(&self) -> Option<Duration> {
         Some(Duration::from_nanos(self.0.load(Ordering::Relaxed))).filter(|time| !time.is_zero())
     }
 }
 
 impl Link {
-    /// For a client that understands interim responses, or not.
+    /// Creates the link of a client that understands interim responses if `http11`.
     pub(crate) fn new(http11: bool) -> Self {
         Self(Arc::new(Ends { is_plain: !http11, ..Ends::default() }))
     }
 
-    /// An interim response of ours.
+    /// Queues an interim response of this proxy.
     pub(crate) fn push(&self, interim: Interim) {
         let mut interims = self.interims();
         if interims.len() < INTERIMS {
@@ -67,7 +68,7 @@ impl Link {
         }
     }
 
-    /// An interim response of an origin's.
+    /// Queues an interim response of an origin, if the client understands it.
     pub(crate) fn forward(&self, interim: Interim) {
         if !self.0.is_plain {
             self.push(interim);
@@ -86,12 +87,12 @@ impl Link {
         self.0.interims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the client has left. Whatever waits is to be polled again.
+    /// Records that the client has left. The waiting flow has to be polled again.
     pub(crate) fn leave(&self) {
         self.0.has_left.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the client pause in its content as long as in a tunnel: its origin takes both directions as they come.
+    /// Lets the client pause in its content as long as in a tunnel: its origin reads and writes independently.
     pub(crate) fn let_pause(&self) {
         self.0.may_pause.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A request and its reply as the flow sees them, whatever protocol they came by, and the site that they belong to.
+//! A request and its reply in the form that the flow uses for all protocols, and the site of the request.
 
 pub mod arrival;
 pub(crate) mod chosen;

@@ -1,39 +1,40 @@
-//! How a reply depends on `Accept-Encoding` where responses are compressed, and the field lines that say so.
+//! The dependence of a reply on `Accept-Encoding` on sites that compress, and the field lines that express it.
 //!
-//! Stored lines are those of the origin's response. A reply whose response has other forms adds `Vary`, in whichever form it
-//! is; a coded one also names its coding, and weakens a strong entity-tag: the bytes are not those that the origin tagged, but
-//! the representation means the same (RFC 9110 section 8.8.1). So the tag that a client has of any form is good for a
-//! conditional request to this cache and to the origin, and no byte range is taken from one form for another.
+//! Stored lines are those of the origin's response. A reply whose response has other forms adds `Vary`, whatever its
+//! own form. A coded reply also names its coding, and weakens a strong entity-tag: its bytes differ from those that the
+//! origin tagged, but the representation means the same (RFC 9110 section 8.8.1). Therefore the tag of any form is
+//! valid in a conditional request to this cache and to the origin, and no byte range of one form is taken for that of
+//! another.
 
 use larder_semantics::coding::Coding;
 use larder_semantics::fields::HeadLines;
 use larder_store::lines::write_line;
 
-/// How a reply depends on the codings that its client accepts.
+/// The dependence of a reply on the codings that its client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Negotiated {
     varies: bool,
-    /// The origin's `Vary` says so already.
+    /// Whether the origin's `Vary` names `Accept-Encoding` already.
     is_said: bool,
     coding: Option<Coding>,
-    /// The origin's coding is undone.
+    /// Whether the origin's coding is decoded.
     is_undone: bool,
-    /// The entity-tag is weak in any form.
+    /// Whether the entity-tag is weak in any form.
     is_weak: bool,
 }
 
 impl Negotiated {
-    /// For a response that is sent in `coding` to this client; `is_said`: its `Vary` names `Accept-Encoding` already.
+    /// For a response that is sent to this client in `coding`; `is_said`: its `Vary` names `Accept-Encoding` already.
     pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
         Self { varies: true, is_said, coding, is_undone: false, is_weak: false }
     }
 
-    /// The same without the origin's coding.
+    /// Marks the origin's coding as decoded.
     pub(crate) fn undone(self) -> Self {
         Self { is_undone: true, ..self }
     }
 
-    /// The same with a weak entity-tag, if `is_weak`.
+    /// Weakens the entity-tag if `is_weak`.
     pub(crate) fn weakened(self, is_weak: bool) -> Self {
         Self { is_weak, ..self }
     }
@@ -71,7 +72,7 @@ impl Negotiated {
     }
 }
 
-/// Makes the entity-tag of the lines from `start` on a weak one.
+/// Weakens the entity-tag in the lines from `start` on.
 fn weaken(out: &mut Vec<u8>, start: usize) {
     const NAME: &[u8] = b"etag:";
     let mut at = start;

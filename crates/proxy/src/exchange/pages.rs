@@ -1,4 +1,4 @@
-//! Pages of rules in place of the content of errors, of origins and of this proxy.
+//! Pages that rules put in place of the content of errors, from origins and from this proxy.
 
 use http::HeaderMap;
 use larder_semantics::fields::HeadLines;
@@ -8,10 +8,11 @@ use super::request::Request;
 use crate::base::settings::{Answer, Page};
 use crate::origin::Download;
 
-/// Longer content of a replaced answer is not read: a new connection to the origin costs less.
+/// The longest content of a replaced answer that is read, in bytes. Beyond that, a new connection to the origin costs
+/// less.
 const READ: u64 = 64 << 10;
 
-/// The page for a reply to `request`. What a rule answers with content of its own stays.
+/// Returns the page for a reply to `request`. An answer of a rule with its own content is not replaced.
 fn page<'r>(request: &'r Request, reply: &Reply) -> Option<&'r Page> {
     let page = request.ruling.pages.as_ref()?.of(reply.status)?;
     let answer = request.ruling.answer.as_deref();
@@ -21,7 +22,7 @@ fn page<'r>(request: &'r Request, reply: &Reply) -> Option<&'r Page> {
     (!stays).then_some(page)
 }
 
-/// Puts the page for the reply's status, if there is one, in place of its content.
+/// Replaces the content of the reply by the page for its status, if there is one.
 pub(crate) fn replace(request: &Request, reply: &mut Reply) {
     let Some(page) = page(request, reply) else { return };
     let mut fields = fields(reply);
@@ -36,14 +37,14 @@ pub(crate) fn replace(request: &Request, reply: &mut Reply) {
     }
 }
 
-/// The fields of `reply`, as far as they are not about its framing.
+/// Returns the fields of `reply`, except those about its framing.
 fn fields(reply: &Reply) -> HeaderMap {
     let mut lines = Vec::new();
     reply.write_fields(&mut lines);
     HeadLines(&lines).to_map()
 }
 
-/// Reads short content that nobody gets, so that its connection can be used again.
+/// Reads short unwanted content, so that its connection can be reused.
 fn read(mut download: Box<Download>) {
     if download.length().is_some_and(|length| length <= READ) {
         tokio::spawn(async move { while let Ok(Some(_)) = download.next().await {} });

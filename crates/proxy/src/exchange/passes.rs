@@ -1,7 +1,8 @@
-//! The proxies that a request has passed, as `Via` has them (RFC 9110 section 7.6.3), and loops.
+//! The proxies that a request has passed, as `Via` lists them (RFC 9110 section 7.6.3), and the detection of loops.
 //!
-//! A name says little: many proxies are called `Larder`, and a request may pass through one of them twice on purpose, for two
-//! sites. So the name that is sent has a comment with a number that only this process gives to this URL.
+//! A name alone proves little: many proxies are called `Larder`, and a request may pass through one of them twice on
+//! purpose, for two sites. Therefore the name in `Via` has a comment with a number that only this process gives to this
+//! URL.
 
 use std::hash::BuildHasher;
 
@@ -14,12 +15,12 @@ use super::plan::Plan;
 use super::request::Request;
 use crate::origin::OriginError;
 
-/// As often as a request may pass through proxies of this name before that is a loop.
+/// The number of passes through proxies of this name that is treated as a loop.
 const MOST: usize = 8;
-/// Digits of a number.
+/// The digits of the number in the comment.
 const DIGITS: usize = 16;
 
-/// Appends the `Via` of a request that is sent on with `fields`.
+/// Appends the `Via` of a request that is forwarded with `fields`.
 pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
     write_name(out, b"via");
     for value in fields.get_all(header::VIA) {
@@ -34,7 +35,7 @@ pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, field
     out.extend_from_slice(b")\r\n");
 }
 
-/// A version as `Via` has it: two numbers, even where the second is always 0 (RFC 9110 section 2.5).
+/// Returns a version in the form of `Via`: two numbers, even where the second is always 0 (RFC 9110 section 2.5).
 fn received_protocol(version: Version) -> &'static [u8] {
     match version {
         Version::HTTP_10 => b"1.0",
@@ -43,10 +44,10 @@ fn received_protocol(version: Version) -> &'static [u8] {
     }
 }
 
-/// Finds that `request` is a loop.
+/// Refuses `request` if it is in a loop.
 ///
 /// # Errors
-/// It has been sent on for this URL by this process, or too often by proxies of this name.
+/// This process has forwarded it for this URL before, or proxies of this name have forwarded it too often.
 pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginError> {
     if !request.fields.contains_key(header::VIA) {
         return Ok(());
@@ -70,7 +71,7 @@ pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginEr
     Ok(())
 }
 
-/// The number of a request's URL.
+/// Returns the number of a request's URL.
 fn digits(plan: &Plan, request: &Request) -> [u8; DIGITS] {
     let number = plan.passes.hash_one(&request.key);
     std::array::from_fn(|at| b"0123456789abcdef"[(number >> (4 * at)) as usize & 15])

@@ -1,4 +1,4 @@
-//! What the placeholders of rules stand for in a request.
+//! The values of rules' placeholders in a request.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use larder_rules::{Pattern, normal_path};
 use super::request::Request;
 use crate::base::settings::{Placeholder, Template};
 
-/// `template` with the parts of `request`. What a client has written never becomes another host.
+/// Returns `template` filled with the parts of `request`. Text from the client cannot change the host.
 pub(crate) fn fill<'p>(
     template: &Template,
     request: &Request,
@@ -25,13 +25,13 @@ pub(crate) fn fill<'p>(
     };
     let filled = template.fill(value);
     match filled.starts_with(['/', '\\']) {
-        // Two slashes at the beginning, or a backslash, lead browsers to another host.
+        // Browsers take two slashes at the beginning, or a backslash, for the start of another host.
         true => format!("/{}", filled.trim_start_matches(['/', '\\'])),
         false => filled,
     }
 }
 
-/// What the stars of the first of `paths` that matches stand for, fit for a URL.
+/// Returns the parts of the path that the stars of the first matching pattern of `paths` match, encoded for a URL.
 fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
     let path = normal_path(request.path.split('?').next().unwrap_or_default());
     let mut found = paths.into_iter().filter_map(|pattern| pattern.captures(&path));
@@ -39,7 +39,7 @@ fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) ->
     found.next().into_iter().flatten().map(encode).collect()
 }
 
-/// What may stand in a path as it is (RFC 3986 section 3.3).
+/// The bytes that are encoded: all that a path may not contain unencoded (RFC 3986 section 3.3).
 const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

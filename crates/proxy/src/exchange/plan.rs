@@ -1,4 +1,4 @@
-//! The settings in force, ready to be used. A reload replaces them whole.
+//! The settings in force, in the form that requests use. A reload replaces them as a whole.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::base::settings::{AccessLog, Settings};
 use crate::counts::accounts::Accounts;
 use crate::net::concurrency::ConcurrencyLimit;
 
-/// The settings, ready to be used.
+/// The settings in the form that requests use.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
@@ -19,12 +19,12 @@ pub(crate) struct Plan {
     /// The rules of the forward proxy.
     pub(crate) forward: Rulebook,
     pub(crate) banner: Banner,
-    /// That of replies for https, by the numbers of the sites that have `hsts`; empty if none has.
+    /// The banners of replies over https, by the numbers of the sites that have `hsts`; empty if none has.
     secure: Vec<Option<Banner>>,
     pub(crate) concurrency: Arc<ConcurrencyLimit>,
     /// Whether each request is logged or traced.
     pub(crate) tells: bool,
-    /// Makes the numbers that `Via` has for URLs; the same for the life of the process.
+    /// The hasher for the numbers of URLs in `Via`; kept for the life of the process.
     pub(crate) passes: RandomState,
     pub(crate) version: u64,
 }
@@ -46,7 +46,8 @@ impl Plan {
         Self { settings, sites, forward, banner, secure, concurrency, tells, passes, version: 0 }
     }
 
-    /// The plan of new settings. Requests under way keep their places if as many are to be had.
+    /// Returns the plan of new settings. If the limits on requests are unchanged, requests in flight keep their
+    /// permits.
     pub(crate) fn next(&self, settings: Settings, accounts: &Accounts, gateways: &Gateways) -> Self {
         let (old, new) = (&self.settings.limits, &settings.limits);
         let same_gate = (old.in_flight, old.queue) == (new.in_flight, new.queue);
@@ -58,7 +59,8 @@ impl Plan {
         next
     }
 
-    /// The banner of `reply`; `is_secure`: its client has asked for https. What the origin says of that stays.
+    /// Returns the banner of `reply`; `is_secure`: its client has used https. A `Strict-Transport-Security` of the
+    /// origin is kept.
     #[inline]
     pub(crate) fn banner_of(&self, reply: &Reply, is_secure: impl FnOnce() -> bool) -> &Banner {
         match self.secure.get(reply.site.index()) {

@@ -1,11 +1,11 @@
-//! Positions in the stream of purges, as clients show them and other nodes await them.
+//! Positions in the stream of purges that clients show and other nodes await.
 
 use larder_cluster::{Follower, Point, Position, key_hash};
 
-/// What this node has to have obeyed before it answers a request from what it keeps.
+/// The position that this node has to reach before it answers a request from stored responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// What the node that asks has obeyed and ordered, as it has said.
+    /// The position of the requesting node: the purges that it has applied and ordered, as it reported them.
     Place(Box<str>),
     /// The position that the client shows.
     Shown(Shown),
@@ -14,7 +14,7 @@ pub(crate) enum Awaited {
 /// A position that a client shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// A hash of the name of the engine's process.
+    /// A hash of the name of the engine's process: positions of different processes cannot be compared.
     engine: u64,
     position: Position,
 }
@@ -28,12 +28,12 @@ impl Shown {
         format!("{}.{:016x}", self.position, self.engine)
     }
 
-    /// The text of a position and its seal.
+    /// Splits the text of a position from its seal. `None` for malformed text.
     pub(crate) fn read(text: &str) -> Option<(Self, &str)> {
         let (text, seal) = text.rsplit_once('.')?;
         let (position, engine) = text.split_once('.')?;
         let shown = Self { engine: u64::from_str_radix(engine, 16).ok()?, position: position.parse().ok()? };
-        // There is one way to write it.
+        // Only the canonical text is accepted.
         (shown.text() == text).then_some((shown, seal))
     }
 

@@ -1,7 +1,7 @@
-//! A reply on its way to a client, whatever it was made from.
+//! A reply to a client, from whatever source.
 //!
-//! Doors turn it into bytes; [`Reply::write_head`] is how HTTP/1.1 does. Stored field lines are
-//! copied as they are, what differs from reply to reply is written behind them.
+//! Listeners encode it; [`Reply::write_head`] does so for HTTP/1.1. Stored field lines are copied unchanged, and the
+//! lines that differ between replies are written after them.
 
 use std::sync::Arc;
 
@@ -33,72 +33,71 @@ use crate::origin::{Download, Upgraded};
 pub struct Reply {
     /// The status code.
     pub status: StatusCode,
-    /// Where the field lines come from.
+    /// The source of the field lines.
     pub fields: Source,
-    /// For stored responses: their age in seconds.
+    /// The age of a stored response, in seconds.
     pub age: Option<u32>,
-    /// For a part of a stored response: which.
+    /// The range of a part of a stored response.
     pub content_range: Option<ContentRange>,
     /// Field lines for this client only.
     pub extra: Option<Box<HeaderMap>>,
-    /// How it depends on the codings that its client accepts.
+    /// The dependence on the codings that its client accepts.
     pub(crate) negotiated: Negotiated,
-    /// Changes by rules to its field lines.
+    /// Changes of the field lines by rules.
     pub(crate) edits: Option<Arc<Edits>>,
-    /// Which site it is of.
+    /// The site of the request.
     pub site: SiteNumber,
-    /// What the cache did.
+    /// The outcome in the cache.
     pub outcome: Outcome,
     /// The content's length, if it is known before it is sent.
     pub length: Option<u64>,
     /// The content.
     pub content: Content,
-    /// The limits against which the request counts until this is sent.
+    /// The entries of the request in limits on requests in progress, until the reply is sent.
     pub(crate) entered: Option<Box<[InProgress]>>,
-    /// The user whose password or token the request has shown.
+    /// The user whose password or token the request had.
     pub(crate) user: Option<Arc<str>>,
-    /// The connection ends with this reply.
+    /// Whether the connection ends after this reply.
     pub close: bool,
 }
 
-/// Where a reply's field lines come from.
+/// The source of a reply's field lines.
 #[derive(Debug)]
 pub enum Source {
     /// A stored response.
     Entry(Entry),
-    /// A stored response, as far as a 304 repeats it.
+    /// A stored response, of which a 304 repeats some fields.
     NotModified(Entry),
-    /// A response on its way into the cache.
+    /// A response that is being stored.
     Fill(Arc<Head>),
-    /// The origin, whose lines are passed on.
+    /// An origin's answer, whose lines are forwarded.
     Answer(Box<Lines>),
-    /// The origin, or ourselves.
+    /// Fields of an origin or of this proxy.
     Fields(Box<HeaderMap>),
 }
 
-/// Where a reply's content comes from.
+/// The source of a reply's content.
 #[derive(Debug)]
 pub enum Content {
-    /// There is none.
+    /// No content.
     None,
     /// These bytes.
     Bytes(Bytes),
-    /// Bytes of the stored response that the fields come from: from the first position up to and not
-    /// including the second.
+    /// Bytes of the stored response that has the fields, from the first position up to and not including the second.
     Stored(u64, u64),
-    /// That stored response's content in another coding.
+    /// The content of that stored response in another coding.
     Coded(Coding),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
-    /// A response on its way into the cache.
+    /// The content of a response that is being stored.
     Fill(Box<Reader>),
-    /// The origin, directly.
+    /// The content of an origin's answer, which is not stored.
     Origin(Box<Download>),
-    /// From here on the connection speaks another protocol.
+    /// A tunnel: after the head, the connection uses another protocol.
     Tunnel(Tunnel),
 }
 
-/// One piece of a reply that is made of several.
+/// One piece of a reply that has several.
 #[derive(Debug)]
 pub enum Piece {
     /// These bytes.
@@ -108,7 +107,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// The stored response that it is of.
+    /// Returns the stored response of the piece, if there is one.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {
             Self::Stored(entry, ..) => Some(entry),
@@ -131,19 +130,19 @@ impl std::fmt::Debug for Tunnel {
     }
 }
 
-/// How a head is to be written.
+/// The framing of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Framing {
-    /// The client speaks HTTP/1.1.
+    /// Whether the client uses HTTP/1.1.
     pub http11: bool,
-    /// The connection stays open.
+    /// Whether the connection stays open.
     pub keep_alive: bool,
-    /// The request was `HEAD`.
+    /// Whether the request was `HEAD`.
     pub head_only: bool,
 }
 
 impl Framing {
-    /// For the reply to a request; `stays`: connections are not being ended.
+    /// Returns the framing of the reply to a request; `stays`: connections are not being drained.
     pub(crate) fn of(request: &Request<'_>, stays: bool) -> Self {
         Self {
             http11: request.version == Version::HTTP_11,
@@ -158,19 +157,19 @@ impl Framing {
 pub struct Banner {
     /// `Via`, and the beginning of `Cache-Status`.
     lines: Vec<u8>,
-    /// Also write `X-Cache`.
+    /// Whether to write `X-Cache`, too.
     x_cache: bool,
 }
 
 impl Banner {
-    /// That of the proxy called `name`.
+    /// Creates the banner of the proxy called `name`.
     pub fn new(name: &str, x_cache: bool) -> Self {
         let mut lines = format!("Via: 1.1 {name}\r\nCache-Status: ").into_bytes();
         CacheStatus::write_name(&mut lines, name);
         Self { lines, x_cache }
     }
 
-    /// The same with `Strict-Transport-Security`.
+    /// Returns the banner with `Strict-Transport-Security`.
     pub(crate) fn with_hsts(&self, hsts: Hsts) -> Self {
         let mut lines = format!("Strict-Transport-Security: {hsts}\r\n").into_bytes();
         lines.extend_from_slice(&self.lines);
@@ -179,7 +178,7 @@ impl Banner {
 }
 
 impl Reply {
-    /// A reply without content.
+    /// Creates a reply without content.
     pub fn new(status: StatusCode, fields: Source, outcome: Outcome) -> Self {
         Self {
             status,
@@ -199,7 +198,7 @@ impl Reply {
         }
     }
 
-    /// The same with the position of what the request has changed, if there is one.
+    /// Adds the position of the request's change in the stream of purges, if there is one.
     pub(crate) fn at(mut self, position: Option<HeaderValue>) -> Self {
         if let Some(position) = position {
             let name = HeaderName::from_static(POSITION);
@@ -208,7 +207,7 @@ impl Reply {
         self
     }
 
-    /// A reply of our own making: plain text, one line.
+    /// Creates a reply of this proxy: one line of plain text.
     pub fn text(status: StatusCode, text: String, outcome: Outcome) -> Self {
         let mut fields = HeaderMap::new();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -220,7 +219,7 @@ impl Reply {
         Self { length, content, ..Self::new(status, fields, outcome) }
     }
 
-    /// The first line of this name as text, of those that are not about its framing.
+    /// Returns the first line of this name as text, if it is not about the framing.
     pub fn field(&self, name: &str) -> Option<String> {
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         match &self.fields {
@@ -241,7 +240,7 @@ impl Reply {
         }
     }
 
-    /// The same for a client that gets content as the origin sent it: another node, or an RPC client.
+    /// Makes the reply one for a client that gets content as the origin sent it: another node, or an RPC client.
     pub(crate) fn unnegotiated(mut self) -> Self {
         if let (Content::Coded(_), Source::Entry(entry)) = (&self.content, &self.fields) {
             let len = entry.body().len();
@@ -251,7 +250,7 @@ impl Reply {
         self
     }
 
-    /// Notes that it is sent; a tunnel goes on.
+    /// Records that the reply is sent, which releases its entries in limits. A tunnel keeps them until its end.
     pub(crate) fn is_sent(&mut self) {
         if !matches!(self.content, Content::Tunnel(_)) {
             self.entered = None;
@@ -272,7 +271,7 @@ impl Reply {
         }
     }
 
-    /// Whether the reply, by its status, has no content at all.
+    /// Whether the reply has no content because of its status.
     pub fn is_bodiless(&self) -> bool {
         self.status.is_informational() || matches!(self.status.as_u16(), 204 | 304)
     }
@@ -282,12 +281,12 @@ impl Reply {
         framing.http11 && self.length.is_none() && !self.is_bodiless() && !framing.head_only
     }
 
-    /// Whether only the end of the connection can end the content.
+    /// Whether only the end of the connection can delimit the content.
     pub fn ends_with_connection(&self, framing: &Framing) -> bool {
         self.length.is_none() && !framing.http11 && !self.is_bodiless() && !framing.head_only
     }
 
-    /// Appends the head, blank line included.
+    /// Appends the head with the blank line.
     pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
         write_status_line(out, self.status);
         self.write_lines(out, banner);
@@ -295,7 +294,7 @@ impl Reply {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends all field lines but those that say how the content is delimited.
+    /// Appends all field lines except those that delimit the content.
     pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
         self.write_edited(out);
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
@@ -316,7 +315,7 @@ impl Reply {
         }
     }
 
-    /// Appends the lines of the response as this client gets them, without those that follow from how it was obtained.
+    /// Appends the lines of the response in this client's form, without those that describe how it was obtained.
     pub(crate) fn write_edited(&self, out: &mut Vec<u8>) {
         let start = out.len();
         self.write_fields(out);
@@ -348,7 +347,7 @@ impl Reply {
                 }
             }
             Source::Fields(fields) => {
-                // The framing below speaks of the length, whatever the origin's said.
+                // The length is written with the framing; a length from the origin is not repeated.
                 for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
                     write_line(out, name.as_str().as_bytes(), value.as_bytes());
                 }
@@ -376,7 +375,7 @@ impl Reply {
     }
 }
 
-/// Stored lines as they are; without the stored `Content-Range` where another one follows.
+/// Appends stored lines unchanged, but without the stored `Content-Range` if another one follows.
 fn write_stored(out: &mut Vec<u8>, lines: &LinesRef<'_>, without_range: bool) {
     if !without_range {
         lines.write(out);
@@ -387,7 +386,7 @@ fn write_stored(out: &mut Vec<u8>, lines: &LinesRef<'_>, without_range: bool) {
     }
 }
 
-/// Appends `HTTP/1.1 200 OK\r\n`, or what fits the status.
+/// Appends the status line, such as `HTTP/1.1 200 OK\r\n`.
 pub(crate) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");

@@ -1,5 +1,5 @@
-//! A request as the flow sees it: whatever door it came through, with its target resolved, its
-//! hop-by-hop fields gone and its cache key made.
+//! A request in the form that the flow uses for all protocols: with its target resolved, its hop-by-hop fields removed
+//! and its cache key written.
 
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -40,61 +40,62 @@ pub(crate) struct Request {
     pub(crate) version: Version,
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
-    /// What the client asked: host, and port if one was written.
+    /// The host of the target, and the port if one was written.
     pub(crate) authority: String,
     /// Path and query; `*` for the server as a whole.
     pub(crate) path: String,
-    /// The field lines that travel on.
+    /// The field lines to forward.
     pub(crate) fields: HeaderMap,
-    /// What the fields ask of a cache.
+    /// The directives in the fields for caches.
     pub(crate) asked: RequestDirectives,
     /// The cache key (RFC 9111 section 2).
     pub(crate) key: Vec<u8>,
-    /// The memory tier's hash of the key.
+    /// The hash of the key in the memory tier.
     pub(crate) hash: u64,
     pub(crate) route: Route,
-    /// What the rules of its site make of it.
+    /// The settings of its site and the rules that apply to it.
     pub(crate) ruling: Arc<Ruling>,
-    /// The fields and cookies by which rules store its response apart, as `larder_semantics::vary` names them.
+    /// The fields and cookies by which rules store separate variants of its response, in the names of
+    /// `larder_semantics::vary`.
     pub(crate) apart: Vec<String>,
-    /// The codings that its client accepts, whatever rules make of the request; `None` for a client that gets content as the
-    /// origin sent it.
+    /// The codings that its client accepts, before rules change the request; `None` for a client that gets content as
+    /// the origin sent it.
     pub(crate) accepted: Option<Accepted>,
-    /// The credentials that its rules want, and that go no further.
+    /// The credentials that its rules require. They are not forwarded.
     pub(crate) credentials: Option<HeaderValue>,
-    /// The name of the user that they are of, once they have been checked.
+    /// The name of the user with these credentials, after they have been checked.
     pub(crate) user: Option<Arc<str>>,
-    /// As the client has sent it, if rules have changed it, and others look at it.
+    /// The request as the client sent it, if rules have changed it and the original is needed.
     pub(crate) unchanged: Option<Box<Unchanged>>,
     pub(crate) client: SocketAddr,
     /// The values of `Upgrade`.
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) content: Upload,
-    /// What its connection is told, and tells; `None` without a client that waits.
+    /// The link to its connection; `None` if no client waits.
     pub(crate) link: Option<Link>,
     /// The time that origins take for it.
     pub(crate) origin: Stopwatch,
-    /// It comes by way of another node of the cluster.
+    /// Whether another node of the cluster forwards it.
     pub(crate) by_peer: bool,
-    /// What this node has not obeyed yet of what was purged, and has to before what is stored may answer.
+    /// The position in the stream of purges that this node has to reach before stored responses may answer.
     pub(crate) awaited: Option<Awaited>,
-    /// The node that owns the key may answer in the origin's place.
+    /// Whether the node that owns the key may answer in place of the origin.
     pub(crate) asks_peers: bool,
-    /// What logs have of its query string.
+    /// How logs write its query string.
     pub(crate) query: QueryStrings,
     /// Its span, while requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
-    /// No lifetime may be guessed for it.
+    /// Whether heuristic lifetimes are forbidden for it.
     pub(crate) forbids_guess: bool,
-    /// It is a prefetch of the client: nobody has asked for the response yet.
+    /// Whether it is a prefetch of the client: no user has asked for the response yet.
     pub(crate) is_prefetch: bool,
-    /// Its client was asked for a certificate.
+    /// Whether its client was asked for a certificate.
     pub(crate) asked_for_certificate: bool,
-    /// A try of it that got no answer may have reached an origin.
+    /// Whether a try that got no answer may have reached an origin.
     pub(crate) lost_try: AtomicBool,
-    /// The limits against which it counts.
+    /// Its entries in limits on requests in progress.
     pub(crate) entered: Entered,
-    /// It is a prefetch of our own: no client has made it, nor waits for it.
+    /// Whether it is a prefetch of this proxy, without a client.
     pub(crate) is_own_prefetch: bool,
 }
 
@@ -107,10 +108,10 @@ pub(crate) struct Unchanged {
 }
 
 impl Request {
-    /// Makes a borrowed head into a request that outlives the buffer.
+    /// Converts a borrowed head to a request that outlives the buffer.
     ///
     /// # Errors
-    /// The refusal of a target or a field that cannot be passed on.
+    /// The refusal of a target or a field that cannot be forwarded.
     pub(crate) fn take(
         head: &Head<'_>,
         memory: &Memory,
@@ -120,7 +121,7 @@ impl Request {
         Self::take_under(head, memory, plan, asker, rule)
     }
 
-    /// The same as if there were no rules.
+    /// [`take`](Self::take) without rules.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -153,7 +154,7 @@ impl Request {
         let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
         let accepted = Some(Accepted::of(&fields));
-        // What TRACE brings to light is no secret that a rule writes.
+        // TRACE shows the request to its client, which must not learn the secrets that rules write.
         let is_edited = !by_peer && head.method != Method::TRACE;
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, taken, is_edited));
@@ -200,7 +201,7 @@ impl Request {
         Ok(request.shown(role, identity))
     }
 
-    /// What the rules of its site make of it and of a response of this status, length and with these fields.
+    /// Returns the settings and rules that apply to it and a response with this status, length and fields.
     pub(crate) fn rule_response(
         &self,
         plan: &Plan,
@@ -228,7 +229,8 @@ impl Request {
         rulebook.on_response(&request, &response).share()
     }
 
-    /// What the rules of its site make of it and of the stored `entry` after the `news` of a 304 or of an answer to HEAD.
+    /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
+    /// answer to HEAD.
     pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Arc<Ruling> {
         let updated = revalidate::update(&entry.fields().to_map(), news);
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
@@ -239,27 +241,27 @@ impl Request {
         self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()
     }
 
-    /// Notes that a try got no answer, though it may have reached an origin.
+    /// Records that a try got no answer and may have reached an origin.
     pub(crate) fn lose_try(&self) {
         self.lost_try.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a try got no answer, though it may have reached an origin: its outcome is unknown.
+    /// Whether a try got no answer and may have reached an origin: its result is unknown.
     pub(crate) fn has_lost_try(&self) -> bool {
         self.lost_try.load(Ordering::Relaxed)
     }
 
-    /// Whether the client itself has asked for https. A `PURGE` may name https without TLS, and has not.
+    /// Whether the client itself used https. A `PURGE` may name https without TLS, and does not count.
     pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https" && !self.by_peer && self.method.as_str() != names::PURGE
     }
 
-    /// The key of the target alone, as `larder_semantics::key` reads it.
+    /// Returns the key of the target alone, as `larder_semantics::key` reads it.
     pub(crate) fn target(&self) -> &[u8] {
         self.key.split_last().map_or(&[], |(_, target)| target)
     }
 
-    /// The key, in the same space as this request's, of what a reference in its answer names.
+    /// Returns the cache key, for listeners of the same role, of a target that its answer refers to.
     pub(crate) fn key_of(&self, target: &[u8]) -> Vec<u8> {
         [target, self.key.last().map_or(&[][..], std::slice::from_ref)].concat()
     }
@@ -269,17 +271,17 @@ impl Request {
         is_purge(&self.method, &self.route)
     }
 
-    /// The target as an absolute URI.
+    /// Returns the target as an absolute URI.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
-    /// The same as logs have it.
+    /// Returns the target as an absolute URI in the form for logs.
     pub(crate) fn logged_url(&self) -> String {
         self.query.kept(&self.url()).to_owned()
     }
 
-    /// How fresh a stored response is for this request.
+    /// Returns the freshness of a stored response for this request.
     pub(crate) fn freshness(&self, entry: &Entry) -> Freshness {
         match self.route.is_validated() {
             true => entry.freshness().unproven(),
@@ -287,13 +289,13 @@ impl Request {
         }
     }
 
-    /// The same freshness without a lifetime that was guessed, if none may be guessed for this request.
+    /// Removes a heuristic lifetime from `freshness` if this request forbids one.
     pub(crate) fn without_guess(&self, freshness: Freshness) -> Freshness {
         if self.forbids_guess { freshness.without_guess() } else { freshness }
     }
 
-    /// The outcome of `wanted`; `None` when the client has left before, and `deserted` has ended: nobody else has any use
-    /// for it.
+    /// Returns the outcome of `wanted`; `None` if the client has left before and `deserted` has ended, so that the
+    /// outcome has no use.
     pub(crate) async fn unless_left<T>(
         &self,
         mut wanted: Pin<&mut impl Future<Output = T>>,
@@ -312,8 +314,8 @@ impl Request {
         .await
     }
 
-    /// The outcome of `sent`, a future that sends this request. When a try gets no answer though it may have reached an
-    /// origin, and another try follows, `lost` is called at once: what the first try changes may be in force long before
+    /// Returns the outcome of `sent`, a future that sends this request. Calls `lost` at once when a try gets no answer
+    /// but may have reached an origin, and another try follows: the change by the first try may be in force long before
     /// `sent` ends.
     pub(crate) async fn noticing_lost_try<T>(
         &self,
@@ -334,8 +336,8 @@ impl Request {
         .await
     }
 
-    /// [`in_background`](Self::in_background) for what is stored under `key` of this `hash`, whose path is that of this
-    /// request.
+    /// [`in_background`](Self::in_background) for the stored response under `key` of this `hash`, with the path of
+    /// `key`.
     pub(crate) fn in_background_for(&self, key: &[u8], hash: u64) -> Self {
         let target = key.split_last().and_then(|(_, target)| key::parse(target));
         match target.and_then(|(_, _, path)| str::from_utf8(path).ok()) {
@@ -344,8 +346,7 @@ impl Request {
         }
     }
 
-    /// A request for the same target that has no client and no content: what a refresh in the
-    /// background sends.
+    /// Returns a request for the same target without a client and content, for a refresh in the background.
     pub(crate) fn in_background(&self) -> Self {
         let mut fields = self.fields.clone();
         revalidate::remove_conditions(&mut fields);
@@ -387,7 +388,7 @@ impl Request {
     }
 }
 
-/// Takes interim answers to where the client gets them from.
+/// Returns a function that forwards interim responses to the client.
 pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Send {
     move |head: response::Head| {
         if let Some(link) = &request.link {
@@ -396,7 +397,7 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     }
 }
 
-/// A path and query, with the slash that clients may leave out.
+/// Returns the path and query with the initial slash, which clients may omit.
 fn from_root(path: &str) -> String {
     match path.as_bytes().first() {
         None => "/".to_owned(),
@@ -405,8 +406,8 @@ fn from_root(path: &str) -> String {
     }
 }
 
-/// Changes a request by its rules: its path with the part of its query that counts, and the request as it was, with the
-/// credentials that were `taken` out, if others look at that. Rules have changed the fields of a request of another node already.
+/// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
+/// with the `taken` credentials, if it is needed. The fields of a request from another node are changed already.
 fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
@@ -424,20 +425,20 @@ fn change(
     });
     edits.into_iter().for_each(|edits| edits.apply(fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
-        // The client may have the beginning of another form, which has the same date.
+        // The client may have the beginning of another form with the same date.
         fields.remove(header::RANGE);
         fields.remove(header::IF_RANGE);
     }
     (counted, unchanged)
 }
 
-/// The protocol to which a request may change. Others (h2c) would carry requests past everything that is checked here.
+/// Returns the protocol to which a request may switch. Others (h2c) would carry requests past all checks of this proxy.
 fn upgrade(head: &Head<'_>) -> Option<HeaderValue> {
     let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
     HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Whether a request is a `PURGE` of a site: the site says who may send it, not its rules.
+/// Whether a request is a `PURGE` of a site: the site, not its rules, decides who may send it.
 fn is_purge(method: &Method, route: &Route) -> bool {
     matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
 }
@@ -456,7 +457,7 @@ fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option
 const DOT_SEGMENTS: Refusal =
     Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..'");
 
-/// `path` with the part of its query that counts.
+/// Returns `path` with the part of its query that counts.
 fn counted(ruling: &Ruling, path: &str) -> String {
     let (Some(rule), Some((start, query))) = (&ruling.query, path.split_once('?')) else {
         return path.to_owned();
@@ -466,8 +467,8 @@ fn counted(ruling: &Ruling, path: &str) -> String {
     String::from_utf8_lossy(&counted).into_owned()
 }
 
-/// The fields that travel on: without those of this connection, those that are written again, and those that tell
-/// origins what the cache key does not have, except for the one called `own`.
+/// Collects the fields to forward: without those of this connection, those that are written again, and those that tell
+/// origins more than the cache key has, except for the one called `own`.
 fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
     let concerns_hop = storable::is_hop_by_hop(&head.fields);
     let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
@@ -488,8 +489,8 @@ fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
 
 const WRITTEN_AGAIN: [&str; 3] = ["host", "expect", "content-length"];
 
-/// The field of our own that a request by this route may have: one that is answered here, or one for a gateway, which
-/// stores no answers.
+/// Returns the Larder field that a request on this route may have: one that is answered here, or one for a gateway,
+/// which stores no answers.
 fn own_field(route: &Route, method: &Method) -> Option<&'static str> {
     match route {
         Route::Site(_) if method.as_str() == names::PURGE => Some(names::PURGE_MORE),

@@ -1,4 +1,4 @@
-//! Which site a request is for.
+//! Selects the site of a request.
 
 use std::borrow::Cow;
 use std::net::Ipv4Addr;
@@ -27,21 +27,21 @@ const ODD_ADDRESS: Refusal = Refusal::bad(
 const DOT_SEGMENTS: Refusal =
     Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
 
-/// What stands for a site where any origin may be asked.
+/// The name in place of a site's for requests to any origin.
 pub(crate) const FORWARD: &str = "forward";
 
-/// A configured site and what is known of its origins.
+/// A configured site and the state of its origins.
 #[derive(Debug)]
 pub(crate) struct SiteState {
     pub(crate) settings: Site,
     pub(crate) pool: Pool,
-    /// Where rules lead to instead.
+    /// Other origins and paths to which rules send requests.
     pub(crate) upstreams: Upstreams,
     pub(crate) number: SiteNumber,
     pub(crate) rulebook: Rulebook,
-    /// The pools of a gateway.
+    /// The tag pools, if the site is a gateway.
     pub(crate) tags: Option<Arc<Pools>>,
-    /// A field in which an origin named itself, as it was written, if nothing changes that.
+    /// The first field in which an origin named itself, for a site that does not rewrite URLs.
     pub(crate) self_named: OnceLock<String>,
 }
 
@@ -49,29 +49,29 @@ pub(crate) struct SiteState {
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Arc<SiteState>>,
-    /// By their numbers.
+    /// Their accounts, by their numbers.
     accounts: Vec<Arc<Account>>,
-    /// Paths choose between sites, or become others at origins.
+    /// Whether a path selects a site, or is rewritten for an origin.
     by_path: bool,
 }
 
-/// Which of a plan's sites a request is for.
+/// The number of a site in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SiteNumber(usize);
 
 impl SiteNumber {
-    /// None.
+    /// No site.
     pub const NONE: Self = Self(0);
-    /// Any origin.
+    /// The forward proxy: any origin.
     pub const FORWARD: Self = Self(1);
 
-    /// Counted from 0.
+    /// Returns the number as an index from 0.
     pub(crate) fn index(self) -> usize {
         self.0
     }
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
     /// To one of a site's origins.
@@ -81,7 +81,7 @@ pub(crate) enum Route {
 }
 
 impl Sites {
-    /// The sites, which go on counting where others of their names ended; of limits, those of `old`.
+    /// Creates the sites. Their counters continue those of sites with the same names, and their limits those in `old`.
     pub(crate) fn new(sites: &[Site], accounts: &Accounts, gateways: &Gateways, old: Option<&Self>) -> Self {
         gateways.retain(sites);
         let mut opened = vec![accounts.open(""), accounts.open(FORWARD)];
@@ -104,8 +104,8 @@ impl Sites {
         Self { all, accounts: opened, by_path }
     }
 
-    /// The site of `path` (with or without query) at `authority` (`host` or `host:port`, any case): of the sites of that host,
-    /// the one with the longest path; of equals, the first.
+    /// Returns the site of `path` (with or without query) at `authority` (`host` or `host:port`, any case): among the
+    /// sites of that host, the one with the longest path, and among equals the first.
     pub(crate) fn find(&self, authority: &str, path: &str) -> Option<&Arc<SiteState>> {
         let mut of_host = self.all.iter().filter(|site| site.speaks_for(authority));
         if !self.by_path {
@@ -120,10 +120,11 @@ impl Sites {
         best
     }
 
-    /// The route of a request for `path` at `authority`.
+    /// Returns the route of a request for `path` at `authority`.
     ///
     /// # Errors
-    /// The refusal of a host or path that no site is for, or of a path that a site and its origin could take for different ones.
+    /// The refusal of a host or path without a site, or of a path that a site and its origin could interpret
+    /// differently.
     pub(crate) fn route(&self, role: Role, authority: &str, path: &str) -> Result<Route, Refusal> {
         if role == Role::Forward {
             return if is_odd_address(host_of(authority)) { Err(ODD_ADDRESS) } else { Ok(Route::Anywhere) };
@@ -138,7 +139,7 @@ impl Sites {
         }
     }
 
-    /// What statistics call the site of a request for `path` at `authority`.
+    /// Returns the name of the site of a request for `path` at `authority`, for statistics.
     pub(crate) fn name(&self, role: Role, authority: &str, path: &str) -> Option<Arc<str>> {
         match role {
             Role::Forward => Some(Arc::clone(self.account(SiteNumber::FORWARD).site())),
@@ -148,7 +149,7 @@ impl Sites {
         }
     }
 
-    /// Where requests for a site of this plan are counted.
+    /// Returns the account that counts the requests for a site of this plan.
     pub(crate) fn account(&self, number: SiteNumber) -> &Arc<Account> {
         &self.accounts[number.0]
     }
@@ -163,12 +164,12 @@ impl SiteState {
         self.settings.is_for(host_of(authority))
     }
 
-    /// All pools of origins, its own first.
+    /// Returns all pools of origins, first that of the site itself.
     pub(crate) fn pools(&self) -> impl Iterator<Item = &Pool> {
         std::iter::once(&self.pool).chain(self.upstreams.pools())
     }
 
-    /// The path that `origin` is asked for in place of a client's `path`.
+    /// Returns the path of the request to `origin` for a client's `path`.
     pub(crate) fn path_at<'p>(&self, origin: &Origin, path: &'p str) -> Cow<'p, str> {
         let replacing = origin.path.as_ref().filter(|other| **other != self.settings.path);
         match replacing.and_then(|other| Some((other, self.settings.path.rest(path)?))) {
@@ -186,7 +187,7 @@ impl Route {
         }
     }
 
-    /// The pools of the gateway that the site is, if it is one.
+    /// Returns the tag pools of the site, if it is a gateway.
     pub(crate) fn tags(&self) -> Option<&Arc<Pools>> {
         match self {
             Self::Site(site) => site.tags.as_ref(),
@@ -194,12 +195,12 @@ impl Route {
         }
     }
 
-    /// Whether each use of what is stored has to be validated.
+    /// Whether each use of a stored response has to be validated.
     pub(crate) fn is_validated(&self) -> bool {
         matches!(self, Self::Site(site) if site.settings.rules.validated)
     }
 
-    /// The rules of its site, or `forward`.
+    /// Returns the rules of its site, or `forward`.
     pub(crate) fn rulebook<'r>(&'r self, forward: &'r Rulebook) -> &'r Rulebook {
         match self {
             Self::Site(site) => &site.rulebook,
@@ -208,7 +209,7 @@ impl Route {
     }
 }
 
-/// Whether systems may take `host` for an IPv4 address that is written in another way, such as `127.1` or `0x7f000001` (URL
+/// Whether resolvers may take `host` for an IPv4 address in another notation, such as `127.1` or `0x7f000001` (URL
 /// standard, "ends in a number").
 fn is_odd_address(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
@@ -221,7 +222,7 @@ fn is_odd_address(host: &str) -> bool {
     is_number && host.parse::<Ipv4Addr>().is_err()
 }
 
-/// The first segment of a path, without its slashes.
+/// Returns the first segment of a path, without its slashes.
 pub(crate) fn first_segment(path: &str) -> &str {
     path.strip_prefix('/').and_then(|path| path.split(['/', '?', '#']).next()).unwrap_or_default()
 }

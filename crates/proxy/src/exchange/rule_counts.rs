@@ -1,4 +1,4 @@
-//! Counts of requests by the rules that held for them.
+//! Counts of requests by the rules that applied to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,22 +25,23 @@ struct Counts {
 /// A rule and its counts.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RuleReport {
-    /// Its name, or its number within the site.
+    /// The name of the rule, or its number within the site.
     pub(crate) name: String,
-    /// Where it stands in the config.
+    /// The place of the rule in the config.
     pub(crate) place: String,
-    /// Requests for which it held; of a rule on responses, responses of origins.
+    /// Requests to which it applied; for a rule on responses, responses of origins.
     pub(crate) requests: u64,
-    /// Those of them that the cache answered.
+    /// Requests among these that the cache answered.
     pub(crate) hits: u64,
-    /// Those that a rule answered.
+    /// Requests that a rule answered.
     pub(crate) answered: u64,
-    /// Those that were refused.
+    /// Requests that were refused.
     pub(crate) refused: u64,
 }
 
 impl RuleCounts {
-    /// Counts for `rules`, which go on where those of rules with the same names ended. What was written as one rule has one.
+    /// Returns the counts for `rules`. Rules that existed before under the same name continue their counts. Several
+    /// rules that were written as one share their counts.
     pub(crate) fn new(rules: &[SiteRule], old: Option<(&[SiteRule], &Self)>) -> Self {
         let mut known: HashMap<&str, &Arc<Counts>> = HashMap::new();
         let (before, counts) = old.map_or((&[][..], &[][..]), |(rules, counts)| (rules, &counts.0[..]));
@@ -59,7 +60,7 @@ impl RuleCounts {
         Self(all)
     }
 
-    /// Counts a request with this outcome, for which the rules with these numbers held.
+    /// Counts a request with this outcome, to which the rules with these numbers applied.
     #[inline]
     pub(crate) fn count(&self, numbers: &[u16], outcome: &Outcome) {
         self.each(numbers, |counts| {
@@ -74,7 +75,7 @@ impl RuleCounts {
         });
     }
 
-    /// Counts a response of an origin, for which these rules held in addition to those of its request.
+    /// Counts a response of an origin, to which these rules applied in addition to those of its request.
     pub(crate) fn count_response(&self, numbers: &[u16], of_request: &[u16]) {
         let new: Vec<u16> = numbers.iter().copied().filter(|number| !of_request.contains(number)).collect();
         self.each(&new, |counts| _ = counts.requests.fetch_add(1, Ordering::Relaxed));
@@ -90,7 +91,7 @@ impl RuleCounts {
         }
     }
 
-    /// The counts of `rules`.
+    /// Returns the counts of `rules`.
     pub(crate) fn report(&self, rules: &[SiteRule]) -> Vec<RuleReport> {
         let mut all: Vec<RuleReport> = Vec::new();
         for (rule, counts) in rules.iter().zip(&self.0) {

@@ -1,7 +1,7 @@
-//! The rules of a site or of the forward proxy, and what all that hold for a request mean together.
+//! The rules of a site or of the forward proxy, and the combined settings of the rules that apply to a request.
 //!
-//! Few combinations of rules occur. Each is put together once, when it occurs first, and kept; so a hit looks up which rules
-//! hold, and finds the rest ready.
+//! Few combinations of rules occur. Each is combined once, when it occurs first, and kept. A hit finds the rules that
+//! apply and then looks up their combination.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -19,95 +19,96 @@ use crate::base::settings::{
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::net::limiter::Limiter;
 
-/// Rules, compiled.
+/// The compiled rules of a site or of the forward proxy.
 #[derive(Debug)]
 pub(crate) struct Rulebook {
     set: RuleSet,
     rules: Vec<SiteRule>,
-    /// Those that store responses apart.
+    /// The rules that store responses as separate variants.
     apart: Apart,
-    /// Some of them are about paths.
+    /// Whether some of them have conditions on paths or change paths.
     looks_at_paths: bool,
     /// The limits of each rule.
     limiters: Vec<Limiters>,
     counts: RuleCounts,
-    /// Rules say by the response whether it is compressed.
+    /// Whether rules with conditions on responses decide about compression.
     compresses_by_response: bool,
-    /// Where no rule holds.
+    /// The settings for requests to which no rule applies.
     base: Arc<Ruling>,
-    /// Where one does, by its number.
+    /// The settings for each rule alone, by its number.
     single: Vec<Arc<Ruling>>,
-    /// Where several do.
+    /// The settings for combinations of rules, by their numbers.
     several: RwLock<HashMap<Numbers, Arc<Ruling>, foldhash::fast::FixedState>>,
 }
 
-/// Rules that store responses apart by fields and cookies of requests. All that hold add up, and `stop` ends nothing: what
-/// is stored under one key has to be stored apart in one way.
+/// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
+/// is ignored: one cache key must always have its variants by the same fields.
 #[derive(Debug)]
 struct Apart {
     set: RuleSet,
     names: Vec<Vec<String>>,
 }
 
-/// The limits of a rule; none: it sets none.
+/// The limits of a rule; `None` if it sets none.
 type Limiters = Option<Arc<[Arc<Limiter>]>>;
 
-/// Combinations that are kept; further ones are put together each time.
+/// The most combinations that are kept. Further ones are combined for each request.
 const KEPT: usize = 4_096;
 
-/// The settings of a site for requests for which certain rules hold.
+/// The settings of a site for requests to which certain rules apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Ruling {
-    /// The rules.
+    /// The numbers of the rules that apply.
     pub(crate) numbers: Numbers,
-    /// Caching as far as the site and the rules set it.
+    /// The rules of caching, as the site and its rules set them.
     pub(crate) caching: Rules,
-    /// Whether anything is cached.
+    /// Whether responses are cached.
     pub(crate) caches: bool,
-    /// An answer may be given without waiting, to clients that are [served](Self::serves).
+    /// Whether the cache may answer without waiting, to clients that are [served](Self::serves).
     pub(crate) at_once: bool,
     pub(crate) query: Option<Query>,
     pub(crate) request: Edits,
     pub(crate) response: Edits,
-    /// `None` without any.
+    /// Edits of replies; `None` without any.
     pub(crate) reply: Option<Arc<Edits>>,
     pub(crate) answer: Option<Arc<Answer>>,
     pub(crate) allow: Option<Networks>,
     pub(crate) deny: Option<Networks>,
-    /// What a request has to show.
+    /// The credentials that a request must have.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
-    /// `None` without any.
+    /// Pages for errors; `None` without any.
     pub(crate) pages: Option<Arc<Pages>>,
-    /// How often and how long origins are asked.
+    /// The retries and timeouts of requests to origins.
     pub(crate) tries: Tries,
 }
 
-/// Passwords and tokens, one of which a request has to show.
+/// Passwords and tokens, one of which a request must have.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) users: Option<Arc<Users>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
-    /// The realm that clients are told.
+    /// The realm in challenges to clients.
     pub(crate) realm: Option<Arc<str>>,
 }
 
-/// What a site says itself.
+/// The settings of a site itself.
 struct SiteRules<'s> {
     caching: &'s Rules,
     caches: bool,
-    /// No answer may be given without waiting.
+    /// Whether no answer may be given at once.
     waits: bool,
 }
 
-/// A ruling for as long as it is looked at.
+/// A ruling that is borrowed or shared.
 pub(crate) enum Ruled<'b> {
     Kept(&'b Arc<Ruling>),
     Shared(Arc<Ruling>),
 }
 
 impl Rulebook {
-    /// The rules of a site with this caching; `caches`: at all. Limits that are in `old`, too, go on counting.
+    /// Compiles the rules of a site with this caching; `caches`: whether it caches at all. Limits that `old` has, too,
+    /// keep their counts.
     pub(crate) fn new(rules: &[SiteRule], caching: &Rules, caches: bool, old: Option<&Self>) -> Self {
         let compresses_by_response =
             rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
@@ -140,13 +141,13 @@ impl Rulebook {
         self.rules.is_empty()
     }
 
-    /// The rule of this number.
+    /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
     }
 
-    /// The rules of these numbers as they were written, and the keys that they set. One that was written with keys that stand for
-    /// several is there once.
+    /// Returns the rules of these numbers as they were written, with the keys that they set. A rule that was written
+    /// with keys that expand to several rules is listed once.
     pub(crate) fn written(&self, numbers: &[u16]) -> Vec<(&SiteRule, Vec<&'static str>)> {
         let mut all: Vec<(&SiteRule, Vec<&'static str>)> = Vec::new();
         for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
@@ -162,17 +163,17 @@ impl Rulebook {
         all
     }
 
-    /// What rules say of queries.
+    /// Returns the settings of rules about queries.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.rules.iter().filter_map(|rule| rule.effects.query.as_ref())
     }
 
-    /// What holds where no rule does.
+    /// Returns the settings for requests to which no rule applies.
     pub(crate) fn base(&self) -> &Arc<Ruling> {
         &self.base
     }
 
-    /// What holds for a request.
+    /// Returns the settings for a request.
     #[inline]
     pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
         match self.is_empty() {
@@ -181,7 +182,7 @@ impl Rulebook {
         }
     }
 
-    /// What holds for a request and its response, if that may differ from what holds for the request.
+    /// Returns the settings for a request and its response, if rules may depend on the response.
     pub(crate) fn on_response<Q: Fields, F: Fields>(
         &self,
         request: &larder_rules::Request<'_, Q>,
@@ -190,7 +191,8 @@ impl Rulebook {
         self.together(self.set.on_response(request, response))
     }
 
-    /// The fields and cookies of `request`, as `larder_semantics::vary` names them, by which its response is stored apart.
+    /// Returns the fields and cookies of `request`, in the names of `larder_semantics::vary`, that select separate
+    /// variants of its response.
     pub(crate) fn apart<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Vec<String> {
         if self.apart.set.is_empty() {
             return Vec::new();
@@ -206,33 +208,33 @@ impl Rulebook {
         apart
     }
 
-    /// The counts of requests by rules.
+    /// Returns the counts of requests by rules.
     #[inline]
     pub(crate) fn counts(&self) -> &RuleCounts {
         &self.counts
     }
 
-    /// The rules and their counts.
+    /// Returns the rules and their counts.
     pub(crate) fn report(&self) -> Vec<RuleReport> {
         self.counts.report(&self.rules)
     }
 
-    /// Whether responses may be compressed where `ruling` holds for the request.
+    /// Whether responses may be compressed if `ruling` applies to the request.
     pub(crate) fn compresses(&self, ruling: &Ruling) -> bool {
         self.compresses_by_response || ruling.caching.compression.is_on()
     }
 
-    /// Whether rules are about paths, and a path and query may be another one to an origin than to them.
+    /// Whether an origin could interpret a path in another way than rules with conditions on paths.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
         self.looks_at_paths && has_dot_segments(path.split('?').next().unwrap_or_default())
     }
 
-    /// Whether rules need the response.
+    /// Whether rules have conditions on responses.
     pub(crate) fn needs_responses(&self) -> bool {
         self.set.needs_responses()
     }
 
-    /// Whether rules say by the response whether it is compressed.
+    /// Whether rules with conditions on responses decide about compression.
     pub(crate) fn compresses_by_response(&self) -> bool {
         self.compresses_by_response
     }
@@ -278,8 +280,8 @@ impl Apart {
     }
 }
 
-/// The limits of `rule`: those that a rule of its name has in `old`, as far as they are the same. `kept` are the
-/// numbers of the old rules whose limits another rule has already.
+/// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
+/// numbers of the old rules whose limits are already taken.
 fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> Limiters {
     let limits = rule.effects.limits.as_ref()?;
     let old = old.and_then(|old| {
@@ -353,12 +355,12 @@ impl Ruling {
         }
     }
 
-    /// Whether what `client` asks for may be fetched without being asked for: no rule answers, refuses, limits or identifies it.
+    /// Whether a response for `client` may be prefetched: no rule answers, refuses, limits or identifies the client.
     pub(crate) fn may_prefetch(&self, client: IpAddr) -> bool {
         self.answer.is_none() && self.wanted.is_none() && self.limits.is_empty() && self.serves(client)
     }
 
-    /// Whether a client at this address is served.
+    /// Whether clients at this address are served.
     #[inline]
     pub(crate) fn serves(&self, client: IpAddr) -> bool {
         self.allow.as_ref().is_none_or(|networks| networks.contains(client))
@@ -370,14 +372,14 @@ impl Ruling {
         self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
     }
 
-    /// The caching, or `None` where nothing is cached.
+    /// Returns the rules of caching; `None` if responses are not cached.
     pub(crate) fn caching(&self) -> Option<&Rules> {
         self.caches.then_some(&self.caching)
     }
 }
 
 impl Ruled<'_> {
-    /// The ruling for longer.
+    /// Returns a shared reference to the ruling.
     pub(crate) fn share(self) -> Arc<Ruling> {
         match self {
             Self::Kept(ruling) => Arc::clone(ruling),

@@ -1,4 +1,4 @@
-//! Sends replies: content goes into any [`Sink`], heads are those of HTTP/1.1.
+//! Sends replies: writes content to any [`Sink`], and heads of HTTP/1.1.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,8 +17,8 @@ use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
 
-/// Writes `reply` into the buffer: all of it if it is small and at hand. False when only the head
-/// was written, and the content is still to be sent.
+/// Writes `reply` to the buffer, with its content if that is small and in memory. Returns false if only the head was
+/// written, and the content has to be sent.
 pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner: &Banner) -> bool {
     reply.write_head(out, framing, banner);
     if framing.head_only || reply.is_bodiless() {
@@ -32,7 +32,7 @@ pub(crate) fn gather(out: &mut Vec<u8>, reply: &Reply, framing: &Framing, banner
     small
 }
 
-/// The whole content of `reply`, if it is in memory as one piece.
+/// Returns the whole content of `reply`, if it is in memory as one piece.
 pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     match (&reply.content, &reply.fields) {
         (Content::None, _) => Some(&[]),
@@ -50,7 +50,7 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Sends `reply`. Small ones may stay in the buffer until the next flush.
+/// Sends `reply`. A small one may stay in the buffer until the next flush.
 pub(crate) async fn send(
     writing: &mut Writing,
     reply: &mut Reply,
@@ -75,19 +75,19 @@ pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io
     let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
     interim.fields.write(&mut writing.out, |name| !is_length(name) && !concerns_hop(name));
     writing.out.extend_from_slice(b"\r\n");
-    // As long as no reply has begun, a refusal may take its place.
+    // Before a reply has begun, a refusal may still be sent instead.
     let sent = writing.sent;
     writing.flush().await?;
     writing.sent = sent;
     Ok(())
 }
 
-/// Sends the content of `reply` behind its head. The end of it may be kept until the next flush.
+/// Sends the content of `reply` after its head. Its end may stay in the buffer until the next flush.
 pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Result<(), SendError> {
     let trailers = match &mut reply.content {
         Content::Fill(reader) => filling(sink, reader).await.map(|()| HeaderMap::new()),
         Content::Origin(download) => passing(sink, download).await,
-        // What follows is no content of this reply.
+        // The bytes of a tunnel are no content of this reply.
         Content::Tunnel(_) => return Ok(()),
         _ => send_stored(sink, reply).await.map(|()| HeaderMap::new()),
     };
@@ -95,7 +95,7 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
     Ok(())
 }
 
-/// Sends the content of a reply that is all there, without an end.
+/// Sends content that is complete, without its end.
 pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(), SendError> {
     match (&reply.content, &reply.fields) {
         (Content::Bytes(bytes), _) => sink.bytes(bytes).await,
@@ -119,8 +119,8 @@ async fn stored(sink: &mut impl Sink, body: &Body, from: u64, to: u64) -> Result
     }
 }
 
-/// Sends bytes from a disk: from the file where they are known to be right and at hand, else read and checked on a thread
-/// that may wait.
+/// Sends bytes from a disk. Bytes that are verified and in the page cache are sent from the file; others are read and
+/// checked on a thread for blocking work.
 async fn recorded(sink: &mut impl Sink, record: &Arc<Record>, from: u64, to: u64) -> Result<(), SendError> {
     let mut at = from;
     while at < to {
@@ -155,7 +155,7 @@ async fn all(sink: &mut impl Sink, pieces: &[Piece]) -> Result<(), SendError> {
 
 async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendError> {
     loop {
-        // What is there already leaves with the head; nothing waits for what has yet to arrive.
+        // Content that has arrived is sent with the head, and neither waits for later content.
         let piece = {
             let mut next = pin!(reader.next());
             match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
@@ -180,11 +180,11 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
     }
 }
 
-/// Sends what the origin sends: its trailers.
+/// Forwards the content of an origin, and returns its trailers.
 async fn passing(sink: &mut impl Sink, download: &mut Download) -> Result<HeaderMap, SendError> {
     let mut trailers = HeaderMap::new();
     loop {
-        // What arrived with the head leaves with it; nothing waits for what has yet to arrive.
+        // Content that arrived with the head is sent with it, and neither waits for later content.
         let next = match download.ready() {
             Some(next) => next,
             None => {

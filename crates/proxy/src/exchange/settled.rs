@@ -1,13 +1,14 @@
-//! Which gateways of the last process ended with no change in progress or in doubt: a file in the state directory.
+//! The record of the gateways that the last process ended without a change in progress or in doubt: a file in the state
+//! directory.
 //!
-//! A process that is killed in the middle of a change cannot write that down any more. So the file names gateways only
-//! after an orderly end, and each start replaces them with the id of the new process. A gateway that the file does not
-//! name starts in doubt. A process whose id is not in the file any more writes nothing at its end: another process has
-//! started meanwhile, of which it knows nothing.
+//! A process that is killed during a change cannot record it any more. Therefore the file names gateways only after an
+//! orderly end, and each start replaces them with the id of the new process. A gateway that the file does not name
+//! starts in doubt. A process whose id is no longer in the file writes nothing at its end: another process has started
+//! since, and its changes are unknown.
 //!
-//! Processes that share a state directory listen at different addresses, so that there is a file for each address of a
-//! reverse listener. A process takes over the files of all its addresses. From those of other addresses it removes the
-//! gateways before its own origins: the config may have had other listeners before, and have them again later.
+//! Processes that share a state directory listen on different addresses, so that there is a file for each address of a
+//! reverse listener. A process takes over the files of all its addresses. From the files of other addresses it removes
+//! the gateways before its own origins: the config may have had other listeners before, and may have them again later.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Display;
@@ -22,20 +23,20 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::base::settings::{Origin, Role, Settings};
 
-/// Larger files than this are not ours.
+/// The largest file that is read, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// The files of this process, and what they said at its start.
+/// The files of this process, and their content at its start.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     files: Vec<PathBuf>,
-    /// What the files say until another process starts, or this one ends.
+    /// The content of the files until another process starts or this one ends.
     running: String,
     found: Mutex<HashSet<String>>,
 }
 
 impl Settled {
-    /// Reads the files of a process with these settings, and takes them over: what they say counts once.
+    /// Reads the files of a process with these settings, and takes them over, so that their content is used only once.
     pub(crate) fn take(settings: &Settings) -> Self {
         let Some(directory) = settings.state.as_deref() else { return Self::default() };
         let reverse = settings.listen.iter().filter(|listener| listener.role == Role::Reverse);
@@ -49,7 +50,7 @@ impl Settled {
         Self::take_from(directory, &names, &origins, has_gateways)
     }
 
-    /// `makes`: files that do not exist are made.
+    /// Takes over the files of these names; `makes`: whether missing files are made.
     fn take_from(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin], makes: bool) -> Self {
         let running = format!("running {:016x}\n", RandomState::new().hash_one(0_u8));
         let (mut files, mut found) = (Vec::new(), HashSet::new());
@@ -69,17 +70,18 @@ impl Settled {
         Self { files, running, found: Mutex::new(found) }
     }
 
-    /// Whether the gateway of this name, before these origins, ended with nothing in progress or in doubt.
+    /// Whether the last process ended the gateway of this name, before these origins, without a change in progress or
+    /// in doubt.
     pub(crate) fn has(&self, site: &str, origins: &[Origin]) -> bool {
         self.found().contains(&line(site, origins))
     }
 
-    /// Lets [`has`](Self::has) find nothing any more: this process may have forwarded changes since its start.
+    /// Makes [`has`](Self::has) return false from now on: this process may have forwarded changes since its start.
     pub(crate) fn forget(&self) {
         self.found().clear();
     }
 
-    /// Writes the files for the next process: they name these gateways.
+    /// Writes these gateways to the files for the next process.
     pub(crate) fn write<'g>(&self, gateways: impl Iterator<Item = (&'g str, &'g [Origin])>) {
         let lines: String = gateways.map(|(site, origins)| line(site, origins) + "\n").collect();
         for path in &self.files {
@@ -96,15 +98,15 @@ impl Settled {
     }
 }
 
-/// The beginning of the files' names.
+/// The prefix of the files' names.
 const BEGINNING: &str = "settled-";
 
-/// The name of the file of a listener.
+/// Returns the name of the file of a listener.
 fn name(address: impl Display) -> String {
     format!("{BEGINNING}{}", address.to_string().replace('/', "%2F"))
 }
 
-/// Removes the gateways before any of `origins` from the files of other listeners than those of `names`. False if a file
+/// Removes the gateways before any of `origins` from the files of listeners other than `names`. Returns false if a file
 /// may still name one.
 fn disown(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin]) -> bool {
     let origins: HashSet<_> = origins.iter().map(ToString::to_string).collect();
@@ -130,13 +132,13 @@ fn disown(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin]) -> bo
     is_done
 }
 
-/// A gateway in the file.
+/// Returns the line of a gateway in the file.
 fn line(site: &str, origins: &[Origin]) -> String {
     let origins: Vec<_> = origins.iter().map(Origin::to_string).collect();
     format!("{site:?} {}", origins.join(" "))
 }
 
-/// Reads a file, and writes in its place what `replace` makes of it. Two processes do so one after the other.
+/// Reads a file under a lock, replaces its content by the result of `replace`, and returns the old content.
 fn exchange(path: &Path, makes: bool, replace: impl FnOnce(&str) -> Option<String>) -> io::Result<String> {
     let directory = path.parent().filter(|_| makes);
     directory.map_or(Ok(()), private::make_directory)?;
@@ -150,7 +152,7 @@ fn exchange(path: &Path, makes: bool, replace: impl FnOnce(&str) -> Option<Strin
         file.rewind()?;
         file.write_all(new.as_bytes())?;
         file.sync_all()?;
-        // A file that was made now is to outlive a crash of the machine.
+        // A new file must survive a crash of the machine.
         path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())?;
     }
     Ok(text)
@@ -165,7 +167,7 @@ mod tests {
         authorities.iter().map(origin).collect()
     }
 
-    /// A process with these listeners before these origins.
+    /// Starts a process with these listeners before these origins.
     fn process(directory: &Path, names: &[&str], origins: &[Origin]) -> Settled {
         let names = names.iter().map(|name| format!("{BEGINNING}{name}")).collect();
         Settled::take_from(directory, &names, &origins.iter().collect::<Vec<_>>(), true)
@@ -209,13 +211,13 @@ mod tests {
         let both = start(&["y", "x"], &one);
         assert!(both.has("1", &one), "one more listener");
         both.write([("1", &one[..])].into_iter());
-        // It is before another backend.
+        // This process has another backend.
         drop(start(&["z"], &two));
         let turned = start(&["x", "y"], &one);
         assert!(turned.has("1", &one), "the listeners in another order");
         turned.write([("1", &one[..])].into_iter());
         for other in [&["y"][..], &["v"]] {
-            // It is killed, and the config is rolled back.
+            // This process is killed, and the config is rolled back.
             drop(start(other, &one));
             let rolled_back = start(&["x", "y"], &one);
             assert!(!rolled_back.has("1", &one), "{other:?}");

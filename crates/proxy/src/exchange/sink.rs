@@ -1,4 +1,4 @@
-//! Where the content of a reply goes: into a connection, or into one of its streams.
+//! The destination of a reply's content: a connection, or a stream of one.
 
 use std::fs::File;
 use std::io;
@@ -9,16 +9,16 @@ use larder_store::lines::write_line;
 use crate::http::chunked::may_trail;
 use crate::net::io::Writing;
 
-/// Replies that wait in the buffer for each other (pipelining) up to this many bytes.
+/// The most bytes of pipelined replies that are gathered in the buffer for one write.
 pub(crate) const GATHER: usize = 64 << 10;
 
-/// Why a reply was not sent whole. Either way the connection has to go.
+/// The reason why a reply was not sent completely. The connection has to be closed in either case.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    /// The client went away, or takes nothing.
+    /// The client has left, or does not read.
     #[error("client: {0}")]
     Client(io::Error),
-    /// The content ended early; the client must not take it for whole.
+    /// The content ended early; the client must not take it for complete.
     #[error("content truncated: {0}")]
     Truncated(String),
 }
@@ -29,12 +29,12 @@ impl From<io::Error> for SendError {
     }
 }
 
-/// Takes the content of one reply, behind its head.
+/// Takes the content of one reply, after its head.
 pub(crate) trait Sink: Send {
     /// Sends `bytes`, or keeps them until the next flush.
     ///
     /// # Errors
-    /// The client has gone, or takes nothing.
+    /// If the client has left, or does not read.
     fn bytes(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), SendError>> + Send;
 
     /// Sends `len` bytes of `file` from `offset`.
@@ -48,29 +48,30 @@ pub(crate) trait Sink: Send {
         len: u64,
     ) -> impl Future<Output = Result<(), SendError>> + Send;
 
-    /// Sends what was kept.
+    /// Sends the bytes that were kept.
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes).
     fn flush(&mut self) -> impl Future<Output = Result<(), SendError>> + Send;
 
-    /// Bytes of a disk's that are loaded before it is asked again whether the next are at hand.
+    /// Returns the most bytes from a disk that are loaded at once, before the next check whether bytes are in the page
+    /// cache.
     fn stretch(&self) -> u64 {
         1 << 20
     }
 
-    /// Ends the content. What that takes may be kept until the next flush.
+    /// Ends the content. The bytes for that may be kept until the next flush.
     fn end(&mut self, trailers: &HeaderMap);
 }
 
-/// A connection of which the content is the next part.
+/// A connection of HTTP/1.1, to which the content is written directly.
 pub(crate) struct Direct<'w> {
     writing: &'w mut Writing,
     chunked: bool,
 }
 
 impl<'w> Direct<'w> {
-    /// For content that is `chunked`, or else delimited by something else.
+    /// Creates a sink for content that is `chunked`, or delimited in another way.
     pub(crate) fn new(writing: &'w mut Writing, chunked: bool) -> Self {
         Self { writing, chunked }
     }
@@ -127,7 +128,7 @@ impl Sink for Direct<'_> {
     }
 }
 
-/// A file that ends early is no fault of the client's.
+/// Converts the error of sending a file. A file that ends early is not the client's fault.
 pub(crate) fn cut_short(error: io::Error) -> SendError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => SendError::Truncated("the file was cut short".to_owned()),

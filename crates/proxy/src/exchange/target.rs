@@ -1,4 +1,4 @@
-//! What a request is for: its target, the cache key of that, and what the rules of its site make of it.
+//! The target of a request, its cache key, and the rules of its site that apply.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::exchange::route::SiteNumber;
 use crate::exchange::rulebook::{Rulebook, Ruled};
 use crate::http::head::{Refusal, Target};
 
-/// A request's target in parts, still borrowed.
+/// A request's target in parts, borrowed from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address<'b> {
     pub(crate) scheme: &'static str,
@@ -27,10 +27,10 @@ pub(crate) struct Address<'b> {
 }
 
 impl<'b> Address<'b> {
-    /// What `target` names, for a client of a listener with this role.
+    /// Returns the address of `target`, for a client of a listener with this role.
     ///
     /// # Errors
-    /// The refusal of a form that means nothing there.
+    /// The refusal of a form that has no meaning there.
     pub(crate) fn of(target: Target<'b>, role: Role) -> Result<Self, Refusal> {
         match (target, role) {
             (Target::Origin { host, path }, Role::Reverse) => {
@@ -56,9 +56,9 @@ const NOT_A_SERVER: Refusal = Refusal::bad(
 );
 const NO_TUNNELS: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT is for forward proxies" };
-/// Writes the cache key of a target. What forward and reverse listeners fetch is kept apart, as their
-/// clients may reach different origins by one name: the last byte says whose it is.
-/// Of the query, only what counts by `query` is written.
+/// Writes the cache key of a target. Responses of forward and reverse listeners are stored separately, since their
+/// clients may reach different origins by the same name: the last byte of the key is the role. Of the query, only the
+/// part that counts by `query` is written.
 pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, query: Option<&Query>) {
     match query.and_then(|rule| Some((rule, address.path.split_once('?')?))) {
         Some((rule, (path, query))) => {
@@ -76,7 +76,7 @@ pub(crate) fn write_key(key: &mut Vec<u8>, role: Role, address: &Address<'_>, qu
 const FORWARD: u8 = b'F';
 const REVERSE: u8 = b'R';
 
-/// The role of the listeners whose clients a key is for.
+/// Returns the role of the listeners to which a key belongs.
 pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
     match *key.last()? {
         FORWARD => Some(Role::Forward),
@@ -85,7 +85,7 @@ pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
     }
 }
 
-/// The site of a request for `address` and what its rules make of it, if it has one whose cache may answer without asking.
+/// Returns the site of a request for `address` and the settings for the request, if the cache may answer it at once.
 pub(crate) fn cached_site<'p>(
     plan: &'p Plan,
     role: Role,
@@ -114,7 +114,7 @@ pub(crate) fn cached_site<'p>(
     (ruled.at_once && ruled.serves(client)).then_some((number, rulebook, ruled))
 }
 
-/// The keys that the URL of `key` has under the rules of its site, apart from that one.
+/// Returns the other keys that the URL of `key` has under the rules of its site about queries.
 pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     let parts = || {
         let (role, (_, target)) = (key_role(key)?, key.split_last()?);
@@ -139,14 +139,14 @@ pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// What the rules of a site make of a request.
+/// The rules of a site that apply to a request.
 pub(super) struct RuledRequest<'p> {
     pub(super) ruled: Ruled<'p>,
-    /// The fields and cookies by which its response is stored apart.
+    /// The fields and cookies that select separate variants of its response.
     pub(super) apart: Vec<String>,
 }
 
-/// What the rules of a site make of a request for `address`.
+/// Returns the rules of a site that apply to a request for `address`.
 pub(super) fn rule<'p>(
     rulebook: &'p Rulebook,
     address: &Address<'_>,
@@ -160,12 +160,12 @@ pub(super) fn rule<'p>(
     RuledRequest { ruled: rulebook.on_request(&request), apart: rulebook.apart(&request) }
 }
 
-/// What a site makes of any request if its rules are left out.
+/// Returns the settings of a site without its rules.
 pub(super) fn unruled(rulebook: &Rulebook) -> RuledRequest<'_> {
     RuledRequest { ruled: Ruled::Kept(rulebook.base()), apart: Vec::new() }
 }
 
-/// A request for `address` as rules see it; `path` is its path in normal form.
+/// Returns a request for `address` in the form for rules; `path` is its path in normal form.
 fn seen<'r, F: Fields>(
     address: &'r Address<'_>,
     path: &'r [u8],
@@ -189,19 +189,20 @@ fn path_of<'b>(address: &Address<'b>) -> &'b str {
     }
 }
 
-/// The host of `authority` as rules see it: a dot at its end makes no other host of it.
+/// Returns the host of `authority` in the form for rules, without a dot at its end.
 pub(super) fn ruled_host(authority: &str) -> &str {
     let host = host_of(authority);
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// What a request with these fields asks of a cache with these rules.
+/// Returns the directives for caches in these fields, as far as these rules obey them.
 pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
     let asked = RequestDirectives::parse(fields);
     if rules.ignores_reloads { asked.ignoring_reloads() } else { asked }
 }
 
-/// The host as the key has it. Origins see it so, and all its spellings have one answer. A tunnel has the client's own.
+/// Returns the host as the key has it, so that origins receive one spelling and all spellings share one response.
+/// `None` for a tunnel, which keeps the client's spelling.
 pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
     let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
     Some(String::from_utf8_lossy(host).into_owned())

@@ -1,4 +1,4 @@
-//! Bytes in both directions, between a client and the other end of its tunnel.
+//! Carries bytes in both directions between a client and the other end of its tunnel.
 
 use std::io;
 use std::pin::Pin;
@@ -14,17 +14,18 @@ use crate::exchange::reply::Tunnel;
 use crate::net::stream::Stream;
 use crate::origin::Upgraded;
 
-/// What the other end of a `CONNECT` tunnel sees when the client's end fails.
+/// The signal to the other end of a `CONNECT` tunnel when the client's end fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abort {
-    /// The end of the connection, behind all that the client has sent.
+    /// A close, after all bytes that the client has sent.
     Close,
     /// A reset (RFC 9113 section 8.5).
     Reset,
 }
 
-/// Carries bytes between `client` and the other end until both sides are done; `early` are bytes that the client sent
-/// already. A tunnel in which nothing moves for `idle` ends. The bytes that the client got, and how it ended.
+/// Carries bytes between `client` and the other end until both sides are done. `early` has the bytes that the client
+/// has already sent. A tunnel without traffic for `idle` is ended. Returns the number of bytes sent to the client, and
+/// the result.
 pub(crate) async fn carry_for<C>(
     client: C,
     early: &[u8],
@@ -80,7 +81,7 @@ where
     copy_bidirectional(&mut client, &mut origin).await.map(drop)
 }
 
-/// Ends when `moved` lies `idle` in the past.
+/// Waits until `moved` is `idle` in the past.
 async fn silence(moved: &AtomicU64, idle: Duration) {
     loop {
         let silent = clock::millis().saturating_sub(moved.load(Ordering::Relaxed));
@@ -91,12 +92,12 @@ async fn silence(moved: &AtomicU64, idle: Duration) {
     }
 }
 
-/// A client's end of a tunnel, through which all bytes go, whatever their direction.
+/// A client's end of a tunnel, which all bytes of both directions pass.
 struct Watched<'m, C> {
     stream: C,
-    /// When bytes last went through, in `clock::millis`.
+    /// The time of the last traffic, in `clock::millis`.
     moved: &'m AtomicU64,
-    /// Bytes that went to the client.
+    /// Bytes sent to the client.
     sent: &'m AtomicU64,
 }
 

@@ -1,7 +1,7 @@
-//! Whether an origin that changes protocols changes to the one that was asked for.
+//! Checks that an origin switches only to the protocol that the client requested.
 //!
-//! Behind a 101 the bytes of a client go to the origin as they are. A 101 that answers no handshake would open such a
-//! way past everything that is checked in requests.
+//! After a 101, the client's bytes are sent to the origin unchanged. A 101 that completes no handshake would bypass all
+//! checks of requests.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
@@ -14,14 +14,14 @@ use crate::exchange::request::Request;
 use crate::http::response::Head;
 use crate::origin::OriginError;
 
-/// What the handshake appends to the client's key (RFC 6455 section 1.3).
+/// The string that the handshake appends to the client's key (RFC 6455 section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Lets an answer through unless it changes protocols in another way than `request` asked.
+/// Accepts an answer unless it switches protocols in another way than `request` asked.
 ///
 /// # Errors
-/// The origin's mistake: a client that asked for no other protocol would take what follows for an answer to its next
-/// request (RFC 9110 section 15.2.2).
+/// The origin's fault: a client that requested no other protocol would take the following bytes for the answer to its
+/// next request (RFC 9110 section 15.2.2).
 pub(crate) fn check(request: &Request, head: &Head) -> Result<(), OriginError> {
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(());

@@ -1,27 +1,27 @@
-//! Rules that send a part of a site's requests to other origins, or to other paths of them.
+//! Rules that send a part of a site's requests to other origins or paths.
 //!
-//! All that hold for the host and path of a request count, and `stop` ends nothing: what is stored under one key has to come
-//! from one place for all clients.
+//! All rules that apply to the host and path of a request count, and `stop` is ignored: one cache key must have one
+//! origin for all clients.
 
 use larder_rules::{Fields, Pattern, Rule, RuleSet};
 
 use crate::base::settings::{Site, SiteRule, Upstream};
 use crate::origin::Pool;
 
-/// The rules of a site that do so.
+/// The rules of a site that select origins or paths.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     set: RuleSet,
     all: Vec<Branch>,
 }
 
-/// Where one rule leads.
+/// The destination that one rule sets.
 #[derive(Debug)]
 pub(crate) struct Branch {
-    /// The paths that the rule is for.
+    /// The paths to which the rule applies.
     pub(crate) paths: Vec<Pattern>,
     pub(crate) upstream: Upstream,
-    /// Its origins, if it names some.
+    /// The origins that it names, if any.
     pub(crate) pool: Option<Pool>,
 }
 
@@ -41,7 +41,7 @@ impl Upstreams {
         self.all.is_empty()
     }
 
-    /// The rules that hold for `request`, in their order.
+    /// Returns the rules that apply to `request`, in their order.
     pub(crate) fn on<F: Fields>(
         &self,
         request: &larder_rules::Request<'_, F>,
