@@ -1,7 +1,7 @@
-//! The bytes that targets and authorities of requests may have (RFC 3986).
+//! The bytes that targets and authorities of requests may contain (RFC 3986).
 
-/// Whether all bytes may be in a request-target: a little more than RFC 3986 lets in, as browsers
-/// send it (a backtick in queries only).
+/// Whether a request-target may contain these bytes: slightly more than RFC 3986 allows, as browsers send more (a
+/// backtick, in queries only).
 pub fn is_target(target: &str) -> bool {
     let mut query = false;
     target.bytes().all(|byte| {
@@ -10,8 +10,8 @@ pub fn is_target(target: &str) -> bool {
     })
 }
 
-/// The bytes of a registered name (RFC 3986 section 3.2.2), but for the comma, which joins repeated
-/// fields, and percent-encoding, which hides a name from comparisons.
+/// The bytes of a registered name (RFC 3986 section 3.2.2), except the comma, which joins repeated fields, and
+/// percent-encoding, which hides a name from comparisons.
 const IN_HOST: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -27,7 +27,8 @@ const IN_HOST: [bool; 256] = {
     table
 };
 
-/// `host` or `host:port`, without user information (RFC 9110 section 4.2.4), or dots at its end, of which readers leave out some.
+/// Whether `authority` is `host` or `host:port`, without user information (RFC 9110 section 4.2.4). More than one dot
+/// at the end of the host is refused, since parsers disagree about them.
 pub fn is_authority(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {

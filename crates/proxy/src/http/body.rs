@@ -1,4 +1,4 @@
-//! Content on its way to an origin.
+//! Request content to be sent to an origin.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::sync::mpsc;
 
-/// What the client's side sends: frames, or the end of them because the client failed.
+/// The client's side of the channel: sends frames, or an error if the client failed.
 pub type Frames = mpsc::Sender<Result<Frame<Bytes>, ClientGone>>;
 
 /// The client stopped in the middle of its content.
@@ -15,14 +15,13 @@ pub type Frames = mpsc::Sender<Result<Frame<Bytes>, ClientGone>>;
 #[error("the client stopped in the middle of its request")]
 pub struct ClientGone;
 
-/// A request's content, as the client's connection delivers it; the channel's bound is the
-/// back-pressure.
+/// A request's content from the client's connection. The bounded channel gives backpressure.
 #[derive(Debug, Default)]
 pub enum Upload {
-    /// None.
+    /// No content.
     #[default]
     Empty,
-    /// Frames.
+    /// Content in frames.
     Frames(Incoming),
 }
 
@@ -30,33 +29,34 @@ pub enum Upload {
 #[derive(Debug)]
 pub struct Incoming {
     frames: mpsc::Receiver<Result<Frame<Bytes>, ClientGone>>,
-    /// What was taken from there, and not handed out yet: `None` is the end.
+    /// Frames that were taken from the channel and not yet returned: `None` is the end.
     early: VecDeque<Option<Result<Frame<Bytes>, ClientGone>>>,
     length: Option<u64>,
     received: u64,
-    /// The end has come.
+    /// Whether the end has arrived.
     ended: bool,
 }
 
 impl Upload {
-    /// Content whose frames come over a channel of two: one being sent, one being read. Without a length, trailers are the
-    /// last frame, even if there are none: a client that is gone must not seem to have sent all.
+    /// Creates content whose frames arrive over a channel of two frames: one being sent, one being read. Without a
+    /// length, trailers are always the last frame, even if there are none: a client that has left must not seem to have
+    /// sent all content.
     pub fn channel(length: Option<u64>) -> (Frames, Self) {
         let (sender, frames) = mpsc::channel(2);
         (sender, Self::Frames(Incoming { frames, early: VecDeque::new(), length, received: 0, ended: false }))
     }
 
-    /// Whether there is none at all.
+    /// Whether there is no content.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::Empty)
     }
 
-    /// Whether there is content whose length only its end will tell.
+    /// Whether there is content whose length is known only at its end.
     pub(crate) fn is_of_unknown_length(&self) -> bool {
         matches!(self, Self::Frames(Incoming { length: None, .. }))
     }
 
-    /// The length it will have, if it is known.
+    /// Returns the length of the content, if it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
@@ -64,7 +64,7 @@ impl Upload {
         }
     }
 
-    /// Waits until there is something to send, or nothing ever will be.
+    /// Waits for the first frame, the end, or the failure of the client.
     pub(crate) async fn begun(&mut self) {
         if let Self::Frames(incoming) = self
             && incoming.early.is_empty()
@@ -75,7 +75,7 @@ impl Upload {
         }
     }
 
-    /// The same content before these first frames of it were handed out.
+    /// Returns the content with these first frames put back, after they were taken from it.
     pub(crate) fn with_again(mut self, frames: impl DoubleEndedIterator<Item = Frame<Bytes>>) -> Self {
         if let Self::Frames(incoming) = &mut self {
             for frame in frames.rev() {
@@ -87,7 +87,7 @@ impl Upload {
         self
     }
 
-    /// Whether as much has come as was announced.
+    /// Whether the announced length has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Empty => true,
@@ -95,7 +95,7 @@ impl Upload {
         }
     }
 
-    /// The next frame; `None` after the last. Content of unknown length ends with trailers.
+    /// Returns the next frame; `None` after the last. Content of unknown length ends with trailers.
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,

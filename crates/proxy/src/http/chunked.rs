@@ -1,29 +1,28 @@
-//! The chunked transfer coding (RFC 9112 section 7.1), read strictly and incrementally.
+//! A strict, incremental parser of the chunked transfer coding (RFC 9112 section 7.1).
 //!
-//! Lines end in CRLF and nothing else, sizes are plain hexadecimal, extensions are skipped within
-//! bounds. Whatever deviates is refused: this is where requests are smuggled.
+//! Lines end in CRLF only, sizes are plain hexadecimal, and extensions are skipped up to a limit. Any deviation is
+//! refused, since it could be used for request smuggling.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::head::{Refusal, has_bare_line_feed};
 use crate::net::input::Looking;
 
-/// Bytes a chunk's size line, extensions included, may take.
+/// The longest size line of a chunk with its extensions, in bytes.
 const SIZE_LINE: usize = 1024;
-/// Bytes that the extensions of one content may take: they are ignored, and they are not counted
-/// as content.
+/// The most bytes of all extensions of one content. They are ignored, and are not counted as content.
 const EXTENSIONS: usize = 16 << 10;
-/// Bytes a trailer section may take.
+/// The longest trailer section, in bytes.
 const TRAILERS: usize = 16 << 10;
 
-/// A reader of one chunked content.
+/// A parser of one chunked content.
 #[derive(Debug, Default)]
 pub struct Chunked {
     state: State,
     extensions: usize,
-    /// White space may follow a chunk's size.
+    /// Whether white space may follow a chunk's size.
     padded: bool,
-    /// At the trailers.
+    /// The search for the end of the trailers.
     looking: Looking,
 }
 
@@ -37,7 +36,7 @@ enum State {
     Done,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Debug)]
 pub enum ChunkedStep {
     /// Content.
@@ -49,26 +48,27 @@ pub enum ChunkedStep {
     },
     /// The end of the content.
     End {
-        /// Bytes of framing that end it.
+        /// Bytes of framing before and at the end.
         skip: usize,
         /// The trailer fields.
         trailers: HeaderMap,
     },
     /// More input is needed.
     More {
-        /// Bytes of framing that are done with.
+        /// Bytes of framing that the parser has finished.
         skip: usize,
     },
 }
 
 impl Chunked {
-    /// A reader of an answer's content: some origins pad the sizes of their chunks, which does no harm.
+    /// Returns a parser of a response's content. Some origins pad the sizes of their chunks with white space, which
+    /// does no harm.
     pub fn of_an_answer() -> Self {
         Self { padded: true, ..Self::default() }
     }
 
-    /// Looks at `input`, the bytes not yet consumed. The caller consumes what the step says before
-    /// it asks again.
+    /// Parses `input`, the bytes not yet consumed. Before the next call, the caller consumes the bytes that the step
+    /// names.
     ///
     /// # Errors
     /// The refusal of malformed coding.
@@ -123,7 +123,7 @@ impl Chunked {
     }
 }
 
-/// The line at the start of `input` without its CRLF, once it is there.
+/// Returns the line at the start of `input` without its CRLF; `None` until it is complete.
 fn line<'i>(input: &'i [u8], most: usize, reason: &'static str) -> Result<Option<&'i [u8]>, Refusal> {
     match input.iter().take(most).position(|&byte| byte == b'\n') {
         Some(end) => match input[..end].strip_suffix(b"\r") {
@@ -135,7 +135,7 @@ fn line<'i>(input: &'i [u8], most: usize, reason: &'static str) -> Result<Option
     }
 }
 
-/// The size in a chunk's first line, and the bytes of its extensions.
+/// Returns the size in a chunk's first line, and the bytes of its extensions.
 fn size(line: &[u8]) -> Result<(u64, usize), Refusal> {
     const BAD: Refusal = Refusal::bad("malformed chunk size");
     let digits = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
@@ -173,8 +173,8 @@ fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
     }
 }
 
-/// Whether a field may come after the content: not what frames, routes, authorises, controls or describes a message
-/// (RFC 9110 section 6.5.1), nor what only browsers act on, which expect it in the head.
+/// Whether a field may be in a trailer section: fields that frame, route, authorise, control or describe a message may
+/// not (RFC 9110 section 6.5.1), nor may fields that only browsers interpret, which expect them in the head.
 pub fn may_trail(name: &HeaderName) -> bool {
     const STEERING: [HeaderName; 32] = [
         header::AGE,
@@ -217,7 +217,8 @@ pub fn may_trail(name: &HeaderName) -> bool {
 mod tests {
     use super::*;
 
-    /// Decodes `wire` delivered in pieces of `piece` bytes: content, trailer count, bytes left over.
+    /// Decodes `wire` delivered in pieces of `piece` bytes: returns the content, the trailer count and the bytes left
+    /// over.
     fn decode(wire: &[u8], piece: usize) -> Result<(Vec<u8>, usize, usize), Refusal> {
         let (mut chunked, mut content) = (Chunked::default(), Vec::new());
         let (mut at, mut there) = (0, 0);

@@ -1,8 +1,8 @@
-//! Reads a request's head, strictly (RFC 9112).
+//! A strict parser of request heads (RFC 9112).
 //!
-//! `httparse` finds the parts; this file decides whether they add up to one message with one
-//! length, sent to one host. What does not is refused, never repaired: two readers of a doubtful
-//! message may see two different ones (request smuggling).
+//! `httparse` finds the parts; this module decides whether they make one message with one length, sent to one host. A
+//! message that fails this is refused, never repaired: two parsers of an ambiguous message may see two different ones
+//! (request smuggling).
 
 use std::mem::MaybeUninit;
 
@@ -15,13 +15,13 @@ use super::authority::is_port;
 pub use super::authority::{is_authority, is_target};
 use crate::base::settings::Limits;
 
-/// Field lines a head may have, whatever the configured limit says.
+/// The most field lines of a head, whatever the configured limit.
 pub const MOST_FIELDS: usize = 256;
 
-/// Room for the lines of a head. Not initialised: that would cost more than reading them.
+/// Room for the lines of a head. It is not initialised: that would take longer than parsing the lines.
 pub type Room<'b> = [MaybeUninit<httparse::Header<'b>>; MOST_FIELDS];
 
-/// Makes room for the lines of a head.
+/// Returns room for the lines of a head.
 pub fn room<'b>() -> Room<'b> {
     [const { MaybeUninit::uninit() }; MOST_FIELDS]
 }
@@ -37,15 +37,15 @@ pub struct Head<'b> {
     pub version: Version,
     /// The field lines.
     pub fields: Lines<'b>,
-    /// How the content is delimited.
+    /// The framing of the content.
     pub framing: Framing,
-    /// The connection stays open afterwards, as far as the client goes.
+    /// Whether the client lets the connection stay open after the reply.
     pub keep_alive: bool,
-    /// The client waits for `100 Continue` before it sends content.
+    /// Whether the client waits for `100 Continue` before it sends content.
     pub expects_continue: bool,
-    /// The protocol the client wants to change to (`Upgrade`, listed in `Connection`).
+    /// Whether the client requests another protocol (`Upgrade`, listed in `Connection`).
     pub upgrade: bool,
-    /// It is a prefetch: nobody has asked for the response yet.
+    /// Whether it is a prefetch: no user has asked for the response yet.
     pub is_prefetch: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Head<'b> {
 pub enum Target<'b> {
     /// `/path?query`.
     Origin {
-        /// The `Host` it goes to; empty in HTTP/1.0 without one.
+        /// The `Host` field; empty in HTTP/1.0 without one.
         host: &'b str,
         /// Path and query.
         path: &'b str,
@@ -68,19 +68,19 @@ pub enum Target<'b> {
         /// Path and query; may be empty.
         path: &'b str,
     },
-    /// `host:port`, of `CONNECT`.
+    /// `host:port`, in `CONNECT`.
     Authority(&'b str),
-    /// `*`, of `OPTIONS`.
+    /// `*`, in `OPTIONS`.
     Asterisk {
-        /// The `Host` it goes to.
+        /// The `Host` field.
         host: &'b str,
     },
 }
 
-/// How a message's content is delimited.
+/// The framing of a message's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// This many bytes.
+    /// A length in bytes.
     Length(u64),
     /// Chunked transfer coding.
     Chunked,
@@ -90,36 +90,36 @@ pub enum Framing {
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'b>(&'b [httparse::Header<'b>]);
 
-/// Why a request is refused: the status to answer with, and a word for the client and the log.
+/// The refusal of a request: the status of the reply, and the reason for the client and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status to answer with, before closing.
+    /// The status of the reply, after which the connection is closed.
     pub status: StatusCode,
-    /// What was wrong.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// What the buffer holds.
+/// The result of parsing a buffer.
 #[derive(Debug)]
 pub enum Parsed<'b> {
-    /// A head, and the bytes it took.
+    /// A complete head, and its length in bytes.
     Whole(Head<'b>, usize),
-    /// The beginning of one.
+    /// The beginning of a head.
     Partial,
 }
 
 impl<'b> Lines<'b> {
-    /// These lines, which are known to be well-formed.
+    /// Wraps these lines, which are known to be well-formed.
     pub(crate) fn new(lines: &'b [httparse::Header<'b>]) -> Self {
         Self(lines)
     }
 
-    /// Every field line: name as sent, value without surrounding whitespace.
+    /// Iterates over the field lines: name as sent, value without surrounding whitespace.
     pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
         self.0.iter().map(|line| (line.name, line.value))
     }
 
-    /// The number of lines.
+    /// Returns the number of lines.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -132,7 +132,7 @@ impl Fields for Lines<'_> {
 }
 
 impl Refusal {
-    /// A 400 with this reason.
+    /// Returns a 400 with this reason.
     pub const fn bad(reason: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, reason }
     }
@@ -142,10 +142,10 @@ impl Refusal {
     }
 }
 
-/// Reads the head at the start of `buffer`.
+/// Parses the head at the start of `buffer`.
 ///
 /// # Errors
-/// The refusal of a head that is malformed, doubtful or beyond the limits.
+/// The refusal of a head that is malformed, ambiguous or beyond the limits.
 pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> Result<Parsed<'b>, Refusal> {
     let most = lines.len().min(limits.head_fields);
     let mut request = httparse::Request::new(&mut []);
@@ -189,7 +189,8 @@ pub(crate) const HEAD_TOO_LARGE: Refusal =
 pub(crate) const TARGET_TOO_LONG: Refusal =
     Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
 
-/// Some readers take a bare line feed for the end of a line, others do not; httparse does.
+/// Whether a line ends in a bare line feed. Some parsers accept that as the end of a line, others do not; httparse
+/// does.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r')
 }
@@ -227,10 +228,10 @@ fn names_version(head: &[u8]) -> bool {
     matches!(version, Some([major, b'.', minor, ..]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// The largest `Content-Length` that is still a length: some readers keep it in 63 bits.
+/// The largest `Content-Length` that is accepted: some parsers keep it in 63 bits.
 const LONGEST: u64 = i64::MAX as u64;
 
-/// What the fields that steer the connection say, gathered in one pass.
+/// The content of the fields that control the connection, collected in one pass.
 #[derive(Default)]
 struct ConnectionFields<'b> {
     host: Option<&'b str>,
@@ -250,7 +251,7 @@ impl<'b> ConnectionFields<'b> {
     fn collect(lines: &[httparse::Header<'b>]) -> Result<Self, Refusal> {
         let mut seen = Self::default();
         for line in lines {
-            // Few names have these lengths; the others cost one comparison.
+            // Few names have these lengths; all others take one comparison.
             match line.name.len() {
                 4 if line.name.eq_ignore_ascii_case("host") => seen.host(line.value)?,
                 6 if line.name.eq_ignore_ascii_case("expect") => seen.expect(line.value)?,
@@ -296,7 +297,8 @@ impl<'b> ConnectionFields<'b> {
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        // Some senders make a list of equal numbers of repeated lines (RFC 9110 section 8.6): refusing it leaves one reading.
+        // Some senders join repeated lines into a list of equal numbers (RFC 9110 section 8.6). Refusing it leaves one
+        // reading.
         let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let length =
             std::str::from_utf8(value).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
@@ -357,7 +359,7 @@ fn target<'b>(
     absolute(target).ok_or(Refusal::bad("malformed request-target"))
 }
 
-/// The target of a `CONNECT` request.
+/// Parses the target of a `CONNECT` request.
 pub(crate) fn authority_form(target: &str) -> Result<Target<'_>, Refusal> {
     let has_port = target.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
     let is_sound = has_port && is_authority(target);

@@ -1,7 +1,7 @@
-//! Reads the head of an origin's answer (RFC 9112).
+//! A parser of the heads of origins' answers (RFC 9112).
 //!
-//! More forgiving than for requests where that is harmless: line ends may be bare line feeds, and a
-//! folded line is unfolded. What would leave the length of the content in doubt is an error.
+//! It is more tolerant than the parser of requests where that is harmless: line ends may be bare line feeds, and a
+//! folded line is unfolded. A head that leaves the length of the content in doubt is an error.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -13,9 +13,9 @@ use larder_store::entry::LONGEST_HEAD;
 
 use super::names::POSITION;
 
-/// Bytes a head may take: no more than an entry may have.
+/// The longest head, in bytes: the limit of a stored response.
 pub(crate) const LONGEST: usize = LONGEST_HEAD;
-/// Field lines it may have.
+/// The most field lines of a head.
 const MOST_FIELDS: usize = 256;
 
 /// The head of an answer.
@@ -25,21 +25,21 @@ pub struct Head {
     pub status: StatusCode,
     /// The field lines.
     pub fields: Box<Lines>,
-    /// The connection may be used again, as far as the head says.
+    /// Whether the head allows the connection to be reused.
     pub(crate) keep_alive: bool,
-    /// How the content is delimited.
+    /// The framing of the content.
     pub(crate) framing: Framing,
 }
 
-/// The field lines of an answer, in order, as they leave for a client.
+/// The field lines of an answer, in order, in the form in which they are sent to a client.
 #[derive(Clone, Default)]
 pub struct Lines {
-    /// `Name: value\r\n` each.
+    /// The lines, each as `Name: value\r\n`.
     bytes: Vec<u8>,
     index: Vec<Line>,
 }
 
-/// Where a line is, and how it is divided.
+/// The position of a line, and the lengths of its name and value.
 #[derive(Clone, Copy)]
 struct Line {
     start: u32,
@@ -47,26 +47,26 @@ struct Line {
     value: u32,
 }
 
-/// How an answer's content is delimited (RFC 9112 section 6.3).
+/// The framing of an answer's content (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// This many bytes.
+    /// A length in bytes.
     Length(u64),
     /// Chunked transfer coding.
     Chunked,
-    /// By the end of the connection.
+    /// Ended by the close of the connection.
     Close,
 }
 
-/// Why bytes are no answer.
+/// The reason why bytes are no valid answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Reads the head at the start of `buffer`, in answer to `method`, and how many bytes it takes;
-/// `None` if it is not whole yet.
+/// Parses the head at the start of `buffer`, in answer to `method`, and returns it with its length in bytes; `None` if
+/// it is not complete yet.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the head.
 pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usize)>, Malformed> {
     let mut lines = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut response = httparse::Response::new(&mut []);
@@ -90,10 +90,10 @@ pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usiz
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }
 
-/// The head of an answer in HTTP/2, in answer to `method`; `end`: nothing follows it.
+/// Returns the head of an answer in HTTP/2 to `method`; `end`: no content follows it.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the head.
 pub(crate) fn of_stream(
     method: &Method,
     status: StatusCode,
@@ -135,7 +135,7 @@ fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
     Ok(keep_alive && !close)
 }
 
-/// How the content is delimited, and whether every reader must find the same.
+/// Returns the framing of the content, and whether every parser must find the same one.
 fn framing(
     method: &Method,
     status: StatusCode,
@@ -159,22 +159,22 @@ fn framing(
         _ if coded && !is_only_chunked(fields) => {
             Err(Malformed("a transfer-encoding other than chunked, which was not asked for"))
         }
-        // Who sends both is confused, or wants somebody else to be (RFC 9112 section 6.3).
+        // An origin that sends both is faulty, or attacks another parser (RFC 9112 section 6.3).
         length if coded => Ok((Framing::Chunked, length.is_none())),
         Some(length) => Ok((Framing::Length(length), true)),
         None => Ok((Framing::Close, true)),
     }
 }
 
-/// Whether chunked is the only coding of the content: a cache that stored what `gzip, chunked` leaves would hand
-/// out coded bytes as plain ones.
+/// Whether chunked is the only coding of the content: a cache that stored the dechunked content of `gzip, chunked`
+/// would send coded bytes as plain ones.
 fn is_only_chunked(fields: &Lines) -> bool {
     let mut codings = members(fields, "transfer-encoding");
     codings.next().is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
 }
 
-/// Whether the field names one coding, and none that exists: a word that somebody set, which says nothing of the content.
-/// That ends with the connection (RFC 9112 section 6.3).
+/// Whether the field names one coding that does not exist: a word that does not describe the content. The content then
+/// ends with the connection (RFC 9112 section 6.3).
 fn is_unknown_coding(fields: &Lines) -> bool {
     const KNOWN: [&str; 7] = ["chunked", "compress", "deflate", "gzip", "identity", "x-compress", "x-gzip"];
     let mut codings = members(fields, "transfer-encoding");
@@ -205,7 +205,7 @@ impl Lines {
         let mut index = Vec::with_capacity(headers.len());
         // A head is far below 4 GiB.
         let short = |length: usize| length as u32;
-        // A position means something only where it was given.
+        // A position from an origin is dropped: it is valid only in the cluster that issued it.
         let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
         for header in headers.iter().filter(is_kept) {
             let start = short(bytes.len());
@@ -213,7 +213,7 @@ impl Lines {
             bytes.extend_from_slice(b": ");
             let value = bytes.len();
             bytes.extend_from_slice(header.value);
-            // What is folded over lines means the same on one.
+            // A value folded over several lines means the same on one.
             for byte in bytes[value..].iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
                 *byte = b' ';
             }
@@ -223,12 +223,12 @@ impl Lines {
         Self { bytes, index }
     }
 
-    /// All lines as name and value, in order.
+    /// Iterates over the lines as name and value, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.index.iter().map(|line| (self.name(line), self.value(line)))
     }
 
-    /// Appends the lines whose names `keep` approves, ready to be sent.
+    /// Appends the lines whose names `keep` accepts, in their form on the wire.
     pub fn write(&self, out: &mut Vec<u8>, keep: impl Fn(&[u8]) -> bool) {
         for line in self.index.iter().filter(|line| keep(self.name(line))) {
             let end = line.start + line.name + 2 + line.value + 2;
@@ -236,7 +236,7 @@ impl Lines {
         }
     }
 
-    /// Gives each field the value that `new` has for its name and value, if it has one and the head does not become too large.
+    /// Replaces the value of each field for which `new` returns one, unless the head would become too large.
     pub fn change(&mut self, new: impl Fn(&[u8], &[u8]) -> Option<String>) {
         let mut at = 0;
         while let Some(line) = self.index.get(at).copied() {
@@ -248,7 +248,7 @@ impl Lines {
         }
     }
 
-    /// Leaves the lines that `keep` approves, and adds `more` as far as the head does not become too large.
+    /// Keeps the lines that `keep` accepts, and adds `more` as far as the head does not become too large.
     pub(crate) fn rebuild<'m>(
         &mut self,
         keep: impl Fn(&[u8], &[u8]) -> bool,
@@ -277,7 +277,7 @@ impl Lines {
         self.index.push(Line { start, name: short(name.len()), value: short(value.len()) });
     }
 
-    /// Gives the line at `at` of the index another value.
+    /// Replaces the value of the line at `at` of the index.
     fn replace(&mut self, at: usize, line: Line, value: &[u8]) {
         let start = (line.start + line.name + 2) as usize;
         self.bytes.splice(start..start + line.value as usize, value.iter().copied());
@@ -287,7 +287,7 @@ impl Lines {
         self.index[at + 1..].iter_mut().for_each(|later| later.start = later.start + new - line.value);
     }
 
-    /// The same fields as a map.
+    /// Returns the fields as a map.
     pub fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.index.len());
         for (name, value) in self.iter() {
