@@ -1,4 +1,4 @@
-//! Answers a request that goes the long way: interim responses, then the reply.
+//! Answers a request that memory could not answer at once: sends interim responses, then the reply.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::features::dispatch;
 use crate::flow::worker::Worker;
 use crate::net::io::Writing;
 
-/// The reply to a request that goes the long way, and how sending it went.
+/// Returns the reply to a request that memory could not answer at once, and the result of sending it.
 pub(super) async fn answer(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -24,7 +24,7 @@ pub(super) async fn answer(
     (link, mut watch): (Link, Watch<'_>),
     framing: &mut Framing,
 ) -> (Reply, Result<(), SendError>) {
-    // Large, and on its own: every future around it would be as large, and be moved.
+    // Boxed: the future is large, and every future around it would be as large, and be moved.
     let is_secure = request.is_secure();
     let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut reply = loop {

@@ -1,10 +1,9 @@
-//! A client's connection: reads heads and answers them.
+//! A client's connection: reads request heads and answers them.
 //!
-//! A request that memory can answer is answered synchronously ([`Connection::look`]), with borrowed
-//! fields and no allocation; replies to pipelined requests gather in one write. Everything else
-//! becomes an owned [`Request`] and goes the long way through [`dispatch::serve`], in a task of its own
-//! ([`Connection::go_on`]), while its content is pumped beside the answer. Between requests the
-//! connection waits with the [idle ones](crate::http1::idle).
+//! A request that memory can answer is answered synchronously ([`Connection::look`]), with borrowed fields and no
+//! allocation; replies to pipelined requests are gathered in one write. Any other request becomes an owned [`Request`]
+//! and is answered by [`dispatch::serve`] in a separate task ([`Connection::go_on`]), while its content is read
+//! concurrently. Between requests the connection waits with the [idle ones](crate::http1::idle).
 
 use std::io;
 use std::net::SocketAddr;
@@ -46,66 +45,66 @@ use crate::observe::sums::Hit;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
-    /// How requests arrive; `None`: from nodes of the cluster.
+    /// The kind of arrival of requests; `None` for requests from nodes of the cluster.
     arrival: Option<Arrival>,
     client: SocketAddr,
-    /// What the client has shown where certificates are asked for.
+    /// The certificate that the client has shown, on listeners that request certificates.
     identity: Option<Arc<ClientIdentity>>,
     pub(super) reading: Reading,
     pub(super) writing: Writing,
     key: Vec<u8>,
-    /// Hits whose time has not been counted.
+    /// Hits whose duration has not been counted.
     untimed: u64,
-    /// No request has come.
+    /// Whether no request has arrived yet.
     is_new: bool,
     permit: ConnectionPermit,
 }
 
-/// How a connection goes on.
+/// The next step of a connection.
 enum Next {
-    /// With what else has arrived.
+    /// The connection answers more requests that have arrived.
     Look,
-    /// It waits for a request.
+    /// The connection waits for a request.
     Wait,
-    /// Closes.
+    /// The connection is closed.
     Close,
-    /// Breaks the connection off, so that the client does not take what was sent for the whole.
+    /// The connection is reset, so that the client does not take a truncated reply for complete.
     Reset,
-    /// Speaks another protocol from here on.
+    /// The connection carries the bytes of a tunnel.
     Tunnel(Tunnel, Box<Opened>),
-    /// Speaks HTTP/2.
+    /// The connection switches to HTTP/2.
     Http2,
 }
 
-/// The reply that opened a tunnel, and the bytes of it. The request counts when the tunnel ends, with its bytes.
+/// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
+/// bytes.
 struct Opened {
     reply: Reply,
     bytes: u64,
     memo: Option<Memo>,
 }
 
-/// What is there to do about the bytes that have arrived. Replies to other requests may be in the
-/// buffer already.
+/// The result of handling the bytes that have arrived. Replies to earlier requests may be in the buffer already.
 pub(super) enum Look {
-    /// Nothing more.
+    /// There are no more bytes.
     Nothing,
-    /// The buffer has enough replies; more requests are waiting.
+    /// The buffer is full of replies; more requests are waiting.
     Full,
-    /// A head is not whole yet.
+    /// A head is incomplete.
     Partial,
     /// The connection ends with the reply in the buffer.
     Last,
     /// A reply's head is in the buffer, and its content is large.
     Reply(Box<Begun>),
-    /// Memory has no answer.
+    /// Memory cannot answer the request.
     Ask(Box<Ask>),
     /// The request is not acceptable.
     Refuse(Refusal, Option<Box<Memo>>),
-    /// The client speaks HTTP/2.
+    /// The client uses HTTP/2.
     Http2,
 }
 
-/// A reply whose head is in the buffer since that held `before` bytes.
+/// A reply whose head is in the buffer, which held `before` bytes before it.
 pub(super) struct Begun {
     reply: Reply,
     framing: Framing,
@@ -114,7 +113,7 @@ pub(super) struct Begun {
     before: usize,
 }
 
-/// A request that goes the long way.
+/// A request that memory could not answer at once.
 pub(super) struct Ask {
     request: Box<Request>,
     delimited: Delimited,
@@ -136,10 +135,10 @@ impl Connection {
         Self { worker, arrival, client, identity, reading, writing, key, untimed, is_new, permit }
     }
 
-    /// Reads the beginning of a request: how many bytes, 0 at the end of the stream.
+    /// Reads from the client and returns the number of bytes, 0 at the end of the stream.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
         let received = self.reading.poll_receive(cx);
         match &received {
@@ -150,7 +149,7 @@ impl Connection {
         received
     }
 
-    /// Whether a part of a record has come under TLS; the rest has to come as soon as that of a head.
+    /// Whether a part of a TLS record has arrived. The rest must arrive within the time limit for a head.
     pub(super) fn awaits_record(&mut self, plan: &Plan) -> bool {
         let awaits = self.reading.is_amid_record();
         if awaits {
@@ -159,23 +158,23 @@ impl Connection {
         awaits
     }
 
-    /// Ends a connection with nothing under way.
+    /// Closes a connection without a request in progress.
     pub(super) fn part(mut self: Box<Self>) {
         self.writing.part();
     }
 
-    /// Ready when more may have come; otherwise `cx` is woken once it has.
+    /// Ready if more bytes may have arrived; otherwise `cx` is woken when they have.
     pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.reading.poll_ready(cx)
     }
 
-    /// Answers what has arrived, as far as that takes no waiting.
+    /// Answers the requests that have arrived, as far as that needs no waiting.
     ///
-    /// Hits are summed on `sheet`, the worker's own.
+    /// Hits are summed on `sheet`, which belongs to the worker.
     pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> Look {
         self.writing.wake();
         while !self.reading.input.is_empty() {
-            // A client that reads no replies must not make them gather here.
+            // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
             }
@@ -253,13 +252,14 @@ impl Connection {
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
     }
 
-    /// Whether what the client has sent first is the beginning of HTTP/2.
+    /// Whether the first bytes from the client are the beginning of HTTP/2.
     fn begins_http2(&self, plan: &Plan) -> bool {
         let may_begin = plan.settings.limits.streams > 0 && self.arrival.is_some();
         may_begin && http2::begins(self.reading.input.unread())
     }
 
-    /// For whom a request is: the client at the other end, or whom a node or a trusted proxy asks for.
+    /// Returns the client of a request: the client at the other end, or the client for which a node or a trusted proxy
+    /// forwards it.
     fn peer_request(&self, plan: &Plan, head: &mut Head<'_>) -> Result<PeerRequest, Refusal> {
         let Some(arrival) = self.arrival else {
             return PeerRequest::of_peer(self.worker.shared.cluster.as_deref(), head);
@@ -268,15 +268,15 @@ impl Connection {
         Ok(PeerRequest::of_client(self.worker.shared.cluster.as_deref(), arrival.role, client, head))
     }
 
-    /// The hits since the last call, of which somebody else knows how long they took.
+    /// Returns the number of hits since the last call; the caller measures their duration.
     pub(super) fn take_untimed(&mut self) -> u64 {
         std::mem::take(&mut self.untimed)
     }
 
-    /// Sends the replies in the buffer if the client takes them all at once: false when some are left.
+    /// Sends the replies in the buffer. Returns whether the client took them all at once.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub(super) fn try_send(&mut self) -> io::Result<bool> {
         let sent = self.writing.try_flush()?;
         if sent {
@@ -285,13 +285,13 @@ impl Connection {
         Ok(sent)
     }
 
-    /// A connection that waits holds no buffer and no timer.
+    /// Releases the buffers and timers of a waiting connection.
     fn rest(&mut self) {
         self.reading.rest();
         self.writing.rest();
     }
 
-    /// Goes on after a look; returns the connection when it has nothing left to do and waits for a request.
+    /// Continues after a look. Returns the connection when it has nothing left to do and waits for a request.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
         let worker = Arc::clone(&self.worker);
         loop {
@@ -315,7 +315,7 @@ impl Connection {
         Some(self)
     }
 
-    /// Ends, or speaks another protocol from here on.
+    /// Ends the connection, or continues it in another protocol.
     async fn end(self: Box<Self>, end: Next, plan: &Plan) {
         match end {
             Next::Look | Next::Wait | Next::Close => self.part(),
@@ -340,7 +340,7 @@ impl Connection {
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }
-            // What follows needs much room. In boxes of its own it is not moved with the task that it is a part of.
+            // The futures of these steps are large. Boxed, they are not moved with the task that contains them.
             Look::Reply(begun) => Box::pin(self.reply(plan, begun)).await,
             Look::Ask(ask) => Box::pin(self.ask(plan, ask)).await,
             Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
@@ -348,7 +348,7 @@ impl Connection {
         }
     }
 
-    /// Sends the content of a reply from memory that is too large to wait in the buffer.
+    /// Sends the content of a reply from memory that is too large for the buffer.
     async fn reply(&mut self, plan: &Plan, mut begun: Box<Begun>) -> io::Result<Next> {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut Direct::new(&mut self.writing, false), &begun.reply).await;
@@ -365,7 +365,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the rest of a head, and parses it again only when it may be whole.
+    /// Waits for the rest of a head, and parses it again only when it may be complete.
     async fn read(&mut self, plan: &Plan) -> io::Result<Next> {
         self.writing.flush().await?;
         let mut looking = Looking::after(self.reading.input.unread());
@@ -393,7 +393,7 @@ impl Connection {
 
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
-        // As long as an origin is waited for, others have more use for the buffers.
+        // Release the buffers while the connection waits for an origin.
         self.writing.rest();
         self.reading.input.rest();
         match upload::check(ask.delimited, &plan.settings.limits) {
@@ -468,7 +468,7 @@ impl Connection {
         Ok(Next::Reset)
     }
 
-    /// Answers a request that cannot be understood or is too much, and closes.
+    /// Answers a request that is malformed or beyond a limit, and closes the connection.
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal, memo: Option<Memo>) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };

@@ -1,8 +1,9 @@
-//! Where connections wait for their next request, and where memory answers it.
+//! Holds connections that wait for their next request, and answers requests from memory.
 //!
-//! A worker has one task that holds all idle connections. It serves those that are ready in groups: it reads from all of a
-//! group, then answers all, then sends to all, so that the processor's cache still holds the instructions of each step. A
-//! request that memory cannot answer at once moves its connection to a task of its own, until that is idle again.
+//! A worker has one task that holds all idle connections. It serves the ready ones in groups: it reads from all
+//! connections of a group, then answers all, then sends to all, so that the processor's cache still holds the
+//! instructions of each step. A request that memory cannot answer at once moves its connection to a separate task,
+//! until the connection is idle again.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,17 +22,18 @@ use crate::exchange::plan::Plan;
 use crate::flow::drain::Drain;
 use crate::flow::worker::Worker;
 
-/// Connections that are served as a group: their buffers should fit into the first-level cache.
+/// The connections that are served as a group: their buffers should fit into the first-level cache.
 const GROUP: usize = 16;
-/// Connections that are served before other tasks have their turn.
+/// The connections that are served before other tasks run.
 const TURN: usize = 4 * GROUP;
-/// The least time between two searches for connections that were idle for too long.
+/// The shortest time between two searches for connections whose idle timeout has passed.
 const SWEEP: Duration = Duration::from_millis(20);
-/// For how long a connection has to be idle to let go of what is quickly made again, and the least time between two looks.
+/// The idle time after which a connection releases resources that are cheap to allocate again, and the shortest time
+/// between two checks for it.
 const DOZE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The idle connections of a worker, for other tasks.
+/// The idle connections of a worker, as other tasks access them.
 #[derive(Default)]
 pub(crate) struct IdleConnections(Mutex<Inbox>);
 
@@ -41,7 +43,7 @@ struct Inbox {
     /// Connections that have become idle.
     #[expect(clippy::vec_box, reason = "they come and go boxed")]
     arrivals: Vec<Box<Connection>>,
-    /// Places of connections that are ready.
+    /// Slots of connections that are ready.
     calls: Vec<usize>,
     task: Option<Waker>,
 }
@@ -55,30 +57,30 @@ struct ConnectionWaker {
 struct IdleConnection {
     connection: Box<Connection>,
     waker: Waker,
-    /// Since when it has been idle, in `clock::millis`.
+    /// The time since which it has been idle, in `clock::millis`.
     since: u64,
-    /// It has let go of what is quickly made again.
+    /// Whether it has released resources that are cheap to allocate again.
     dozes: bool,
 }
 
-/// The task.
+/// The state of the task.
 struct IdleLoop {
     worker: Arc<Worker>,
     shared: Arc<IdleConnections>,
     plan: Arc<Plan>,
     connections: Slab<IdleConnection>,
-    /// Calls that have not been answered.
+    /// Slots of ready connections that have not been served.
     calls: Vec<usize>,
     /// The connections of the current group that get a reply.
     served: Vec<usize>,
     drain: Drain,
     sweep: Pin<Box<Sleep>>,
-    /// A connection has come, or has been used that had been shrunk.
+    /// Whether a connection has arrived, or a shrunk one has been used.
     has_woken: bool,
 }
 
 impl IdleConnections {
-    /// Lets a connection wait for its next request; it must have nothing left to send.
+    /// Adds a connection that waits for its next request; it must have nothing left to send.
     pub(crate) fn enter(&self, connection: Box<Connection>) {
         let mut inbox = self.inbox();
         inbox.arrivals.push(connection);
@@ -129,7 +131,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         sweep,
         has_woken: false,
     };
-    // The runtime's own measure of a fair share would end a turn in the middle of a group.
+    // The cooperative budget of the runtime would end a turn in the middle of a group.
     unconstrained(poll_fn(|cx| task.poll(cx))).await
 }
 
@@ -141,7 +143,7 @@ impl IdleLoop {
         self.take_in(cx);
         let mut calls = std::mem::take(&mut self.calls);
         let turn = calls.len().min(TURN);
-        // The end of one group is the beginning of the next.
+        // The end time of one group is the start time of the next.
         calls[..turn].chunks(GROUP).fold(Instant::now(), |begun, group| self.serve(group, begun));
         calls.drain(..turn);
         self.calls = calls;
@@ -154,7 +156,7 @@ impl IdleLoop {
         Poll::Pending
     }
 
-    /// Takes the messages.
+    /// Takes the messages from the inbox.
     fn take_in(&mut self, cx: &Context<'_>) {
         let arrivals = {
             let mut inbox = self.shared.inbox();
@@ -175,7 +177,7 @@ impl IdleLoop {
         }
     }
 
-    /// Serves a group, which begins at `begun`; returns when it ended.
+    /// Serves a group, which begins at `begun`; returns the end time.
     fn serve(&mut self, group: &[usize], begun: Instant) -> Instant {
         let mut hits = 0;
         let mut served = std::mem::take(&mut self.served);
@@ -192,7 +194,7 @@ impl IdleLoop {
         ended
     }
 
-    /// Whether a connection has received something.
+    /// Reads from a connection; returns whether bytes have arrived.
     fn read(&mut self, place: usize) -> bool {
         let Some(idle) = self.connections.get_mut(place) else { return false };
         let cx = &mut Context::from_waker(&idle.waker);
@@ -216,7 +218,8 @@ impl IdleLoop {
         }
     }
 
-    /// Whether all replies to a connection can be sent from here; if not, it gets a task. Adds to the group's hits.
+    /// Answers the requests of a connection, and adds to the group's hits. Returns whether all replies can be sent from
+    /// here; if not, the connection moves to a separate task.
     fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, hits: &mut u64) -> bool {
         let Some(idle) = self.connections.get_mut(place) else { return false };
         let look = idle.connection.look(&self.plan, sheet);
@@ -241,7 +244,7 @@ impl IdleLoop {
         }
     }
 
-    /// Moves a connection to a task of its own.
+    /// Moves a connection to a separate task.
     fn leave(&mut self, place: usize, look: Look) {
         let connection = self.connections.remove(place).connection;
         let (going, shared) = (connection.go_on(Arc::clone(&self.plan), look), Arc::clone(&self.shared));
@@ -252,7 +255,7 @@ impl IdleLoop {
         });
     }
 
-    /// Closes connections that were idle for too long, and shrinks those that were for a while.
+    /// Closes connections whose idle timeout has passed, and shrinks those that have been idle for a while.
     fn sweep(&mut self, cx: &mut Context<'_>) {
         let soon = std::mem::take(&mut self.has_woken).then(|| Instant::now() + DOZE);
         if let Some(soon) = soon.filter(|soon| *soon < self.sweep.deadline()) {
@@ -271,7 +274,7 @@ impl IdleLoop {
         }
     }
 
-    /// Shrinks connections; when to look again, if some are yet to be shrunk.
+    /// Shrinks connections; returns the time until the next check, if some are yet to be shrunk.
     fn doze(&mut self, now: u64) -> Option<Duration> {
         let mut next = None;
         for (_, idle) in self.connections.iter_mut().filter(|(_, idle)| !idle.dozes) {

@@ -1,8 +1,8 @@
-//! HTTP/1.1 towards clients: our own server loop.
+//! The HTTP/1.1 server for clients.
 //!
-//! `connection` reads requests and answers hits, `answer` answers all else, `idle` holds connections between requests,
-//! `upload` reads a request's content, `watch` notices a client that leaves, `tunnel` carries bytes once a connection has
-//! left HTTP.
+//! `connection` reads requests and answers hits, `answer` answers all other requests, `idle` holds connections between
+//! requests, `upload` reads a request's content, `watch` notices a client that leaves, `tunnel` carries bytes after a
+//! connection has left HTTP.
 
 mod answer;
 mod connection;

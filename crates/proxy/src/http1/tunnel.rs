@@ -11,8 +11,8 @@ use crate::exchange::reply::Tunnel;
 use crate::exchange::tunnel::{Abort, carry_for};
 use crate::net::io::{Reading, Writing};
 
-/// Sends what is left for the client, then carries bytes between its connection and the other end. A tunnel in which
-/// nothing moves for `idle` ends. The bytes that the client got.
+/// Sends the rest of the buffer to the client, then carries bytes between its connection and the other end. A tunnel
+/// without traffic for `idle` is ended. Returns the number of bytes sent to the client.
 pub(super) async fn run(reading: Reading, mut writing: Writing, tunnel: Tunnel, idle: Duration) -> u64 {
     if writing.flush().await.is_err() {
         return 0;
@@ -39,7 +39,7 @@ impl AsyncRead for Secured {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.reading.input.is_empty() && ready!(self.reading.poll_receive(cx))? == 0 {
-            // What was cut off must not reach the other end as whole.
+            // A truncated stream must not reach the other end as complete.
             let ended =
                 if self.reading.is_over() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             return Poll::Ready(ended);

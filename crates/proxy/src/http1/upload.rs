@@ -16,7 +16,7 @@ use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::head::{Framing, Refusal};
 use crate::net::io::Reading;
 
-/// Content still to come from a client.
+/// Content that has yet to arrive from a client.
 pub(crate) struct Source<'c> {
     reading: &'c mut Reading,
     frames: Frames,
@@ -27,7 +27,7 @@ pub(crate) struct Source<'c> {
     started: u64,
 }
 
-/// The two ends of a request's content, or `reading` itself when there is none.
+/// Returns the two ends of a request's content, or `reading` itself if there is no content.
 pub(crate) fn split<'c>(
     reading: &'c mut Reading,
     framing: Framing,
@@ -45,7 +45,7 @@ pub(crate) fn split<'c>(
     (Ok(source), upload)
 }
 
-/// Whether content of this framing is longer than the limit, as far as one can know beforehand.
+/// Refuses content whose announced length exceeds the limit.
 pub(crate) fn check(framing: Framing, limits: &Limits) -> Result<(), Refusal> {
     match framing {
         Framing::Length(length) if length > limits.body_bytes => Err(TOO_LARGE),
@@ -59,11 +59,11 @@ const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason:
 const STOPPED: Refusal = Refusal::bad("request content ended early");
 
 impl Source<'_> {
-    /// Carries all content over. Content without a reader is left unread.
+    /// Carries all content to its reader. Content without a reader is left unread.
     ///
     /// # Errors
-    /// The refusal of content that is malformed, too large or too slow; the reader is told that the
-    /// client is gone.
+    /// The refusal of content that is malformed, too large or too slow; the reader is notified that the client has
+    /// left.
     pub(crate) async fn pump(mut self) -> Result<Pumped, Refusal> {
         let result = match self.framing {
             Framing::Length(length) => self.counted(length).await,
@@ -137,7 +137,7 @@ impl Source<'_> {
         }
     }
 
-    /// A client that trickles holds an origin's connection: after a grace time the mean counts.
+    /// A slow client occupies a connection to an origin: after a grace period, the mean rate must reach the minimum.
     fn check_rate(&self) -> Result<(), Refusal> {
         let elapsed = Duration::from_millis(clock::millis() - self.started);
         let due = elapsed.as_secs().saturating_mul(self.timeouts.min_rate);
@@ -145,19 +145,19 @@ impl Source<'_> {
     }
 }
 
-/// How carrying content over ended.
+/// The result of carrying content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pumped {
     /// All of it was read from the client.
     Whole,
-    /// The reader lost interest; the rest is unread.
+    /// The reader dropped its end; the rest is unread.
     Unwanted,
 }
 
-/// Answers while the request's content is carried over.
+/// Answers a request while its content is carried.
 ///
-/// When the answer has left before all content came, the connection cannot go on: what is still to
-/// come could not be told from a next request.
+/// If the answer was sent before all content arrived, the connection cannot be reused: the remaining content could not
+/// be distinguished from a next request.
 ///
 /// # Errors
 /// The refusal of content that is not acceptable.

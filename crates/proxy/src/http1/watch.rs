@@ -9,21 +9,21 @@ use tokio::time::{Sleep, sleep};
 use super::upload::Source;
 use crate::net::io::Reading;
 
-/// What a client may send ahead of its answer before it is watched no more, in bytes.
+/// The bytes that a client may send before its answer until it is no longer watched.
 const AHEAD: usize = 16 << 10;
 
-/// How long the answer to a client may take that has said that it sends nothing more. Most such clients have left; a few
+/// The time that the answer may take after the client has closed its sending side. Most such clients have left; a few
 /// only have no further request, and still read.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Watches a client.
+/// A watch on a client that waits for its answer.
 pub(super) struct Watch<'c> {
     reading: Option<&'c mut Reading>,
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'c> Watch<'c> {
-    /// Watches the client of a request without content; `source`, if there is one, notices by itself when it ends early.
+    /// Watches the client of a request without content; `source`, if there is one, notices an early end itself.
     pub(super) fn beside(source: Result<Source<'c>, &'c mut Reading>) -> (Option<Source<'c>>, Self) {
         let (source, reading) = match source {
             Ok(source) => (Some(source), None),
@@ -32,7 +32,7 @@ impl<'c> Watch<'c> {
         (source, Self { reading, grace: None })
     }
 
-    /// Ready, once, when the client has left. What it sends meanwhile is kept: it belongs to the next request.
+    /// Ready once, when the client has left. Bytes that it sends meanwhile are kept: they belong to the next request.
     pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(reading) = &mut self.reading {
             match reading.poll_receive(cx) {
