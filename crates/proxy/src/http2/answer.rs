@@ -1,4 +1,4 @@
-//! The task of a request that memory cannot answer at once, or whose answer is too large for that.
+//! The task of a request that memory cannot answer at once, or whose reply is too large to be sent at once.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -23,7 +23,7 @@ use crate::flow::worker::Worker;
 use crate::http::head::{Framing, Refusal};
 use crate::observe::memo::Memo;
 
-/// A request that goes the long way.
+/// A request that memory could not answer at once.
 pub(super) struct Ask {
     pub(super) request: Box<Request>,
     pub(super) delimited: Framing,
@@ -31,11 +31,11 @@ pub(super) struct Ask {
     pub(super) head_only: bool,
     pub(super) memo: Option<Memo>,
     pub(super) since: Instant,
-    /// Counts it among the connections, if it asks for a tunnel.
+    /// Counts it as a connection, if it requests a tunnel.
     pub(super) permit: Option<ConnectionPermit>,
 }
 
-/// A reply whose head is on its way already.
+/// A reply whose head was written already.
 pub(super) struct Begun {
     pub(super) reply: Reply,
     pub(super) memo: Option<Memo>,
@@ -86,7 +86,7 @@ pub(super) async fn finish(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
     worker.times.served(reply.outcome.kind, since.elapsed());
 }
 
-/// Answers a request that is not acceptable. If its answer has begun, the stream is reset instead.
+/// Answers a request that is refused. If its answer has begun, the stream is reset instead.
 async fn refuse(
     stream: &mut Stream,
     worker: &Worker,
@@ -100,7 +100,7 @@ async fn refuse(
     worker.replied(plan, &reply, stream.sent, memo);
 }
 
-/// Replies while the request's content is carried over.
+/// Replies to a request while its content is carried.
 ///
 /// # Errors
 /// The refusal of content that is not acceptable.
@@ -119,7 +119,7 @@ async fn talk(
     Ok(reply.await)
 }
 
-/// The reply to a request, and how sending it went.
+/// Returns the reply to a request, and the result of sending it.
 async fn reply(
     stream: &mut Stream,
     worker: &Arc<Worker>,
@@ -128,7 +128,7 @@ async fn reply(
     link: Link,
     head_only: bool,
 ) -> (Reply, Result<(), SendError>) {
-    // Large, and on its own: every future around it would be as large, and be moved.
+    // Boxed: the future is large, and every future around it would be as large, and be moved.
     let (is_handshake, is_secure) = (request.upgrade.is_some(), request.is_secure());
     let mut serve = Box::pin(dispatch::serve(worker, plan, request));
     let mut left = false;

@@ -1,4 +1,4 @@
-//! A client's connection: reads frames, answers what memory has, and sends what its streams have to say.
+//! A client's connection: reads frames, answers requests from memory, and sends the frames of its streams.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -39,10 +39,10 @@ use crate::net::tls::records::Records;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
-/// How long a client without requests may take to acknowledge that the connection ends.
+/// How long a client without requests may take to acknowledge the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Bytes that are sent together with those in front of them, at the cost of a copy.
+/// The most bytes that are copied behind the frames before them, to be sent in one write.
 const LITTLE: usize = 4 << 10;
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
@@ -60,29 +60,29 @@ pub(crate) struct Connection {
     session: Arc<Session>,
     reading: Reading,
     writing: Writing,
-    /// Frames that are being sent, in front of what is in `writing`.
+    /// Frames that are being sent, before those in `writing`.
     bulk: Records,
     deadline: Deadline,
     awaits: Awaits,
     _permit: ConnectionPermit,
 }
 
-/// What answers requests.
+/// The part of a connection that answers requests.
 struct Desk {
     worker: Arc<Worker>,
     session: Arc<Session>,
     arrival: Arrival,
     client: SocketAddr,
-    /// What the client has shown where certificates are asked for.
+    /// The certificate that the client has shown, on listeners that request certificates.
     identity: Option<Arc<ClientIdentity>>,
     key: Vec<u8>,
-    /// Hits whose time has not been counted.
+    /// Hits whose duration has not been counted.
     untimed: u64,
-    /// Replies to requests that were not acceptable, and their bytes. They have not been recorded.
+    /// Replies to refused requests, with their lengths in bytes, which have not been recorded yet.
     refused: Vec<(Reply, u64, Option<Memo>)>,
 }
 
-/// What a connection waits for, which decides how long.
+/// The event that a connection waits for, which determines the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaits {
     /// The rest of a frame, or of a field section.
@@ -97,31 +97,31 @@ enum Awaits {
 
 /// How a turn ended.
 enum Turn {
-    /// All whole frames have been read.
+    /// All complete frames have been read.
     Read {
-        /// There were some.
+        /// Whether there were any.
         any: bool,
     },
-    /// There is enough to send first.
+    /// The buffer is full and has to be sent first.
     Full,
-    /// The client has broken a rule of the whole connection.
+    /// The client has violated a rule of the whole connection.
     Failed(Failure),
 }
 
-/// Why a connection that waits goes on.
+/// The reason why a waiting connection continues.
 enum Woken {
-    /// Bytes have come, or there is something to send.
+    /// Bytes have arrived, or there is something to send.
     Work,
-    /// The process ends.
+    /// The process drains.
     Drain,
-    /// It has waited long enough.
+    /// The time limit has passed.
     Late,
     /// The client has closed the connection.
     Left,
 }
 
 impl Connection {
-    /// Speaks HTTP/2 with a client, from what has been read of it on.
+    /// Creates a connection with a client, which continues after the bytes that have been read.
     pub(crate) fn new(
         worker: &Arc<Worker>,
         arrival: Arrival,
@@ -219,12 +219,12 @@ impl Connection {
         write(&mut state);
     }
 
-    /// Whether the client has not answered for long.
+    /// Whether the client has not acknowledged a ping.
     fn is_deaf(&self) -> bool {
         self.session.state().wire.is_pinged()
     }
 
-    /// Reads all whole frames that have come, and answers what takes no waiting.
+    /// Reads all complete frames that have arrived, and answers the requests that need no waiting.
     fn turn(&mut self, plan: &Arc<Plan>) -> Turn {
         let worker = Arc::clone(&self.desk.worker);
         let mut sheet = worker.sheet();
@@ -233,8 +233,8 @@ impl Connection {
         let (now, mut any, before) = (clock::millis(), false, state.out.len());
         SCRATCH.with_borrow_mut(|scratch| {
             loop {
-                // A client that reads no replies must not make them gather here. What streams have written meanwhile does not
-                // keep frames from being read.
+                // A client that does not read replies must not make them accumulate here. Frames that streams have
+                // written meanwhile do not count against the limit.
                 if state.out.len() - before >= GATHER {
                     return Turn::Full;
                 }
@@ -251,7 +251,7 @@ impl Connection {
         })
     }
 
-    /// Sends what has been written, and lets streams write more meanwhile.
+    /// Sends the written frames, while streams may write more.
     async fn flush(&mut self) -> io::Result<()> {
         {
             let mut state = self.session.state();
@@ -274,7 +274,7 @@ impl Connection {
         self.writing.flush().await
     }
 
-    /// Whether the frame of which only a part has come carries content (RFC 9113 section 6.1).
+    /// Whether the incomplete frame carries content (RFC 9113 section 6.1).
     fn begins_content(&self) -> bool {
         self.reading.input.unread().get(3) == Some(&0)
     }
@@ -306,7 +306,8 @@ impl Connection {
             if state.poll_news(cx).is_ready() {
                 return Poll::Ready(Ok(Woken::Work));
             }
-            // A connection that waits holds no buffer; but one whose stream sends next would only get them again.
+            // A waiting connection releases its buffers, unless one of its streams sends next and would allocate them
+            // again.
             if !state.is_sending() {
                 state.rest();
                 self.bulk.rest();
@@ -362,7 +363,7 @@ impl Desk {
         }
     }
 
-    /// Answers a request from memory, or else gives it a task.
+    /// Answers a request from memory, or else starts a task for it.
     fn answer(
         &mut self,
         state: &mut State,
@@ -426,7 +427,8 @@ impl Desk {
         Ok(())
     }
 
-    /// The permit of a request for a tunnel: a tunnel takes a file as a connection does, and counts as one.
+    /// Returns the permit of a request for a tunnel. A tunnel uses a file descriptor as a connection does, and counts
+    /// as one.
     fn permit(&self, plan: &Plan, head: &Head<'_>) -> Result<Option<ConnectionPermit>, Refusal> {
         if head.method != Method::CONNECT && !head.upgrade {
             return Ok(None);
@@ -438,9 +440,9 @@ impl Desk {
         }
     }
 
-    /// The stream for a task of its own; `None` if there are too many, after it was reset.
+    /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.
     fn enlist(&self, state: &mut State, plan: &Plan, (stream, end): (u32, bool)) -> Option<Stream> {
-        // Those of streams that were reset may still work.
+        // The tasks of reset streams may still run.
         if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
             return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
         }
@@ -448,7 +450,7 @@ impl Desk {
         None
     }
 
-    /// Answers a request that is not acceptable.
+    /// Answers a request that is refused.
     fn refuse(
         &mut self,
         state: &mut State,
@@ -460,7 +462,7 @@ impl Desk {
         let reply = serve::refusal(refusal);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let before = state.out.len();
-        // A client that opens no window gets the status alone.
+        // A client that does not open its window gets the status only.
         if !state.reply(stream, &reply, head_only, &plan.banner) {
             state.wire.reset(&mut state.out, stream, Code::NO_ERROR);
         }

@@ -21,7 +21,7 @@ const TOO_LARGE: Refusal =
 const TOO_SLOW: Refusal = Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request content too slow" };
 const STOPPED: Refusal = Refusal::bad("request content ended early");
 
-/// Content that is still to come on a stream.
+/// Content that has yet to arrive on a stream.
 pub(super) struct Source<'c> {
     session: Arc<Session>,
     stream: u32,
@@ -33,10 +33,10 @@ pub(super) struct Source<'c> {
     started: u64,
 }
 
-/// The two ends of the content of a stream, if it has any.
+/// Returns the two ends of a stream's content, if it has any.
 ///
 /// # Errors
-/// The refusal of content that says itself that it is too large.
+/// The refusal of content whose announced length is too large.
 pub(super) fn split<'c>(
     (session, stream): (Arc<Session>, u32),
     framing: Framing,
@@ -56,10 +56,10 @@ pub(super) fn split<'c>(
 }
 
 impl Source<'_> {
-    /// Carries all content over. Content without a reader stays where it is, and keeps the window closed.
+    /// Carries all content to its reader. Content without a reader stays on the stream, and keeps the window closed.
     ///
     /// # Errors
-    /// The refusal of content that is too large or too slow; its reader is told that the client is gone.
+    /// The refusal of content that is too large or too slow; its reader is notified that the client has left.
     pub(super) async fn pump(mut self) -> Result<(), Refusal> {
         let result = self.carry().await;
         if result.is_err() {
@@ -101,7 +101,7 @@ impl Source<'_> {
         }
     }
 
-    /// How long the client may pause.
+    /// Returns the time for which the client may pause.
     fn patience(&self) -> Duration {
         let Timeouts { stall, tunnel, .. } = self.timeouts;
         if self.link.may_pause() { *stall.max(tunnel) } else { *stall }
@@ -111,7 +111,8 @@ impl Source<'_> {
         self.frames.send(Ok(frame)).await.map_err(drop)
     }
 
-    /// A client that trickles holds an origin's connection: after a grace time the mean counts.
+    /// Checks the size limit and the rate. A slow client occupies a connection to an origin: after a grace period, the
+    /// mean rate must reach the minimum.
     fn check(&self) -> Result<(), Refusal> {
         if self.received > self.limits.body_bytes {
             return Err(TOO_LARGE);

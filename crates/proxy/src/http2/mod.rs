@@ -1,8 +1,9 @@
-//! HTTP/2 for clients.
+//! The HTTP/2 server for clients.
 //!
-//! A connection is one task ([`connection`]). It answers what memory has in the turn in which it reads it; replies of many
-//! streams leave in one write. Each other request is a task of its own ([`answer`]), which sends through the connection as
-//! windows and priorities allow ([`session`], [`stream`]). Frames and field sections are those of `larder_http2`.
+//! A connection is one task ([`connection`]). It answers requests from memory in the turn in which it reads them, and
+//! sends the replies of many streams in one write. Each other request is a separate task ([`answer`]), which sends
+//! through the connection as flow-control windows and priorities allow ([`session`], [`stream`]). `larder_http2`
+//! encodes and decodes frames and field sections.
 //!
 //! A stream may leave HTTP for a tunnel ([`tunnel`]).
 
@@ -16,7 +17,7 @@ mod tunnel;
 
 pub(crate) use connection::Connection;
 
-/// Whether `input`, what a client has sent first, is the beginning of an HTTP/2 connection, as far as it goes.
+/// Whether `input`, the first bytes from a client, is the beginning of an HTTP/2 connection, as far as it has arrived.
 pub(crate) fn begins(input: &[u8]) -> bool {
     input.starts_with(b"PRI ") && larder_http2::Connection::is_preface(input) != Some(false)
 }

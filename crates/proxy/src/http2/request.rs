@@ -1,4 +1,4 @@
-//! The head of a request, as the flow knows it.
+//! Converts the head of a request to the type that all protocols share.
 
 use http::{Method, StatusCode, Version};
 use larder_semantics::purpose;
@@ -9,7 +9,7 @@ use crate::http::head::{
     Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, authority_form, is_authority, is_target,
 };
 
-/// Lines that are kept on the stack for most requests.
+/// The number of field lines in the small array on the stack, which suffices for most requests.
 pub(super) const FEW: usize = 32;
 
 const NO_PROTOCOL: Refusal = Refusal {
@@ -30,10 +30,10 @@ pub(super) fn lines<'b, 'l>(
     &lines[..count]
 }
 
-/// The head with these `lines`; `end` says that it has no content.
+/// Returns the head with these `lines`; `end`: it has no content.
 ///
 /// # Errors
-/// The refusal of a request that HTTP/1.1 would not be allowed to make either.
+/// The refusal of a request that would also be refused in HTTP/1.1.
 pub(super) fn head<'b>(
     received: &larder_http2::Head<'b>,
     lines: &'b [httparse::Header<'b>],
@@ -43,7 +43,7 @@ pub(super) fn head<'b>(
     let larder_http2::Head { method, protocol, scheme, authority, path, .. } = *received;
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
     match protocol {
-        // Origins are asked by `GET`.
+        // The request to the origin is a `GET`.
         Some(protocol) if tunnel::is_known(protocol) => {
             let head = self::head(
                 &larder_http2::Head { method: "GET", protocol: None, ..*received },
@@ -97,7 +97,8 @@ pub(super) fn head<'b>(
     })
 }
 
-/// The head of a request for a tunnel to `authority`. What its client sends through it is no content of the request.
+/// Returns the head of a request for a tunnel to `authority`. The client's bytes in the tunnel are no content of the
+/// request.
 fn connect<'b>(authority: &'b str, lines: &'b [httparse::Header<'b>]) -> Result<Head<'b>, Refusal> {
     Ok(Head {
         method: Method::CONNECT,

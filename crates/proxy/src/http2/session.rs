@@ -1,5 +1,5 @@
-//! What a connection's task and the tasks of its streams share. All of them run on one thread, so that the lock is hardly ever
-//! waited for.
+//! The state that a connection's task and the tasks of its streams share. All of them run on one thread, so that the
+//! lock is almost never contended.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,14 +26,14 @@ thread_local! {
     static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A connection's state, locked while it is looked at.
+/// The state of a connection, under a lock.
 pub(super) struct Session(Mutex<State>);
 
 pub(super) struct State {
     pub(super) wire: Connection,
     /// Frames that have not been sent yet.
     pub(super) out: Vec<u8>,
-    /// Frames in front of those: content is read from files straight into them.
+    /// Frames before those in `out`. Content is read from files directly into them.
     pub(super) bulk: Records,
     /// Streams that have a task.
     tasks: HashMap<u32, Task>,
@@ -45,21 +45,21 @@ pub(super) struct State {
     pub(super) sent_at: u64,
 }
 
-/// What a stream's task is told.
+/// The messages for a stream's task.
 #[derive(Default)]
 struct Task {
     waker: Option<Waker>,
-    /// Content that it has not taken.
+    /// Content that it has not taken yet.
     content: BytesMut,
-    /// Nothing follows the content but these trailers.
+    /// The trailers, if all content has arrived.
     end: Option<HeaderMap>,
-    /// The client has sent all content. A connection that ends afterwards takes none of it back.
+    /// Whether the client has sent all content. The content stays valid if the connection ends afterwards.
     whole: bool,
-    /// Its client wants no answer any more.
+    /// Whether its client no longer wants an answer.
     gone: bool,
 }
 
-/// What a stream's task gets of its client's content.
+/// The next part of a request's content for a stream's task.
 pub(super) enum Piece {
     Data(Bytes),
     End(HeaderMap),
@@ -79,14 +79,14 @@ impl Session {
 }
 
 impl State {
-    /// Makes sure of a buffer to write to.
+    /// Ensures that there is a buffer to write to.
     pub(super) fn wake(&mut self) {
         if self.out.capacity() == 0 {
             self.out = borrow_buffer();
         }
     }
 
-    /// Bytes that have not been sent yet.
+    /// Returns the number of bytes that have not been sent yet.
     fn unsent(&self) -> usize {
         self.bulk.len() + self.out.len()
     }
@@ -96,7 +96,7 @@ impl State {
         self.turn.is_some()
     }
 
-    /// Lets go of the buffers while there is nothing to say.
+    /// Releases the buffers while there is nothing to send.
     pub(super) fn rest(&mut self) {
         self.bulk.rest();
         if self.out.is_empty() && self.out.capacity() > 0 {
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// Ready when there is something to send; otherwise `cx`, the connection's task, is woken once there is.
+    /// Ready if there are bytes to send; otherwise `cx`, the connection's task, is woken when there are.
     pub(super) fn poll_news(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.unsent() > 0 {
             return Poll::Ready(());
@@ -119,8 +119,8 @@ impl State {
         }
     }
 
-    /// Says that a stream has a task from here on; `end`: its request has no content. False when there are too many: those of
-    /// streams that were reset still work.
+    /// Registers a task for a stream; `end`: its request has no content. Returns false if there are too many tasks:
+    /// those of reset streams may still run.
     pub(super) fn enlist(&mut self, stream: u32, end: bool, most: usize) -> bool {
         let has_room = self.tasks.len() < most;
         if has_room {
@@ -135,7 +135,7 @@ impl State {
         self.wire.open_streams() > 0 || !self.tasks.is_empty()
     }
 
-    /// Ends the task of a stream, and the stream if it is still open.
+    /// Removes the task of a stream, and resets the stream if it is still open.
     pub(super) fn resign(&mut self, stream: u32) {
         self.tasks.remove(&stream);
         self.wire.reset(&mut self.out, stream, Code::INTERNAL_ERROR);
@@ -145,13 +145,13 @@ impl State {
         self.tell();
     }
 
-    /// Ends a stream early, if it is still open.
+    /// Resets a stream, if it is still open.
     pub(super) fn reset(&mut self, stream: u32, code: Code) {
         self.wire.reset(&mut self.out, stream, code);
         self.tell();
     }
 
-    /// Content has come for a stream.
+    /// Adds content that has arrived for a stream.
     pub(super) fn received(&mut self, stream: u32, data: &[u8], end: bool) {
         match self.tasks.get_mut(&stream) {
             Some(task) => {
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// The trailers of a request have come, and with them its end.
+    /// Adds the trailers of a request, which end it.
     pub(super) fn ended(&mut self, stream: u32, fields: Fields<'_>) {
         let Some(task) = self.tasks.get_mut(&stream) else { return };
         let field = |(name, value): (&str, &[u8])| {
@@ -179,7 +179,7 @@ impl State {
         wake(task);
     }
 
-    /// A stream was reset: its client wants no answer any more, and its content is not whole.
+    /// Records the reset of a stream: its client no longer wants an answer, and its content is incomplete.
     pub(super) fn gone(&mut self, stream: u32) {
         if let Some(task) = self.tasks.get_mut(&stream) {
             let waker = task.waker.take();
@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// The connection has ended. Content that was sent whole is still carried to its reader.
+    /// Records the end of the connection. Content that has arrived completely is still carried to its reader.
     pub(super) fn close(&mut self) {
         for task in self.tasks.values_mut() {
             task.gone = true;
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    /// The next piece of a stream's content.
+    /// Returns the next piece of a stream's content.
     pub(super) fn poll_content(&mut self, cx: &Context<'_>, stream: u32) -> Poll<Piece> {
         let Some(task) = self.tasks.get_mut(&stream) else { return Poll::Ready(Piece::Gone) };
         if task.gone && !task.whole {
@@ -212,7 +212,8 @@ impl State {
         Poll::Pending
     }
 
-    /// Content of a stream has reached its reader: as much more may come.
+    /// Records that `bytes` bytes of a stream's content have reached their reader, and lets the client send as many
+    /// more.
     pub(super) fn release(&mut self, stream: u32, bytes: usize) {
         self.wire.release(&mut self.out, stream, bytes);
         if !self.out.is_empty() {
@@ -220,19 +221,19 @@ impl State {
         }
     }
 
-    /// Whether the client of a stream has gone; if not, `cx` is woken once it has.
+    /// Whether the client of a stream has left; if not, `cx` is woken when it leaves.
     pub(super) fn is_gone(&mut self, cx: &Context<'_>, stream: u32) -> bool {
         let Some(task) = self.tasks.get_mut(&stream) else { return true };
         keep(&mut task.waker, cx);
         task.gone
     }
 
-    /// Whether the client of a stream has gone after it had sent all content.
+    /// Whether the client of a stream has left after it had sent all content.
     pub(super) fn has_left_whole(&self, stream: u32) -> bool {
         self.tasks.get(&stream).is_some_and(|task| task.gone && task.whole)
     }
 
-    /// Writes the head of `reply`; `end`: it has no content. False if the stream is gone.
+    /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
         let length = reply.length.filter(|_| !reply.is_bodiless());
         self.wake();
@@ -250,8 +251,8 @@ impl State {
         })
     }
 
-    /// Writes `reply`: all of it if its content is at hand and the windows allow it. False when only the head was written, and
-    /// the content is still to be sent. A stream that is gone, or has an answer already, gets nothing.
+    /// Writes `reply`, with its content if that is in memory and the windows allow it. Returns false if only the head
+    /// was written, and the content has to be sent. Writes nothing to a stream that is closed or has an answer already.
     pub(super) fn reply(&mut self, stream: u32, reply: &Reply, head_only: bool, banner: &Banner) -> bool {
         let content = if head_only || reply.is_bodiless() { Some(&[][..]) } else { at_hand(reply) };
         let fits = |content: &&[u8]| {
@@ -271,7 +272,7 @@ impl State {
 
     /// Writes an interim response with the fields that `write` appends.
     ///
-    /// A client that reads nothing gets none: they announce, and the answer itself goes on.
+    /// A client that reads nothing gets none: interim responses are announcements, and the final response follows.
     pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
         if self.unsent() >= GATHER {
             return;
@@ -280,7 +281,7 @@ impl State {
         self.tell();
     }
 
-    /// Writes trailers, or else nothing but the end of a stream.
+    /// Ends a stream with trailers, or with an empty frame if there are none.
     pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap, keeps: impl Fn(&HeaderName) -> bool) {
         let mut trailers = trailers.iter().filter(|(name, _)| keeps(name)).peekable();
         match trailers.peek() {
@@ -294,7 +295,8 @@ impl State {
         self.tell();
     }
 
-    /// Sends some of `bytes` on a stream, once its windows allow that and no other stream is to come first: how many.
+    /// Sends some of `bytes` on a stream when its windows allow it and no other stream has priority. Returns their
+    /// number.
     ///
     /// # Errors
     /// `BrokenPipe` if the stream is gone.
@@ -311,7 +313,7 @@ impl State {
         })
     }
 
-    /// Sends some of the `length` bytes of `file` at `offset` in the same way: how many.
+    /// Sends some of the `length` bytes of `file` at `offset` in the same way, and returns their number.
     ///
     /// # Errors
     /// `BrokenPipe` if the stream is gone, `UnexpectedEof` if the file has fewer bytes.
@@ -342,8 +344,8 @@ impl State {
         })
     }
 
-    /// Has `write` write content, at most as much as its second argument says, and return how much it wrote, once the windows of the
-    /// stream allow that and no other stream is to come first.
+    /// Calls `write` when the windows of the stream allow it and no other stream has priority. `write` writes at most
+    /// as many bytes of content as its second argument, and returns their number.
     fn poll_frame(
         &mut self,
         cx: &Context<'_>,
@@ -375,14 +377,14 @@ impl State {
         Poll::Pending
     }
 
-    /// Bytes of content that a stream may send before another one comes: frames until the buffer is full. One frame, if it takes
-    /// turns with others.
+    /// Returns the bytes of content that a stream may send before another one: frames until the buffer is full, or one
+    /// frame if it takes turns with others.
     fn at_once(&self, stream: u32) -> usize {
         let frames = if self.wire.takes_turns(stream) { 1 } else { (GATHER - self.unsent()) / DATA_PAYLOAD };
         frames.max(1) * DATA_PAYLOAD
     }
 
-    /// Lets the stream send that comes next.
+    /// Selects the stream that sends next, and wakes its task.
     pub(super) fn pass(&mut self) {
         self.turn = None;
         while self.unsent() < GATHER
@@ -396,7 +398,7 @@ impl State {
         }
     }
 
-    /// Windows have opened.
+    /// Continues after windows have opened.
     pub(super) fn opened(&mut self) {
         if self.turn.is_none() {
             self.pass();

@@ -1,4 +1,4 @@
-//! A stream, as the task that answers its request sees it.
+//! A stream from the view of the task that answers its request.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -22,21 +22,21 @@ use crate::http::chunked::may_trail;
 use crate::net::deadline::Deadline;
 use crate::net::pace::Pace;
 
-/// A stream. Dropped before its end, it is reset: the client must not take what was sent for the whole.
+/// A stream. If it is dropped before its end, it is reset: the client must not take a truncated reply for complete.
 pub(super) struct Stream {
     session: Arc<Session>,
     id: u32,
-    /// How long the client may keep its window closed.
+    /// The time limit for a closed window of the client.
     deadline: Deadline,
     pace: Pace,
-    /// How long the connection's window may stay closed, in milliseconds.
+    /// The time limit for a closed window of the connection, in milliseconds.
     stall: u64,
     /// Bytes of the reply that were sent.
     pub(super) sent: u64,
 }
 
 impl Stream {
-    /// The stream with this number, of which the session knows that it has a task.
+    /// Returns the stream with this number, which is registered in the session as having a task.
     pub(super) fn new(session: &Arc<Session>, id: u32, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
         let stall = timeouts.stall.as_millis() as u64;
@@ -47,7 +47,8 @@ impl Stream {
         (Arc::clone(&self.session), self.id)
     }
 
-    /// The next piece of the request's content. Once it has been read, [`release`](Self::release) lets the client send more.
+    /// Returns the next piece of the request's content. After the piece has been read, [`release`](Self::release) lets
+    /// the client send more.
     pub(super) fn poll_content(&self, cx: &Context<'_>) -> Poll<Piece> {
         self.session.state().poll_content(cx, self.id)
     }
@@ -56,12 +57,12 @@ impl Stream {
         self.session.state().release(self.id, bytes);
     }
 
-    /// Sends some of `bytes`, however long that takes: how many.
+    /// Sends some of `bytes`, without a time limit, and returns their number.
     pub(super) fn poll_send_some(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.session.state().poll_send(cx, self.id, bytes)
     }
 
-    /// Says that nothing but `trailers` follows.
+    /// Ends the stream with `trailers`.
     pub(super) fn finish(&self, trailers: &HeaderMap) {
         self.session.state().end(self.id, trailers, may_trail);
     }
@@ -71,13 +72,13 @@ impl Stream {
         self.session.state().reset(self.id, code);
     }
 
-    /// Whether the client has gone; if not, `cx` is woken once it has.
+    /// Whether the client has left; if not, `cx` is woken when it leaves.
     pub(super) fn is_gone(&self, cx: &Context<'_>) -> bool {
         self.session.state().is_gone(cx, self.id)
     }
 
-    /// Whether the client has gone after it had sent all content, and some of that was read within the last `timeouts.stall`:
-    /// `read_at` says when, in `clock::millis`.
+    /// Whether the client has left after it had sent all content, and some of that was read at `read_at`, in
+    /// `clock::millis`, within the last `timeouts.stall`.
     pub(super) fn has_left_whole(&self, read_at: u64) -> bool {
         self.session.state().has_left_whole(self.id) && clock::millis().saturating_sub(read_at) <= self.stall
     }
@@ -95,7 +96,7 @@ impl Stream {
     /// Sends `reply`.
     ///
     /// # Errors
-    /// The client has gone or takes nothing, or the content ended early.
+    /// If the client has left or does not read, or the content ended early.
     pub(super) async fn reply(
         &mut self,
         reply: &mut Reply,
@@ -121,7 +122,7 @@ impl Stream {
     /// As [`reply`](Self::reply).
     pub(super) async fn content(&mut self, reply: &mut Reply) -> Result<(), SendError> {
         let (session, id) = self.session();
-        // An origin that sends slowly is not waited for in vain.
+        // If the client leaves, the wait for a slow origin ends.
         let gone = poll_fn(|cx| match session.state().is_gone(cx, id) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -133,10 +134,10 @@ impl Stream {
         }
     }
 
-    /// Notes that the client gets so many more bytes.
+    /// Records that `sent` more bytes were sent to the client.
     ///
     /// # Errors
-    /// It takes them too slowly.
+    /// If the client reads too slowly.
     fn took(&mut self, sent: usize) -> Result<u64, SendError> {
         let sent = sent as u64;
         self.sent += sent;
@@ -146,7 +147,7 @@ impl Stream {
         }
     }
 
-    /// Has `send` send a frame of content: how much that is.
+    /// Calls `send` to send a frame of content, and returns the number of bytes.
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,7 +157,7 @@ impl Stream {
         if let Poll::Ready(sent) = send(&mut state, cx, self.id) {
             return Poll::Ready(sent);
         }
-        // Other streams may have the connection's window; then it is no fault of the client's.
+        // If other streams use up the connection's window, the client is not at fault.
         let now = clock::millis();
         let is_stalled = state.wire.room(self.id) == 0 && now.saturating_sub(state.sent_at) >= self.stall;
         let is_closed = state.wire.is_closed(self.id) || is_stalled;
@@ -166,7 +167,7 @@ impl Stream {
         }
         match self.deadline.poll(cx) {
             Poll::Ready(()) if is_closed => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            // Others come first. That is no fault of the client's.
+            // Other streams have priority. The client is not at fault.
             Poll::Ready(()) => {
                 self.deadline.restart();
                 self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -177,7 +178,7 @@ impl Stream {
 }
 
 impl Sink for Stream {
-    /// What many streams of a client hold while it takes nothing has to be little.
+    /// Returns a small limit: each of many streams may hold this much while their client does not read.
     fn stretch(&self) -> u64 {
         64 << 10
     }
@@ -207,7 +208,7 @@ impl Sink for Stream {
     }
 
     async fn flush(&mut self) -> Result<(), SendError> {
-        // The connection sends as soon as its task runs.
+        // The task of the connection sends it.
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Streams that leave HTTP: `CONNECT` (RFC 9113 section 8.5), and WebSocket by extended `CONNECT` (RFC 8441), which origins see
-//! as an upgrade of HTTP/1.1.
+//! Streams that leave HTTP: `CONNECT` (RFC 9113 section 8.5), and WebSocket by extended `CONNECT` (RFC 8441), which is
+//! forwarded to origins as an upgrade of HTTP/1.1.
 
 use std::io;
 use std::pin::Pin;
@@ -23,18 +23,18 @@ use crate::exchange::request::Request;
 use crate::exchange::tunnel::{Abort, carry_for};
 use crate::flow::context::failure;
 
-/// The protocol that may be asked for.
+/// The only supported protocol of extended `CONNECT`.
 const WEBSOCKET: &str = "websocket";
 
-/// Whether an extended `CONNECT` may ask for `protocol`.
+/// Whether an extended `CONNECT` may request `protocol`.
 pub(super) fn is_known(protocol: &str) -> bool {
     protocol.eq_ignore_ascii_case(WEBSOCKET)
 }
 
-/// Makes `request` the handshake of a WebSocket over HTTP/1.1, with a key of our own (RFC 8441 section 5.1).
+/// Makes `request` the handshake of a WebSocket over HTTP/1.1, with a generated key (RFC 8441 section 5.1).
 pub(super) fn shake_hands(request: &mut Request) {
     let mut nonce = [0; 16];
-    // Without randomness there is no TLS either. The key only has to differ between handshakes.
+    // A failure is ignored: without randomness TLS would fail, too, and the key only has to differ between handshakes.
     let _ = rand::fill(&mut nonce);
     request.upgrade = Some(HeaderValue::from_static(WEBSOCKET));
     if let Ok(key) = HeaderValue::from_str(&STANDARD.encode(nonce)) {
@@ -42,14 +42,14 @@ pub(super) fn shake_hands(request: &mut Request) {
     }
 }
 
-/// Makes the reply to that handshake one that means the same in HTTP/2.
+/// Translates the reply to that handshake to the equivalent reply of HTTP/2.
 pub(super) fn translate(reply: &mut Reply) {
     match (&reply.content, &mut reply.fields) {
         (Content::Tunnel(_), Source::Fields(fields)) => {
             reply.status = StatusCode::OK;
             fields.remove(header::SEC_WEBSOCKET_ACCEPT);
         }
-        // The client would take it for the beginning of a tunnel.
+        // The client would take a success for the beginning of a tunnel.
         _ if reply.status.is_success() => {
             *reply = failure(StatusCode::BAD_GATEWAY, Why::OriginMalformed);
         }
@@ -97,7 +97,7 @@ impl AsyncRead for Ends<'_> {
         buffer.put_slice(&self.unread[..count]);
         self.read_at = clock::millis();
         self.unread.advance(count);
-        // What the other end takes slowly keeps the client's window closed.
+        // If the other end reads slowly, the client's window stays closed.
         self.stream.release(count);
         Poll::Ready(Ok(()))
     }
@@ -106,14 +106,15 @@ impl AsyncRead for Ends<'_> {
 impl AsyncWrite for Ends<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.stream.poll_send_some(cx, bytes) {
-            // An answer that cannot be sent must not end the tunnel before all content of its client has reached the other end.
+            // An answer that cannot be sent must not end the tunnel before all content of its client has reached the
+            // other end.
             Poll::Ready(Err(_)) if self.stream.has_left_whole(self.read_at) => Poll::Ready(Ok(bytes.len())),
             sent => sent,
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The connection sends as soon as its task runs.
+        // The task of the connection sends it.
         Poll::Ready(Ok(()))
     }
 
