@@ -1,4 +1,4 @@
-//! The kind of listener and client from which requests arrive.
+//! The listeners and clients from which requests arrive.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ pub(crate) struct Asker<'a> {
     /// The requests that it may make.
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// The certificate that it has shown, on listeners that request certificates.
+    /// Its identity, perhaps without a certificate, on a listener that requests certificates; `None` on others.
     pub(crate) identity: Option<&'a ClientIdentity>,
     /// Whether another node of the cluster forwards its requests. That node applies rules to the request and the reply.
     pub(crate) by_peer: bool,

@@ -19,14 +19,14 @@ pub(crate) fn names_client(fields: &impl Fields) -> bool {
     ["authorization", CLIENT_CERT].iter().any(|name| fields.contains(name))
 }
 
-/// Returns the fields by which a request of `asker` selects a stored response: the fields of its head, except those
-/// that only the connection can supply.
+/// Returns the fields by which a request of `asker` selects a stored response: those of its head, with `Client-Cert`
+/// from the connection only.
 pub(crate) fn selecting<'h>(lines: &'h Lines<'h>, asker: &Asker<'h>) -> Selecting<'h> {
     let field = asker.identity.filter(|_| asker.role == Role::Reverse).and_then(ClientIdentity::field);
     Selecting { lines, field, edits: None }
 }
 
-/// See [`selecting`].
+/// The fields of a request that [`selecting`] returns.
 pub(crate) struct Selecting<'h> {
     lines: &'h Lines<'h>,
     field: Option<&'h HeaderValue>,

@@ -1,4 +1,4 @@
-//! A reply to a client, from whatever source.
+//! A reply to a client, from any source.
 //!
 //! Listeners encode it; [`Reply::write_head`] does so for HTTP/1.1. Stored field lines are copied unchanged, and the
 //! lines that differ between replies are written after them.
@@ -28,7 +28,7 @@ use crate::http::response::Lines;
 use crate::net::limiter::InProgress;
 use crate::origin::{Download, Upgraded};
 
-/// A reply.
+/// A reply to a client.
 #[derive(Debug)]
 pub struct Reply {
     /// The status code.
@@ -81,7 +81,7 @@ pub enum Source {
 pub enum Content {
     /// No content.
     None,
-    /// These bytes.
+    /// These bytes, from memory.
     Bytes(Bytes),
     /// Bytes of the stored response that has the fields, from the first position up to and not including the second.
     Stored(u64, u64),

@@ -42,7 +42,7 @@ pub(crate) struct Rulebook {
 }
 
 /// Rules that store separate variants of responses by fields and cookies of requests. All that apply add up, and `stop`
-/// is ignored: one cache key must always have its variants by the same fields.
+/// is ignored: the variants under one cache key must always be selected by the same fields.
 #[derive(Debug)]
 struct Apart {
     set: RuleSet,
@@ -224,7 +224,7 @@ impl Rulebook {
         self.compresses_by_response || ruling.caching.compression.is_on()
     }
 
-    /// Whether an origin could interpret a path in another way than rules with conditions on paths.
+    /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
         self.looks_at_paths && has_dot_segments(path.split('?').next().unwrap_or_default())
     }
@@ -367,7 +367,7 @@ impl Ruling {
             && !self.deny.as_ref().is_some_and(|networks| networks.contains(client))
     }
 
-    /// Whether requests are limited by their fields.
+    /// Whether a limit counts by a field of requests.
     pub(crate) fn limits_by_field(&self) -> bool {
         self.limits.iter().any(|limiter| matches!(limiter.limit.by, LimitBy::Field(_)))
     }

@@ -155,7 +155,7 @@ async fn all(sink: &mut impl Sink, pieces: &[Piece]) -> Result<(), SendError> {
 
 async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendError> {
     loop {
-        // Content that has arrived is sent with the head, and neither waits for later content.
+        // Content that has arrived is sent with the head, without a wait for later content.
         let piece = {
             let mut next = pin!(reader.next());
             match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
@@ -184,7 +184,7 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
 async fn passing(sink: &mut impl Sink, download: &mut Download) -> Result<HeaderMap, SendError> {
     let mut trailers = HeaderMap::new();
     loop {
-        // Content that arrived with the head is sent with it, and neither waits for later content.
+        // Content that arrived with the head is sent with it, without a wait for later content.
         let next = match download.ready() {
             Some(next) => next,
             None => {

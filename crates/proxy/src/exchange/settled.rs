@@ -138,7 +138,7 @@ fn line(site: &str, origins: &[Origin]) -> String {
     format!("{site:?} {}", origins.join(" "))
 }
 
-/// Reads a file under a lock, replaces its content by the result of `replace`, and returns the old content.
+/// Reads a file under a lock, replaces its content by the result of `replace`, if any, and returns the old content.
 fn exchange(path: &Path, makes: bool, replace: impl FnOnce(&str) -> Option<String>) -> io::Result<String> {
     let directory = path.parent().filter(|_| makes);
     directory.map_or(Ok(()), private::make_directory)?;

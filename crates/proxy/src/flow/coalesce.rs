@@ -19,7 +19,7 @@ use crate::flow::fetching::Fetching;
 use crate::flow::stored::{Found, Held, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 
-/// How a request joins a fetch.
+/// A function by which a request joins a fetch.
 type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
 
 /// How many fetches a request tries to follow before it fetches separately.

@@ -1,4 +1,4 @@
-//! The parts of a flow: worker, settings and rules.
+//! The context of a flow: worker, settings and rules.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
 use crate::observe::Observers;
 
-/// The parts of a flow.
+/// The context of a flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) worker: &'c Arc<Worker>,

@@ -1,8 +1,8 @@
-//! Early hints (RFC 8297): a client whose request goes to the origin at once gets a 103 with the links of the stored
-//! response.
+//! Early hints (RFC 8297): a client whose request is sent to the origin gets a 103 with the links of the stored
+//! response at once.
 //!
-//! The links come from a shareable response that was evicted or has to be validated. A client gets no hints if anything
-//! speaks against them: see `is_hinted`.
+//! The links come from a shareable response that was evicted or has to be validated. A client gets hints only if no
+//! condition of `is_hinted` and `gives_hints` forbids them.
 
 use http::{StatusCode, Version, header};
 use larder_semantics::early_hints::{self, EarlyHints};

@@ -47,7 +47,7 @@ pub(super) fn is_by_request(why: Why) -> bool {
     matches!(why, Why::RequestNoStore | Why::Authorization | Why::CookieGuess)
 }
 
-/// What an answer reveals about changes of a URL.
+/// The evidence of an answer about changes of a URL.
 pub(super) enum News<'n, F> {
     /// A 304 confirms this stored response.
     Confirms(&'n Entry),

@@ -172,8 +172,8 @@ async fn origin_answer(
     request.unless_left(noticed, no_use(request)).await
 }
 
-/// Returns at once if the answer has no use without the client. The answer to an unsafe request always has one: it
-/// tells which stored responses are no longer valid.
+/// Ends at once if the answer has no use without the client. Never ends for an unsafe request, whose answer tells which
+/// stored responses are no longer valid.
 async fn no_use(request: &Request) {
     if invalidate::is_unsafe(&request.method) {
         pending().await

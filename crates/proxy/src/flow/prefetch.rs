@@ -1,7 +1,7 @@
 //! Prefetches: fetches of the responses that a client is likely to request next.
 //!
-//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). A task on the same thread fetches each
-//! URL that the planner wishes for, as a client without credentials would request it: under the same rules and keys,
+//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). For each [`Wish`] of the planner, a task
+//! on the same thread fetches the URL as a client without credentials would request it: under the same rules and keys,
 //! with those fields of the observed request that responses often vary by. A prefetch takes nothing from clients: it
 //! waits for no permit, counts against no limit, and does not count as a use of a stored response.
 
@@ -73,8 +73,8 @@ struct Order {
     fields: HeaderMap,
 }
 
-/// Reports a request to the planner, and begins the prefetches that the planner wishes for. `None` if the planner does
-/// not learn from the request: its site prefetches nothing, or the request is a prefetch of the client.
+/// Reports a request to the planner, and begins the prefetches that the planner returns. `None` if the planner does not
+/// learn from the request: its site prefetches nothing, or the request is a prefetch of the client.
 fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));

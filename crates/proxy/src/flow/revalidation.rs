@@ -14,7 +14,7 @@ use crate::exchange::request::Request;
 use crate::exchange::rulebook::Ruling;
 use crate::flow::upstream::Answer;
 
-/// How a stored response is revalidated or completed.
+/// The request with which a stored response is revalidated or completed.
 pub(crate) enum Revalidation {
     /// Requests the whole response, whatever is stored.
     Whole,

@@ -388,7 +388,7 @@ impl Clients {
         let of_nodes = shared.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
         let to_peers = Connector::new(peers::CONNECT, false, nodes).never_to(own);
         let to_peers = to_peers.with_tls_of(of_nodes.map(|nodes| &nodes.client), tls);
-        // Under TLS by the token, the handshake is the proof.
+        // If TLS is authenticated by the token, the handshake proves the identity of the nodes.
         let is_proven = of_nodes.is_some_and(Nodes::is_by_token);
         let for_peers = peers::timeouts(timeouts);
         let by_site = plan.sites.iter().filter_map(|site| {

@@ -45,10 +45,10 @@ use crate::observe::sums::Hit;
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
-    /// The kind of arrival of requests; `None` for requests from nodes of the cluster.
+    /// The listener of the requests; `None` for requests from nodes of the cluster.
     arrival: Option<Arrival>,
     client: SocketAddr,
-    /// The certificate that the client has shown, on listeners that request certificates.
+    /// The identity of the client, perhaps without a certificate; `None` if the listener requests no certificates.
     identity: Option<Arc<ClientIdentity>>,
     pub(super) reading: Reading,
     pub(super) writing: Writing,

@@ -48,7 +48,7 @@ struct Inbox {
     task: Option<Waker>,
 }
 
-/// Tells the task that a connection is ready.
+/// Notifies the task that a connection is ready.
 struct ConnectionWaker {
     shared: Arc<IdleConnections>,
     place: usize,

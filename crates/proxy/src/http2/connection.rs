@@ -73,7 +73,7 @@ struct Desk {
     session: Arc<Session>,
     arrival: Arrival,
     client: SocketAddr,
-    /// The certificate that the client has shown, on listeners that request certificates.
+    /// The identity of the client, perhaps without a certificate; `None` if the listener requests no certificates.
     identity: Option<Arc<ClientIdentity>>,
     key: Vec<u8>,
     /// Hits whose duration has not been counted.
@@ -87,15 +87,15 @@ struct Desk {
 enum Awaits {
     /// The rest of a frame, or of a field section.
     Rest,
-    /// A request.
+    /// The next request.
     Request,
-    /// Answers.
+    /// The answers to requests.
     Answers,
-    /// The end.
+    /// The end of the connection.
     End,
 }
 
-/// How a turn ended.
+/// The result of a turn.
 enum Turn {
     /// All complete frames have been read.
     Read {

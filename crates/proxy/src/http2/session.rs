@@ -37,11 +37,11 @@ pub(super) struct State {
     pub(super) bulk: Records,
     /// Streams that have a task.
     tasks: HashMap<u32, Task>,
-    /// The stream that may send next, while several wait for that.
+    /// The stream that may send next, if several wait.
     turn: Option<u32>,
     /// Wakes the connection's task.
     waker: Option<Waker>,
-    /// When content was last sent on any stream, in `clock::millis`.
+    /// The time at which content was last sent on any stream, in `clock::millis`.
     pub(super) sent_at: u64,
 }
 

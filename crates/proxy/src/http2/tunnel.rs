@@ -76,7 +76,7 @@ struct Ends<'s> {
     stream: &'s mut Stream,
     /// Content that the other end has not taken.
     unread: Bytes,
-    /// When the other end last took content, in `clock::millis`.
+    /// The time at which the other end last took content, in `clock::millis`.
     read_at: u64,
 }
 
