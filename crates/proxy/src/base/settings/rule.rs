@@ -139,7 +139,8 @@ pub enum Answer {
     },
 }
 
-/// Text with placeholders: `{uri}`, `{path}`, `{query}`, `{host}`, `{scheme}`, and `{1}` to `{9}` for the stars of the rule's path.
+/// Text with placeholders: `{uri}`, `{path}`, `{query}`, `{host}`, `{scheme}`, and `{1}` to `{9}` for the stars of the
+/// rule's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
