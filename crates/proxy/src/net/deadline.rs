@@ -1,4 +1,4 @@
-//! A deadline that costs nothing while bytes flow.
+//! A deadline that needs no timer and no read of the clock while bytes flow.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -7,9 +7,9 @@
 //! behaviour depends on them.
 //!
 //! The distinction from chance, for looks at Q and writes to P:
-//! - Long times between two looks hold more writes and more changes, whatever the cause. So looks are compared within
-//!   groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl. Cancer Inst. 22,
-//!   1959, section "chi-square"), one-sided, with continuity correction.
+//! - Long times between two looks contain more writes and more changes, even if the two are unrelated. So looks are
+//!   compared within groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl.
+//!   Cancer Inst. 22, 1959, section "chi-square"), one-sided, with continuity correction.
 //! - Some hundred pairs are tested repeatedly, so [`SURE`] deviations are required instead of the usual three.
 //! - One event may change many responses at once: changes must follow [`WRITES`] different writes.
 //! - A write to Q itself explains a change in Q: times with such a write do not count.
