@@ -1,4 +1,4 @@
-//! The account with an authority: made once, and kept for all names, processes and nodes.
+//! The account with an authority: created once, and stored for all names, processes and nodes.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use super::shared::Shared;
 use super::standing::Failure;
 use crate::base::settings::{Acme as Settings, Timeouts};
 
-/// The accounts in use, by the URLs of directories.
+/// The accounts in use, by the URL of the directory.
 pub(super) struct Accounts {
     open: tokio::sync::Mutex<HashMap<String, Opened>>,
 }
 
-/// An account, and the way to its authority.
+/// An account, with the client for its authority.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) account: Account,
     pub(super) asker: Asker,
 }
 
-/// Where an account is kept.
+/// The storage of accounts.
 pub(super) struct Keeping<'k> {
     pub(super) files: &'k Files,
     pub(super) shared: Option<&'k Shared>,
@@ -35,10 +35,10 @@ impl Accounts {
         Self { open: tokio::sync::Mutex::default() }
     }
 
-    /// The account by `settings`, which is made if there is none.
+    /// Returns the account for `settings`, and creates it if there is none.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no account.
     pub(super) async fn open(&self, settings: &Settings, keeping: &Keeping<'_>) -> Result<Opened, Failure> {
         let mut open = self.open.lock().await;
         if let Some(opened) = open.get(&settings.directory) {
@@ -55,13 +55,13 @@ impl Accounts {
         Ok(opened)
     }
 
-    /// Reads everything again for the next use: the directory may have changed, or what this process trusts.
+    /// Drops the account from memory, so that the next use reads the directory and the trusted authorities again.
     pub(super) async fn close(&self, directory: &str) {
         self.open.lock().await.remove(directory);
     }
 }
 
-/// The account that is kept, if the authority still knows it.
+/// Returns the stored account, if the authority still knows it.
 async fn found(
     settings: &Settings,
     asker: &Asker,
@@ -80,7 +80,7 @@ async fn found(
     let failed = |error: Error| explain(&error, asker.take_asked());
     let builder = Account::builder_with_http(Box::new(asker.clone()));
     let account = builder.from_credentials(credentials).await.map_err(failed)?;
-    // It also shows whether the account is known.
+    // This request also tells whether the authority knows the account.
     let contact: Vec<_> = settings.contact.iter().map(String::as_str).collect();
     match account.update_contacts(&contact).await {
         Ok(()) => {}
@@ -126,7 +126,7 @@ async fn made(settings: &Settings, asker: &Asker, keeping: &Keeping<'_>) -> Resu
     Ok(account)
 }
 
-/// Where the account stands on the engine.
+/// Returns the field of the account on the engine.
 fn field(settings: &Settings) -> String {
     format!("account {}", name_of(&settings.directory))
 }

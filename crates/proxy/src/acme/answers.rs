@@ -1,4 +1,4 @@
-//! The answers to challenges in progress: what an authority finds when it looks whether a name leads here.
+//! The responses to challenges in progress, by which an authority verifies that a name leads to this process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,29 +10,29 @@ use super::shared::Shared;
 use crate::base::settings::AcmeChallenge;
 use crate::net::tls::certificates::Certificates;
 
-/// Where an authority looks for a file (RFC 8555 section 8.3).
+/// The directory of challenge files (RFC 8555 section 8.3).
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 
-/// All of them, of this node and of others.
+/// The challenge responses of this node and of other nodes.
 #[derive(Debug)]
 pub(super) struct Answers {
     by_token: Mutex<HashMap<String, String>>,
-    /// How many those are.
+    /// The number of entries in `by_token`.
     count: AtomicUsize,
     certificates: Arc<Certificates>,
 }
 
-/// One of them, as nodes tell each other.
+/// A challenge response, in the form that nodes exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// The challenge, by its name.
+    /// The name of the challenge type.
     pub(super) kind: String,
-    /// What it is about.
+    /// The host name to verify.
     pub(super) name: String,
     pub(super) token: String,
-    /// What proves that the account is behind it (RFC 8555 section 8.1).
+    /// The key authorization, which proves control of the account (RFC 8555 section 8.1).
     pub(super) key_authorization: String,
-    /// Until when it is to be given, in UNIX seconds.
+    /// The end of its validity, in UNIX seconds.
     pub(super) until: u64,
 }
 
@@ -45,21 +45,21 @@ impl Answers {
         }
     }
 
-    /// Whether no file is looked for. Requests find that out without a lock.
+    /// Whether there are no challenge files. Requests check this without a lock.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// The content of the file at `path`, if it answers a challenge.
+    /// Returns the content of the file at `path`, if it is a challenge file.
     pub(super) fn find(&self, path: &[u8]) -> Option<String> {
         let token = std::str::from_utf8(path.strip_prefix(FOLDER)?).ok()?;
         self.lock().get(token).cloned()
     }
 
-    /// Gives this answer from now on.
+    /// Starts to serve this challenge response.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot be served.
     pub(super) fn give(&self, answer: &Answer) -> Result<(), String> {
         if answer.kind == AcmeChallenge::TlsAlpn01.name() {
             return self.certificates.challenges.offer(&answer.name, &answer.key_authorization);
@@ -70,7 +70,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Gives it no more.
+    /// Stops serving this challenge response.
     pub(super) fn withdraw(&self, answer: &Answer) {
         if answer.kind == AcmeChallenge::TlsAlpn01.name() {
             return self.certificates.challenges.withdraw(&answer.name);
@@ -85,7 +85,7 @@ impl Answers {
     }
 }
 
-/// An answer that is given until this is dropped, on all nodes.
+/// A challenge response that all nodes serve until this is dropped.
 pub(super) struct Offer {
     pub(super) answers: Arc<Answers>,
     pub(super) answer: Answer,
@@ -101,7 +101,7 @@ impl Drop for Offer {
     }
 }
 
-/// Where the answer for `name` stands on the engine.
+/// Returns the field of the challenge response for `name` on the engine.
 pub(super) fn challenge_field(name: &str) -> String {
     format!("challenge {name}")
 }

@@ -1,5 +1,5 @@
-//! What the nodes of a cluster share of certificates, encrypted: the engine, and those who can read or change what it keeps, learn
-//! no key, and cannot have nodes use one of theirs.
+//! Encryption of the certificates and keys that the nodes of a cluster share. The engine, and anyone who can read or
+//! change its data, can neither learn a key nor make nodes use a foreign one.
 
 use std::fmt;
 
@@ -8,11 +8,12 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::rand;
 
-/// Encrypts with a key that the cluster's token gives.
+/// Encrypts with a key derived from the cluster's token.
 pub(super) struct Cipher(LessSafeKey);
 
 impl Cipher {
-    /// That of the cluster with this `token`, whose keys on the engine begin with `prefix`; `None` if it cannot be made.
+    /// Derives the cipher of the cluster with this `token`, whose keys on the engine begin with `prefix`; `None` if the
+    /// derivation fails.
     pub(super) fn new(token: &str, prefix: &str) -> Option<Self> {
         let mut key = [0; 32];
         let secret = Salt::new(HKDF_SHA256, b"larder certificates").extract(token.as_bytes());
@@ -20,7 +21,7 @@ impl Cipher {
         Some(Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).ok()?)))
     }
 
-    /// `plain` as the value of `field`: it is worth nothing as that of another one.
+    /// Encrypts `plain` as the value of `field`. It cannot be decrypted as the value of another field.
     ///
     /// # Errors
     /// When the system has no random numbers.
@@ -34,7 +35,7 @@ impl Cipher {
         Ok(sealed)
     }
 
-    /// What was sealed as the value of `field`; `None`: it was not.
+    /// Decrypts the value of `field`; `None` if it is not authentic.
     pub(super) fn open(&self, field: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, rest) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut plain = rest.to_vec();
@@ -51,7 +52,7 @@ impl fmt::Debug for Cipher {
     }
 }
 
-/// The length of a key.
+/// The length of a key, for HKDF.
 #[derive(Clone, Copy)]
 struct Bytes32;
 

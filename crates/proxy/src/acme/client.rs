@@ -1,4 +1,4 @@
-//! How an ACME directory is asked: by the same client that asks origins, so that this needs no HTTP library of its own.
+//! Sends requests to ACME directories with the client for origins, so that no further HTTP library is needed.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -16,30 +16,30 @@ use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
 use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, Waits};
 
-/// How long a directory may take for one answer.
+/// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of the longest answer that is read: a chain of certificates has a few thousand.
+/// Maximum of bytes of a response: a chain of certificates has a few thousand.
 const LONGEST: usize = 1 << 20;
 
 type Problem = Box<dyn StdError + Send + Sync>;
 
-/// Asks one directory.
+/// Sends requests to one directory.
 #[derive(Clone)]
 pub(super) struct Asker {
     client: Client,
-    /// How long the last refusal has asked to wait.
+    /// The `Retry-After` of the last error response.
     asked: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Asker {
-    /// One that trusts the authorities of `tls`.
+    /// Creates a client that trusts the authorities of `tls`.
     pub(super) fn new(tls: &OriginTls, timeouts: &Timeouts) -> Self {
         let Destinations { sites: common, .. } = &Destinations::default();
         let connector = Connector::new(timeouts.connect, false, common).with_tls(&tls.config);
         Self { client: Client::new(connector, timeouts, common), asked: Arc::default() }
     }
 
-    /// How long the authority has asked to wait since the last call.
+    /// Takes the time that the authority has asked to wait since the last call.
     pub(super) fn take_asked(&self) -> Option<Duration> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -90,7 +90,7 @@ impl Asker {
         Ok(BytesResponse::from(response))
     }
 
-    /// Notes how long a refusal asks to wait, if it says that in seconds.
+    /// Notes the `Retry-After` of an error response, if it is in seconds.
     fn note(&self, refusal: &Response<Full<Bytes>>) {
         let seconds = refusal
             .headers()

@@ -1,5 +1,5 @@
-//! What is kept of accounts and certificates between two processes: one directory for each authority, in the state directory.
-//! Nobody but this user may read it, and files of others are refused.
+//! The files with accounts and certificates, which survive a restart: one directory for each authority, in the state
+//! directory. Only this user may read them, and files of other users are refused.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use super::standing::Standing;
 use crate::base::settings::CertificateFiles;
 use crate::net::tls::certificates::Certificate;
 
-/// The directory in the state directory.
+/// The name of the directory in the state directory.
 const FOLDER: &str = "acme";
-/// What a certificate is called in errors that name the place where it was configured.
+/// The place of a certificate's configuration in error messages.
 const PLACE: &str = "acme";
 
 /// The files of one authority.
@@ -23,15 +23,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those of the authority whose directory is at the URL `directory`.
+    /// Returns the files of the authority whose directory is at the URL `directory`.
     pub(super) fn new(state: &Path, directory: &str) -> Self {
         Self { folder: state.join(FOLDER).join(name_of(directory)) }
     }
 
-    /// What is known of the account, as it was [written](Self::write_account); `None` if there is none.
+    /// Reads the account as it was [written](Self::write_account); `None` if there is none.
     ///
     /// # Errors
-    /// Why the file cannot be used, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn account(&self) -> Result<Option<Vec<u8>>, String> {
         let path = self.account_path();
         let Some(bytes) = read(&path)? else { return Ok(None) };
@@ -45,15 +45,15 @@ impl Files {
     }
 
     /// # Errors
-    /// Why it cannot be kept, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn write_account(&self, credentials: &[u8]) -> Result<(), String> {
         self.write(&self.account_path(), credentials)
     }
 
-    /// The certificate for `name` with its key; `None` if there is none.
+    /// Reads the certificate for `name` with its key; `None` if there is none.
     ///
     /// # Errors
-    /// Why the file cannot be used, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn certificate(&self, name: &str) -> Result<Option<(Certificate, Vec<u8>)>, String> {
         let path = self.certificate_path(name);
         let Some(pem) = read(&path)? else { return Ok(None) };
@@ -64,15 +64,15 @@ impl Files {
     }
 
     /// # Errors
-    /// Why it cannot be kept, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn write_certificate(&self, name: &str, pem: &[u8]) -> Result<(), String> {
         self.write(&self.certificate_path(name), pem)
     }
 
-    /// The certificate and the key in `pem`, if they are for `name`.
+    /// Parses the certificate and the key in `pem`, and checks that they are for `name`.
     ///
     /// # Errors
-    /// Why they are not.
+    /// The reason why they cannot be used.
     pub(super) fn parse(&self, name: &str, pem: &[u8]) -> Result<Certificate, String> {
         let path = self.certificate_path(name);
         let files = CertificateFiles::at(path.clone(), path.clone(), PLACE);
@@ -83,17 +83,17 @@ impl Files {
         }
     }
 
-    /// How orders for `name` have failed; `None` if the last one has not.
+    /// Reads the failures of orders for `name`; `None` if the last order succeeded.
     ///
     /// # Errors
-    /// Why the file cannot be used, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn standing(&self, name: &str) -> Result<Option<Standing>, String> {
-        // A file that means nothing has no worse effect than a try too early.
+        // A malformed file is ignored: the only effect is an early retry.
         Ok(read(&self.standing_path(name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// # Errors
-    /// Why it cannot be kept, with its name.
+    /// The file with the problem, and the reason.
     pub(super) fn write_standing(&self, name: &str, standing: Option<&Standing>) -> Result<(), String> {
         let path = self.standing_path(name);
         match standing.map(serde_json::to_vec) {
@@ -112,7 +112,7 @@ impl Files {
     }
 
     fn account_path(&self) -> PathBuf {
-        // No name of a host has such a start.
+        // A host name cannot begin with an underscore.
         self.folder.join("_account.json")
     }
 
@@ -125,7 +125,8 @@ impl Files {
     }
 }
 
-/// The name of a directory's folder: its host for people, and what tells it from others of that host.
+/// Returns the name of a directory's folder: its host for readers, and a hash that distinguishes directories of the
+/// same host.
 pub(super) fn name_of(directory: &str) -> String {
     let host =
         directory.split("://").nth(1).unwrap_or_default().split(['/', ':', '?']).next().unwrap_or_default();

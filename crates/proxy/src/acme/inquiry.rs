@@ -1,4 +1,4 @@
-//! When the authority wants a certificate to be renewed (ACME renewal information, RFC 9773).
+//! Queries the authority's suggested time of a certificate's renewal (ACME renewal information, RFC 9773).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use super::schedule::Window;
 
-/// Bytes in front of the content of a short value in DER.
+/// Bytes of the header of a short value in DER.
 const HEADER: usize = 2;
 
-/// By what the authority knows a certificate (RFC 9773 section 4.1); `None` if it has no such name.
+/// Returns the identifier of a certificate for the authority (RFC 9773 section 4.1); `None` if it has none.
 pub(super) fn identifier(leaf: &CertificateDer<'_>) -> Option<CertificateIdentifier<'static>> {
     let parsed = x509_cert::Certificate::from_der(leaf).ok()?.tbs_certificate;
     let (_, authority) = parsed.get::<AuthorityKeyIdentifier>().ok()??;
@@ -26,10 +26,10 @@ pub(super) fn identifier(leaf: &CertificateDer<'_>) -> Option<CertificateIdentif
     )
 }
 
-/// When it wants that, and how long to wait before it is asked again.
+/// Returns the suggested window, and the time to wait before the next query.
 ///
 /// # Errors
-/// Why it does not say.
+/// The reason why the query failed.
 pub(super) async fn ask(
     account: &Account,
     certificate: &CertificateIdentifier<'_>,
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// The first is the example of RFC 9773 section 4.1.
+    /// The first row is the example of RFC 9773 section 4.1.
     #[test]
     fn a_certificate_is_known_by_its_authority_and_its_serial_number() {
         let example = [

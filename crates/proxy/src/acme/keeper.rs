@@ -1,4 +1,4 @@
-//! Keeps the certificate of one name new: waits, asks the authority when to renew it, and orders.
+//! Renews the certificate of one name in time: waits, queries the authority for the time of renewal, and orders.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,16 +16,16 @@ use super::standing::{Failure, Standing};
 use super::sync::{certificate_field, failure_field};
 use super::{Acme, inquiry, now};
 
-/// How long an order may take. Less than a lease of the cluster.
+/// Maximum time of an order. Shorter than a lease in the cluster.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Between two looks whether another node has ordered, or the engine is back.
+/// Interval between checks whether another node has ordered, or the engine is reachable again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Keeps the certificate of `host` new, as long as that is wanted.
+/// Renews the certificate of `host`, as long as the name needs one.
 pub(super) async fn keep(acme: Arc<Acme>, host: String) {
     while let Some((step, changed)) = acme.next(&host) {
         match step {
-            // That time is over, or something has changed.
+            // The time has passed, or the state has changed.
             NextAction::Wait(time) => drop(tokio::time::timeout(time, changed.notified()).await),
             NextAction::Inquire => acme.inquire(&host).await,
             NextAction::Order => acme.order(&host, &changed).await,
@@ -38,7 +38,7 @@ impl Acme {
         self.names().get(host).map(|name| (name.step(now()), Arc::clone(&name.changed)))
     }
 
-    /// Asks the authority when it wants the certificate of `host` to be renewed.
+    /// Queries the authority for the time of renewal of the certificate of `host`.
     async fn inquire(&self, host: &str) {
         let known = self.names().get(host).and_then(|name| {
             let leaf = name.held.as_ref()?.certificate.leaf()?.clone().into_owned();
@@ -54,7 +54,7 @@ impl Acme {
         let asked: Result<_, String> = asked.await;
         let mut names = self.names();
         let held = names.get_mut(host).and_then(|name| name.held.as_mut());
-        // Another one may have come meanwhile.
+        // Another certificate may have replaced it meanwhile.
         let Some(held) = held.filter(|held| held.certificate.leaf() == Some(&leaf)) else { return };
         match asked {
             Ok((window, wait)) => {
@@ -70,7 +70,7 @@ impl Acme {
 
     /// Orders a certificate for `host`, unless another node does.
     async fn order(&self, host: &str, changed: &Notify) {
-        // It is never closed.
+        // The semaphore is never closed.
         let _permit = self.orders.acquire().await;
         let _lease = match &self.shared {
             None => None,
@@ -80,7 +80,7 @@ impl Acme {
             },
         };
         self.set_ordered(host, true);
-        // Also if this is ended in the middle.
+        // Also resets the state if this future is cancelled.
         let _ended = Ended { acme: self, host };
         let limit = tokio::time::timeout(LONGEST, self.obtain(host));
         match limit.await.unwrap_or_else(|_| Err(Failure::refused("the order took longer than five minutes")))
@@ -90,7 +90,8 @@ impl Acme {
         }
     }
 
-    /// The right to order for `host`, if it is still to be ordered once what other nodes did is known.
+    /// Takes the lease to order for `host`. `None` if the changes of other nodes have made the order unnecessary, or
+    /// the lease is not available.
     async fn granted(&self, shared: &Arc<Shared>, host: &str) -> Option<Lease> {
         if !shared.is_settled() {
             return None;
@@ -169,7 +170,7 @@ impl Acme {
         if let Some(shared) = &self.shared
             && let Err(error) = shared.put(&field, &bytes).await
         {
-            // The next look at what others have puts it there.
+            // The synchronisation after the next change on the engine writes it.
             tracing::debug!("other nodes do not have the certificate for {host} yet: {error}");
         }
         if is_due {
@@ -189,7 +190,7 @@ impl Acme {
         self.stand(host, Some(standing), &files).await;
     }
 
-    /// Notes how the orders for `host` stand: here, for the next process, and for other nodes.
+    /// Stores the failures of orders for `host`: in memory, for the next process, and for other nodes.
     async fn stand(&self, host: &str, standing: Option<Standing>, files: &super::files::Files) {
         let field = {
             let mut names = self.names();
@@ -217,7 +218,7 @@ impl Acme {
     }
 }
 
-/// An order in progress.
+/// An order in progress. Dropping this marks its end.
 struct Ended<'o> {
     acme: &'o Acme,
     host: &'o str,

@@ -1,6 +1,6 @@
-//! Certificates that an authority issues to this process by ACME (RFC 8555): which [names](name) need one, when they are
-//! [ordered](keeper) and renewed, and what [other nodes](sync) know of that. The listeners take them from
-//! [`Certificates`](crate::net::tls::certificates::Certificates); no request and no handshake waits for anything here.
+//! Certificates that an authority issues to this process by ACME (RFC 8555): the [names](name) that need one, their
+//! [orders](keeper) and renewals, and the state shared with [other nodes](sync). The listeners get them from
+//! [`Certificates`](crate::net::tls::certificates::Certificates); requests and handshakes never wait for this module.
 
 mod account;
 mod answers;
@@ -40,39 +40,40 @@ use crate::cluster::Cluster;
 use crate::net::tls::certificates::{Certificates, Issued};
 use crate::net::tls::server::Server;
 
-/// How often a node looks at what others have changed.
+/// Interval of synchronisation with other nodes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Orders at once: a config with many hosts would go beyond what authorities accept.
+/// Maximum of concurrent orders: a config with many hosts would exceed the limits of authorities.
 const AT_ONCE: usize = 4;
-/// For how long other nodes answer a challenge at most, in seconds: as long as an order can take, and more.
+/// Maximum time for which other nodes serve a challenge response, in seconds: longer than an order can take.
 const ANSWERED: u64 = 3_600;
 
-/// The certificates of this process. One per process with listeners for TLS.
+/// The certificates of this process. One instance per process with TLS listeners.
 pub(crate) struct Acme {
     /// The state directory.
     state: PathBuf,
     timeouts: Timeouts,
     certificates: Arc<Certificates>,
     answers: Arc<Answers>,
-    /// Answers of other nodes, by their fields.
+    /// Challenge responses of other nodes, by their fields.
     elsewhere: Mutex<BTreeMap<String, Answer>>,
     accounts: Accounts,
-    /// Permits for orders.
+    /// Permits for concurrent orders.
     orders: Semaphore,
     shared: Option<Arc<Shared>>,
     names: Mutex<BTreeMap<String, Name>>,
-    /// The names have changed.
+    /// Notified when the set of names has changed.
     changed: Notify,
-    /// Orders since the process began, by how they ended.
+    /// Orders since the process began, by result.
     issued: AtomicU64,
     failed: AtomicU64,
 }
 
 impl Acme {
-    /// What `settings` say of that, with what was kept; `None` if no listener speaks TLS, or nothing can be kept.
+    /// Creates the state by `settings` and the stored files; `None` if no listener uses TLS, or there is no state
+    /// directory.
     ///
     /// # Errors
-    /// Which file cannot be used, and why.
+    /// The file that is unusable, and the reason.
     pub(crate) fn new(
         settings: &Settings,
         tls: Option<&Server>,
@@ -100,7 +101,7 @@ impl Acme {
         Ok(Some(Arc::new(acme)))
     }
 
-    /// Follows a reload. Orders in progress go on, as far as they are still wanted as they are.
+    /// Applies a reload. Orders in progress continue if their settings are the same.
     pub(crate) fn reload(&self, settings: &Settings) {
         for problem in self.want(&settings.sites) {
             tracing::error!("no certificate is ordered: {problem}");
@@ -109,17 +110,17 @@ impl Acme {
         self.changed.notify_one();
     }
 
-    /// The content of the file at `path`, if an authority looks for it to verify a name (RFC 8555 section 8.3).
+    /// Returns the content of the challenge file at `path`, if an authority may request it (RFC 8555 section 8.3).
     pub(crate) fn answer(&self, path: &[u8]) -> Option<String> {
         self.answers.find(path)
     }
 
-    /// Whether an authority may look for one.
+    /// Whether there are challenge files.
     pub(crate) fn has_answers(&self) -> bool {
         !self.answers.is_empty()
     }
 
-    /// Keeps the certificates new, as long as the process lives.
+    /// Renews the certificates in time, until the process ends.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut keepers: HashMap<String, (Arc<Wanted>, AbortHandle)> = HashMap::new();
         let mut ticks = tokio::time::interval(LOOK);
@@ -133,7 +134,7 @@ impl Acme {
         }
     }
 
-    /// Starts what keeps each name's certificate new, and ends what is not wanted any more.
+    /// Starts a task for each name that renews its certificate, and aborts the tasks of removed or changed names.
     fn employ(self: &Arc<Self>, keepers: &mut HashMap<String, (Arc<Wanted>, AbortHandle)>) {
         let names = self.names();
         keepers.retain(|host, (wanted, keeper)| {
@@ -150,7 +151,7 @@ impl Acme {
         }
     }
 
-    /// Puts what `sites` want in the place of what was wanted; returns what is wrong with files.
+    /// Replaces the names by those of `sites`. Returns descriptions of unusable files.
     fn want(&self, sites: &[Site]) -> Vec<String> {
         let (mut problems, now) = (Vec::new(), now());
         let mut names = self.names();
@@ -174,7 +175,7 @@ impl Acme {
         problems
     }
 
-    /// What was kept of a name.
+    /// Reads the stored files of a name.
     fn load(&self, host: &str, settings: Arc<Wanted>, problems: &mut Vec<String>) -> Name {
         let files = Files::new(&self.state, &settings.directory);
         let mut name = Name {
@@ -199,7 +200,7 @@ impl Acme {
         name
     }
 
-    /// Gives the listeners what is there.
+    /// Passes the certificates to the listeners.
     fn publish(&self) {
         let names = self.names();
         let mut held: Vec<_> =
@@ -211,10 +212,10 @@ impl Acme {
         self.certificates.issue(Issued { certificates, awaited });
     }
 
-    /// Answers a challenge, on all nodes, until what is returned is dropped.
+    /// Serves a challenge response on all nodes until the result is dropped.
     ///
     /// # Errors
-    /// Why it cannot be answered.
+    /// The reason why it cannot be served.
     async fn offer(
         &self,
         host: &str,
@@ -245,18 +246,18 @@ impl Acme {
     }
 }
 
-/// A certificate that is kept for a name, or what is wrong with its file.
+/// A stored certificate for a name, or the problem with its file.
 #[derive(Debug)]
 pub struct Kept {
     /// The name.
     pub name: String,
     /// The URL of the authority's directory.
     pub directory: String,
-    /// When the certificate ends, in UNIX seconds; `None`: there is none yet.
+    /// The end of the certificate's validity, in UNIX seconds; `None`: there is no certificate yet.
     pub not_after: Result<Option<u64>, String>,
 }
 
-/// What is kept for the sites of `settings`. Changes nothing.
+/// Returns the stored certificates for the sites of `settings`, without any change.
 pub fn examine(settings: &Settings) -> Vec<Kept> {
     let Some(state) = &settings.state else { return Vec::new() };
     let kept = |(name, wanted): (String, Arc<Wanted>)| {
@@ -267,7 +268,8 @@ pub fn examine(settings: &Settings) -> Vec<Kept> {
     wanted(&settings.sites).into_iter().map(kept).collect()
 }
 
-/// The hosts that need certificates, in the order of the config. An authority has one account, with the contacts of all sites.
+/// Returns the hosts that need certificates, in the order of the config. There is one account per authority, with the
+/// contacts of all its sites.
 fn wanted(sites: &[Site]) -> Vec<(String, Arc<Wanted>)> {
     let all = || sites.iter().filter_map(|site| Some((site, site.acme.as_ref()?)));
     let mut wanted: Vec<(String, Arc<Wanted>)> = Vec::new();
@@ -286,7 +288,7 @@ fn wanted(sites: &[Site]) -> Vec<(String, Arc<Wanted>)> {
     wanted
 }
 
-/// In UNIX seconds.
+/// Returns the time in UNIX seconds.
 fn now() -> u64 {
     clock::now().into()
 }

@@ -1,4 +1,4 @@
-//! A name and its certificate: what is there, how orders for it stand, and what is to be done next.
+//! A name and its certificate: the state of its orders, and the next action.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,82 +12,83 @@ use super::standing::Standing;
 use crate::base::settings::{Acme as Settings, AcmeChallenge};
 use crate::net::tls::certificates::Certificate;
 
-/// The longest wait without a look at the clock, which may be put forward meanwhile.
+/// Maximum wait before the clock is read again, since it may be set forward meanwhile.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Between two orders for a name that has a certificate, in seconds.
+/// Minimum time between two orders for a name with a certificate, in seconds.
 const OFTEN: u64 = 3_600;
 
-/// A name.
+/// A name that needs a certificate.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) settings: Arc<Settings>,
     pub(super) files: Files,
-    /// Its place in the config.
+    /// The position of the name in the config.
     pub(super) position: usize,
     pub(super) held: Option<Held>,
-    /// How the last orders have failed; `None` if the last one has not.
+    /// The consecutive failures of orders; `None` if the last order succeeded.
     pub(super) standing: Option<Standing>,
-    /// What keeps it from being ordered, besides.
+    /// A further obstacle to an order.
     pub(super) obstacle: Option<Obstacle>,
     pub(super) is_ordered: bool,
-    /// Wakes who keeps the certificate new, if something has changed.
+    /// Wakes the task that renews the certificate when the state has changed.
     pub(super) changed: Arc<Notify>,
 }
 
-/// Why nothing is ordered.
+/// The reason why no certificate is ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// A file that has to be mended first.
+    /// An unusable file, which the operator has to repair first.
     File(String),
-    /// The cluster's engine, which has to grant it.
+    /// An error of the cluster's engine, which has to grant the lease.
     Engine(String),
 }
 
-/// A certificate.
+/// A certificate in use.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) certificate: Certificate,
-    /// The same with its key.
+    /// The certificate and its key, in PEM.
     pub(super) pem: Vec<u8>,
-    /// When the authority wants it to be renewed, if it says.
+    /// The window of renewal that the authority suggests, if it is known.
     pub(super) window: Option<Window>,
-    /// When to ask it, in UNIX seconds.
+    /// The time of the next query for that window, in UNIX seconds.
     pub(super) inquiry: u64,
-    /// When this process got it, in UNIX seconds; 0: an earlier process did.
+    /// The time when this process obtained it, in UNIX seconds; 0: an earlier process did.
     pub(super) obtained: u64,
 }
 
-/// What is to be done next.
+/// The next action for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextAction {
-    /// Nothing for so long.
+    /// To wait for this time.
     Wait(Duration),
-    /// To ask the authority when it wants the certificate to be renewed.
+    /// To query the authority for the time of renewal.
     Inquire,
-    /// To order one.
+    /// To order a certificate.
     Order,
 }
 
 impl Held {
-    /// One that was `obtained` then.
+    /// Creates the state of a certificate that was `obtained` at this time.
     pub(super) fn new(certificate: Certificate, pem: Vec<u8>, obtained: u64) -> Self {
         Self { certificate, pem, window: None, inquiry: 0, obtained }
     }
 
-    /// When it is to be renewed, in UNIX seconds. An authority that always says 'now' is not asked more often than once an hour.
+    /// Returns the time of its renewal, in UNIX seconds. If the authority always suggests an immediate renewal, there
+    /// is at most one order per hour.
     pub(super) fn renewal(&self) -> u64 {
         let lifetime = self.certificate.not_after.saturating_sub(self.certificate.not_before);
         self.due().max(self.obtained + OFTEN.min(lifetime / 6))
     }
 
-    /// The same regardless of when it came: on all nodes the same, and after a restart.
+    /// Returns the time of renewal regardless of `obtained`: the same on all nodes, and after a restart.
     pub(super) fn due(&self) -> u64 {
         let Certificate { not_before, not_after, .. } = self.certificate;
         renewal(Validity { from: not_before, until: not_after }, self.window, self.share())
     }
 
-    /// A number from 0 to 1 that is another one for each certificate.
+    /// Returns a number from 0 to 1 that differs between certificates.
     fn share(&self) -> f64 {
         let hash = self.certificate.leaf().map(|leaf| digest(&SHA256, leaf));
         let first = hash.as_ref().and_then(|hash| hash.as_ref().first_chunk()).copied().unwrap_or_default();
@@ -96,7 +97,7 @@ impl Held {
 }
 
 impl Name {
-    /// What is to be done at `now`, in UNIX seconds.
+    /// Returns the next action at `now`, in UNIX seconds.
     pub(super) fn step(&self, now: u64) -> NextAction {
         if matches!(self.obstacle, Some(Obstacle::File(_))) {
             return NextAction::Wait(LOOK);
@@ -114,14 +115,14 @@ impl Name {
         NextAction::Wait(Duration::from_secs(next - now).min(LOOK))
     }
 
-    /// The challenge to answer next: after a failure, another one.
+    /// Returns the challenge to use next: after each failure, a different one.
     pub(super) fn challenge(&self) -> Option<AcmeChallenge> {
         let all = &self.settings.challenges;
         let failures = self.standing.as_ref().map_or(0, |standing| standing.failures as usize);
         all.get(failures.checked_rem(all.len())?).copied()
     }
 
-    /// Takes this certificate in use, if it is newer than the one that is held.
+    /// Replaces the certificate in use if this one is newer. Returns whether it is.
     pub(super) fn take(&mut self, held: Held) -> bool {
         let age = |held: &Held| (held.certificate.not_before, held.certificate.not_after);
         let is_newer = self.held.as_ref().is_none_or(|old| age(&held) > age(old));

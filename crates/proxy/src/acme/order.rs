@@ -1,4 +1,5 @@
-//! One order: the authority verifies that a name leads here, and issues a certificate for it (RFC 8555 section 7.4).
+//! One order: the authority verifies that a name leads to this process, and issues a certificate (RFC 8555 section
+//! 7.4).
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use super::answers::Offer;
 use super::standing::Failure;
 use crate::base::settings::AcmeChallenge;
 
-/// How often the authority is asked whether it is done, and for how long.
+/// The polling of an order's status, and its timeout.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
     .timeout(Duration::from_secs(120));
-/// What the names of ACME's errors begin with (RFC 8555 section 6.7).
+/// The prefix of ACME's error types (RFC 8555 section 6.7).
 const ERRORS: &str = "urn:ietf:params:acme:error:";
 
-/// What is ordered.
+/// The parameters of an order.
 pub(super) struct Wanted<'w> {
     pub(super) name: &'w str,
     pub(super) kind: AcmeChallenge,
@@ -28,10 +29,10 @@ pub(super) struct Wanted<'w> {
     pub(super) replaces: Option<CertificateIdentifier<'static>>,
 }
 
-/// A certificate with its chain and its key, in PEM.
+/// Obtains a certificate. Returns it with its chain and its key, in PEM.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason of the failure.
 pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: Wanted<'_>) -> Result<String, Error> {
     let Wanted { name, kind, replaces } = wanted;
     let identifiers = [Identifier::Dns(name.to_owned())];
@@ -40,7 +41,7 @@ pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: Wanted<'_>) -
         new = new.replaces(replaced);
     }
     let mut order = account.new_order(&new).await?;
-    // They end with this function, whatever comes of it.
+    // The challenge responses are served until this function returns.
     let _offers = verify(acme, &mut order, (name, kind)).await?;
     if order.poll_ready(&POLLS).await? == OrderStatus::Invalid {
         return Err(refusal(&mut order).await);
@@ -50,7 +51,7 @@ pub(super) async fn obtain(acme: &Acme, account: &Account, wanted: Wanted<'_>) -
     Ok(format!("{}\n{}", chain.trim_end(), key))
 }
 
-/// Answers the challenges of an order, and has the authority look.
+/// Serves the challenge responses of an order, and asks the authority to verify them.
 async fn verify(
     acme: &Acme,
     order: &mut Order,
@@ -79,7 +80,7 @@ async fn verify(
     Ok(offers)
 }
 
-/// Why the authority has not verified a name.
+/// Returns the reason why the authority has not verified a name.
 async fn refusal(order: &mut Order) -> Error {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -95,12 +96,12 @@ fn other(why: String) -> Error {
     Error::Other(why.into())
 }
 
-/// What an error means for the next try.
+/// Returns the failure for an error, which decides about the next try.
 pub(super) fn explain(error: &Error, asked: Option<Duration>) -> Failure {
     match error {
         Error::Api(problem) => Failure { asked, ..judge(problem) },
         Error::Timeout(_) => Failure::refused("the authority has not decided within two minutes"),
-        // Of ours, and of verifications that the authority does not explain: it may have counted them.
+        // An internal error, or a failed verification without an explanation, which the authority may have counted.
         Error::Str(why) => Failure { asked, ..Failure::refused(*why) },
         error => Failure { asked, ..Failure::unanswered(error.to_string()) },
     }
@@ -127,7 +128,7 @@ fn judge(problem: &Problem) -> Failure {
     }
 }
 
-/// Whether the authority knows the account no more.
+/// Whether the error says that the authority does not know the account.
 pub(super) fn is_unknown_account(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if kind_of(problem) == "accountDoesNotExist")
 }

@@ -1,49 +1,49 @@
-//! What is said of certificates by ACME: in `/stats`, in metrics, on the dashboard.
+//! The report about certificates by ACME: in `/stats`, in metrics, and on the dashboard.
 
 use serde::Serialize;
 
 use super::Acme;
 use super::name::{Held, Name, Obstacle};
 
-/// All of it.
+/// The report about all names.
 #[derive(Debug, Serialize)]
 pub(crate) struct AcmeReport {
-    /// Orders that led to a certificate, since the process began.
+    /// Orders that succeeded, since the process began.
     pub(crate) issued: u64,
-    /// Orders that did not.
+    /// Orders that failed.
     pub(crate) failed: u64,
     pub(crate) names: Vec<OfName>,
 }
 
-/// A name.
+/// The report about a name.
 #[derive(Debug, Serialize)]
 pub(crate) struct OfName {
     pub(crate) name: String,
     /// `valid`; `awaited`, before the first certificate; `expired`.
     pub(crate) state: &'static str,
-    /// An order is in progress.
+    /// Whether an order is in progress.
     pub(crate) ordering: bool,
-    /// When the certificate ends, in UNIX seconds.
+    /// The end of the certificate's validity, in UNIX seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) not_after: Option<u64>,
-    /// When it is to be renewed, in UNIX seconds.
+    /// The time of its renewal, in UNIX seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) renewal: Option<u64>,
-    /// Orders in a row that have failed.
+    /// Consecutive failed orders.
     pub(crate) failures: u32,
-    /// Why the last one has, or why there is none.
+    /// The reason of the last failure, or the obstacle to an order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
-    /// How long ago the first one failed.
+    /// The time since the first of these failures, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failing_seconds: Option<u64>,
-    /// In how many seconds the next one follows.
+    /// The time until the next order, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_seconds: Option<u64>,
 }
 
 impl Acme {
-    /// What can be said now; `None` if no site has certificates by ACME.
+    /// Returns the current report; `None` if no site has certificates by ACME.
     pub(crate) fn report(&self) -> Option<AcmeReport> {
         let (names, now) = (self.names(), super::now());
         let issued = self.issued.load(std::sync::atomic::Ordering::Relaxed);

@@ -1,45 +1,49 @@
-//! When a certificate is renewed, and when an order that failed is tried again. Times are in UNIX seconds.
+//! The times of renewals, and the backoff after failed orders. Times are in UNIX seconds.
 
 use std::time::Duration;
 
-/// When a certificate is valid.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) from: u64,
     pub(super) until: u64,
 }
 
-/// When the authority wants a certificate to be renewed (RFC 9773 section 4.2).
+/// The window of renewal that the authority suggests (RFC 9773 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-/// What an order failed by, as far as that says when to try again.
+/// The cause of a failed order, which decides about the backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The authority did not answer: it counts nothing.
+    /// The authority did not answer, so the try does not count against its limits.
     Unanswered,
-    /// It refused. Authorities limit how often that may happen in an hour.
+    /// The authority refused. Authorities limit refused tries per hour.
     Refused,
 }
 
-/// Shares of a lifetime, in thirtieths: renewal is due after the first at the latest, after the second at the earliest ...
+/// Shares of a lifetime, in thirtieths: renewal is due after the first at the latest, after the second at the earliest
+/// ...
 const DUE: (u64, u64) = (20, 19);
-/// ... and whatever the authority says, after this one.
+/// ... and after this one at the latest, regardless of the authority's suggestion.
 const LATEST: u64 = 27;
-/// Waits after the first failure, and the longest ones, by their cause. After refusals, fewer than five tries are in an hour.
+/// The first and the longest wait after failures, by their cause. After refusals, there are fewer than five tries per
+/// hour.
 const UNANSWERED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3_600));
 const REFUSED: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(12 * 3_600));
-/// The longest wait that an authority can ask for.
+/// The longest wait that an authority can request.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-/// Between two questions when to renew (RFC 9773 section 4.3.2), and after one without an answer.
+/// The minimum and the maximum time between two queries for the window of renewal (RFC 9773 section 4.3.2), and the
+/// time after a failed query.
 const INQUIRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
 pub(super) const INQUIRE_AGAIN: Duration = Duration::from_secs(6 * 3_600);
 
-/// When a certificate is renewed: within the authority's `window`, or else at two thirds of its lifetime or up to a thirtieth of it
-/// earlier. `share`, from 0 to 1, decides when within that, so that not all certificates of one day come at once.
+/// Returns the time of a renewal: within the authority's `window`, or else at two thirds of the lifetime or up to a
+/// thirtieth of it earlier. `share`, from 0 to 1, selects the moment in that range, so that certificates of the same
+/// day are not renewed at once.
 pub(super) fn renewal(validity: Validity, window: Option<Window>, share: f64) -> u64 {
     let lifetime = validity.until.saturating_sub(validity.from);
     let after = |thirtieths: u64| validity.from + lifetime * thirtieths / 30;
@@ -50,8 +54,8 @@ pub(super) fn renewal(validity: Validity, window: Option<Window>, share: f64) ->
     }
 }
 
-/// How long is waited after so many failures in a row, the last one by `cause`: twice as long each time, a fifth more or less by
-/// `share`, from 0 to 1; at least as long as the authority has `asked`.
+/// Returns the wait after this number of consecutive failures, the last one by `cause`: it doubles with each failure,
+/// varies by a fifth with `share`, from 0 to 1, and is at least the time that the authority has `asked` for.
 pub(super) fn backoff(failures: u32, cause: Cause, asked: Option<Duration>, share: f64) -> Duration {
     let (first, longest) = match cause {
         Cause::Unanswered => UNANSWERED,
@@ -61,7 +65,7 @@ pub(super) fn backoff(failures: u32, cause: Cause, asked: Option<Duration>, shar
     doubled.mul_f64(0.8 + 0.4 * share).max(asked.unwrap_or_default().min(LONGEST))
 }
 
-/// How long is waited before the authority is asked again when to renew.
+/// Returns the time until the next query for the window of renewal.
 pub(super) fn until_inquiry(asked: Duration) -> Duration {
     asked.clamp(INQUIRY.0, INQUIRY.1)
 }
@@ -84,7 +88,7 @@ mod tests {
             (ninety, None, 0.5, 58 * DAY + DAY / 2),
             (Validity { from: 100, until: 160 }, None, 1.0, 140),
             (Validity { from: 100, until: 160 }, None, 0.0, 138),
-            // The authority's word counts instead, if it means something.
+            // The authority's window has precedence if it is valid.
             (ninety, window(50, 52), 0.5, 51 * DAY),
             (ninety, window(0, 1), 0.0, 0),
             (ninety, window(88, 89), 1.0, 81 * DAY),

@@ -1,8 +1,10 @@
-//! What the nodes of a cluster share of certificates, on the engine: the certificates and their keys, the account, the answers to
-//! challenges, and which orders have failed; and the lease by which one node at a time orders for a name.
+//! The state of certificates that the nodes of a cluster share on the engine: the certificates and their keys, the
+//! account, the challenge responses, and the failures of orders; and the lease that lets only one node at a time order
+//! for a name.
 //!
-//! Everything but the lease is a field of one hash, encrypted ([`cipher`](super::cipher)). Each change raises a number, which nodes
-//! look at every second, and each node notes the number whose changes are in force there.
+//! Everything except the lease is a field of one hash, encrypted ([`cipher`](super::cipher)). Each change increments a
+//! change number, which nodes read every second, and each node stores the number up to which it has applied the
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,40 +16,41 @@ use redis::Cmd;
 use super::cipher::Cipher;
 use crate::cluster::{Cluster, EngineError};
 
-/// How long other nodes have to put a change in force before it is relied on.
+/// Maximum time to wait until other nodes have applied a change.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often they are looked at meanwhile.
+/// Interval between checks during that wait.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a lease holds: longer than an order takes. One whose node has died ends so.
+/// Duration of a lease: longer than an order takes. The lease of a node that has died expires.
 const LEASE: Duration = Duration::from_secs(360);
 
-/// How long a node that has just started lets others join: those that it does not know could not answer its challenge.
+/// Time for which a node waits for others to join after its start: nodes that it does not know could not serve its
+/// challenge responses.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Writes a field, and answers the number of that change.
+/// Writes a field, and returns the change number.
 ///
 /// Keys: the hash, the number. Values: the field, its value.
 const PUT: &str = "\
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('INCR', KEYS[2])";
 
-/// The same for a field that goes.
+/// Removes a field, and returns the change number.
 const REMOVE: &str = "\
 redis.call('HDEL', KEYS[1], ARGV[1])
 return redis.call('INCR', KEYS[2])";
 
-/// Ends a lease, if it is still this process's.
+/// Releases a lease, if this process still holds it.
 ///
 /// Keys: the lease. Values: the process.
 const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1";
 
-/// What nodes share.
+/// The shared state.
 pub(super) struct Shared {
     cluster: Arc<Cluster>,
     cipher: Cipher,
-    /// The number whose changes are in force here.
+    /// The number up to which this node has applied the changes.
     known: AtomicU64,
     is_said: AtomicBool,
     began: Instant,
@@ -60,7 +63,7 @@ pub(super) struct Lease {
 }
 
 impl Shared {
-    /// That of `cluster`; `None` if it has no token, and so nothing to encrypt with.
+    /// Creates the shared state of `cluster`; `None` if it has no token to derive the encryption key from.
     pub(super) fn new(cluster: &Arc<Cluster>) -> Option<Self> {
         let settings = &cluster.settings;
         let cipher = Cipher::new(settings.token.as_ref()?.secret(), &settings.prefix)?;
@@ -69,15 +72,15 @@ impl Shared {
         Some(Self { cluster, cipher, known, is_said, began: Instant::now() })
     }
 
-    /// Whether this node can know by now which others there are.
+    /// Whether enough time has passed since the start to know the other nodes.
     pub(super) fn is_settled(&self) -> bool {
         self.began.elapsed() >= SETTLING
     }
 
-    /// Writes a field; the number of the change.
+    /// Writes a field. Returns the change number.
     ///
     /// # Errors
-    /// Why the engine does not have it.
+    /// The reason why the field was not written.
     pub(super) async fn put(&self, field: &str, value: &[u8]) -> Result<u64, EngineError> {
         let sealed = self.cipher.seal(field, value);
         let sealed = sealed.map_err(|_| EngineError::Refused("the system has no random numbers".into()))?;
@@ -89,12 +92,12 @@ impl Shared {
     /// Removes a field.
     ///
     /// # Errors
-    /// Why the engine may still have it.
+    /// The reason why the field may still exist.
     pub(super) async fn remove(&self, field: &str) -> Result<(), EngineError> {
         self.cluster.engine.command::<u64>(&self.change(REMOVE, field)).await.map(drop)
     }
 
-    /// The same from where nothing can wait.
+    /// Removes a field in the background, for callers that cannot wait.
     pub(super) fn remove_later(self: &Arc<Self>, field: &str) {
         let (this, field) = (Arc::clone(self), field.to_owned());
         self.cluster.spawn(async move {
@@ -110,10 +113,10 @@ impl Shared {
         command
     }
 
-    /// A field.
+    /// Reads a field; `None` if it does not exist or is not authentic.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub(super) async fn get(&self, field: &str) -> Result<Option<Vec<u8>>, EngineError> {
         let mut command = redis::cmd("HGET");
         command.arg(self.key("")).arg(field);
@@ -121,10 +124,11 @@ impl Shared {
         Ok(sealed.and_then(|sealed| self.open(field, &sealed)))
     }
 
-    /// All fields, and the number of their last change, if that is not in force here; then it has to be [noted](Self::note).
+    /// Reads all fields and the current change number; `None` if this node has applied all changes. The caller has to
+    /// [note](Self::note) the number after applying them.
     ///
     /// # Errors
-    /// Why they cannot be read.
+    /// The reason why they cannot be read.
     pub(super) async fn news(&self) -> Result<Option<(u64, BTreeMap<String, Vec<u8>>)>, EngineError> {
         let mut command = redis::cmd("GET");
         command.arg(self.key(":changes"));
@@ -137,14 +141,14 @@ impl Shared {
         let sealed: BTreeMap<String, Vec<u8>> = self.cluster.engine.command(&command).await?;
         let open =
             |(field, sealed): (String, Vec<u8>)| self.open(&field, &sealed).map(|value| (field, value));
-        // Changes since it was read have a higher number, and are read with the next look.
+        // Changes after the number was read have a higher number, and the next call returns them.
         Ok(Some((number, sealed.into_iter().filter_map(open).collect())))
     }
 
-    /// Lets other nodes know that the changes up to `number` are in force here.
+    /// Stores for other nodes that this node has applied the changes up to `number`.
     ///
     /// # Errors
-    /// Why they do not know.
+    /// The reason why it was not stored.
     pub(super) async fn note(&self, number: u64) -> Result<(), EngineError> {
         let mut command = redis::cmd("HSET");
         command.arg(self.key(":seen")).arg(&self.cluster.settings.node).arg(number);
@@ -153,7 +157,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until the change of this number is in force on all nodes, though not for long.
+    /// Waits until all nodes have applied the change of this number, for a limited time.
     pub(super) async fn wait_for_others(&self, number: u64) {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -171,10 +175,10 @@ impl Shared {
         tracing::warn!("not all nodes of the cluster answer the authority's challenge");
     }
 
-    /// The lease of `what`; `None` if another process has it.
+    /// Takes the lease of `what`; `None` if another process holds it.
     ///
     /// # Errors
-    /// Why the engine grants none.
+    /// The reason why the engine did not grant it.
     pub(super) async fn lease(&self, what: &str) -> Result<Option<Lease>, EngineError> {
         let key = self.key(&format!(":lease:{what}"));
         let mut command = redis::cmd("SET");
@@ -203,7 +207,7 @@ impl Drop for Lease {
         self.cluster.spawn(async move {
             let mut command = Cmd::new();
             command.arg("EVAL").arg(RELEASE).arg(1).arg(key).arg(&cluster.id);
-            // It ends by itself otherwise.
+            // If this fails, the lease expires.
             let _ = cluster.engine.command::<i64>(&command).await;
         });
     }

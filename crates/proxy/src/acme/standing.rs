@@ -1,4 +1,4 @@
-//! How the orders for a name stand: whether the last ones have failed, why, and when the next one may follow.
+//! The failures of a name's orders: their number and reason, and the time of the next order.
 
 use std::time::Duration;
 
@@ -6,50 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use super::schedule::{Cause, backoff};
 
-/// Characters of a reason that are kept.
+/// Maximum of characters of a stored reason.
 const LONGEST: usize = 400;
 
-/// After this time in seconds, a reload is a reason to try again: the operator may have removed the cause.
+/// Time in seconds since the last failure after which a reload permits a new order at once: the operator may have
+/// removed the cause.
 const AGAIN: u64 = 900;
 
-/// Failures in a row.
+/// Consecutive failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Standing {
-    /// How many, at least 1.
+    /// The number of failures, at least 1.
     pub(super) failures: u32,
-    /// When the first one was, in UNIX seconds.
+    /// The time of the first failure, in UNIX seconds.
     pub(super) since: u64,
-    /// When the last one was.
+    /// The time of the last failure, in UNIX seconds.
     pub(super) last: u64,
-    /// No try before, in UNIX seconds.
+    /// The earliest time of the next order, in UNIX seconds.
     pub(super) retry: u64,
-    /// Why the last one failed.
+    /// The reason of the last failure.
     pub(super) trouble: String,
 }
 
-/// Why there is no certificate.
+/// A failure to obtain a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) cause: Cause,
     pub(super) why: String,
-    /// How long the authority has asked to wait.
+    /// The wait that the authority has requested.
     pub(super) asked: Option<Duration>,
 }
 
 impl Failure {
-    /// Something here, or an authority that does not answer.
+    /// Creates a failure of this machine, or of an authority that does not answer.
     pub(super) fn unanswered(why: impl Into<String>) -> Self {
         Self { cause: Cause::Unanswered, why: why.into(), asked: None }
     }
 
-    /// An authority that does not issue it.
+    /// Creates a failure for a refusal of the authority.
     pub(super) fn refused(why: impl Into<String>) -> Self {
         Self { cause: Cause::Refused, why: why.into(), asked: None }
     }
 }
 
 impl Standing {
-    /// After one more failure at `now`.
+    /// Returns the state after one more failure at `now`.
     pub(super) fn after(before: Option<&Self>, failure: &Failure, now: u64, share: f64) -> Self {
         let failures = before.map_or(0, |before| before.failures).saturating_add(1);
         let wait = backoff(failures, failure.cause, failure.asked, share);
@@ -62,7 +63,7 @@ impl Standing {
         }
     }
 
-    /// Notes that the config was read again at `now`.
+    /// Notes that the config was reloaded at `now`.
     pub(super) fn reload(&mut self, now: u64) {
         if now >= self.last.saturating_add(AGAIN) {
             self.retry = self.retry.min(now);
@@ -70,7 +71,7 @@ impl Standing {
     }
 }
 
-/// What another server said, fit for a log.
+/// Returns another server's message as one line of limited length, suitable for a log.
 fn in_one_line(text: &str) -> String {
     let shown = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = shown.take(LONGEST).collect();

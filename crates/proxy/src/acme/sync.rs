@@ -1,4 +1,4 @@
-//! What one node of a cluster has done becomes true of the others: certificates, failures, and answers to challenges.
+//! Synchronises a node with the other nodes of its cluster: certificates, failures, and challenge responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,11 +10,11 @@ use super::shared::Shared;
 use super::{Acme, now};
 use crate::cluster::EngineError;
 
-/// What fields with answers begin with.
+/// The prefix of fields with challenge responses.
 const CHALLENGE: &str = "challenge ";
 
 impl Acme {
-    /// Puts in force what other nodes have changed since the last look.
+    /// Applies the changes of other nodes since the last call.
     pub(super) async fn look(&self) {
         let Some(shared) = self.shared.as_ref().filter(|_| !self.names().is_empty()) else { return };
         if let Err(error) = self.synchronise(shared).await {
@@ -22,10 +22,10 @@ impl Acme {
         }
     }
 
-    /// The same.
+    /// Applies the changes of other nodes since the last call.
     ///
     /// # Errors
-    /// Why it is not known what they have changed.
+    /// The reason why the changes cannot be read.
     pub(super) async fn synchronise(&self, shared: &Arc<Shared>) -> Result<(), EngineError> {
         let Some((number, fields)) = shared.news().await? else { return Ok(()) };
         self.give(shared, &fields);
@@ -37,7 +37,7 @@ impl Acme {
         Ok(())
     }
 
-    /// Answers what other nodes have been asked, and nothing else.
+    /// Serves exactly the challenge responses of other nodes that are in `fields`.
     fn give(&self, shared: &Arc<Shared>, fields: &BTreeMap<String, Vec<u8>>) {
         let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |(field, value): (&String, &Vec<u8>)| {
@@ -58,7 +58,8 @@ impl Acme {
         }
     }
 
-    /// Takes newer certificates and the failures of others. Returns the certificates that others do not have yet.
+    /// Takes newer certificates and failures from other nodes. Returns the certificates that the engine does not have
+    /// yet.
     fn learn(&self, fields: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
         let (mut untold, mut is_new) = (Vec::new(), false);
         for (host, name) in self.names().iter_mut() {
@@ -84,7 +85,7 @@ impl Acme {
     }
 }
 
-/// Keeps what another node has ordered for the next process of this one, too.
+/// Stores a certificate that another node has ordered, for the next process.
 fn keep(name: &Name, host: &str) {
     let Some(held) = &name.held else { return };
     tracing::info!("another node has ordered a certificate for {host}");
@@ -96,12 +97,12 @@ fn keep(name: &Name, host: &str) {
     name.changed.notify_one();
 }
 
-/// Where the certificate for a name stands on the engine.
+/// Returns the field of the certificate for a name on the engine.
 pub(super) fn certificate_field(name: &Name, host: &str) -> String {
     format!("certificate {} {host}", name_of(&name.settings.directory))
 }
 
-/// Where it stands how orders for it have failed.
+/// Returns the field of the failures for a name on the engine.
 pub(super) fn failure_field(name: &Name, host: &str) -> String {
     format!("failure {} {host}", name_of(&name.settings.directory))
 }

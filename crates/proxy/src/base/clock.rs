@@ -1,28 +1,28 @@
-//! The time, cheaply: the kernel's coarse clocks, a few milliseconds behind.
+//! The time at low cost: the kernel's coarse clocks, which are a few milliseconds behind.
 //!
-//! A cache hit needs to know the second it is; reading the precise clock would cost it more than
-//! finding the response.
+//! A cache hit needs the current second, and reading the precise clock would take longer than the lookup of the
+//! response.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Seconds since the UNIX epoch.
+/// Returns the seconds since the UNIX epoch.
 pub(crate) fn now() -> u32 {
     (clock_gettime(ClockId::RealtimeCoarse).tv_sec + skew()).try_into().unwrap_or(0)
 }
 
-/// Milliseconds since some moment before the process started.
+/// Returns the milliseconds since some moment before the process started.
 pub(crate) fn millis() -> u64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// Milliseconds since the UNIX epoch.
+/// Returns the milliseconds since the UNIX epoch.
 pub(crate) fn unix_millis() -> u64 {
     let time = clock_gettime(ClockId::RealtimeCoarse);
     u64::try_from(time.tv_sec + skew()).unwrap_or(0) * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// How many seconds the clock of this machine is off, as tests of several machines want it.
+/// Returns the clock skew of this machine in seconds, as tests of several machines set it.
 #[cfg(debug_assertions)]
 fn skew() -> i64 {
     static SKEW: std::sync::LazyLock<i64> = std::sync::LazyLock::new(|| {
@@ -32,7 +32,7 @@ fn skew() -> i64 {
     *SKEW
 }
 
-/// What people run has the clock that there is.
+/// Release builds have no clock skew.
 #[cfg(not(debug_assertions))]
 const fn skew() -> i64 {
     0

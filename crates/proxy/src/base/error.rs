@@ -1,9 +1,9 @@
-//! Why the proxy cannot start: one line, with what was tried and what the system said.
+//! Errors that prevent the start of the proxy: one line with the failed action and the system's reason.
 
 use std::fmt::Display;
 use std::io;
 
-/// An error for the person who starts the proxy.
+/// An error for the operator who starts the proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Error {
@@ -12,13 +12,14 @@ pub struct Error {
 }
 
 impl Error {
-    /// `what` could not be done, because of `why`.
+    /// Creates the error that `what` failed because of `why`.
     pub(crate) fn new(what: impl Into<String>, why: impl Display) -> Self {
         Self { what: what.into(), why: why.to_string() }
     }
 }
 
-/// The cause of `error` as a part of a sentence: in lower case, and without the number that the operating system gives it.
+/// Returns the cause of `error` as a part of a sentence: in lower case, and without the error number of the operating
+/// system.
 pub(crate) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);

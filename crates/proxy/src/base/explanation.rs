@@ -1,4 +1,4 @@
-//! The explanation of a request that was not sent ([`crate::features::why`]): plain data, as `GET /why` answers it.
+//! The explanation of a hypothetical request ([`crate::features::why`]): plain data, as `GET /why` returns it.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
 
-/// A request that was written down.
+/// A request in the statistics database.
 pub(crate) struct Written {
-    /// When it came, in milliseconds since 1970.
+    /// Its arrival, in milliseconds since 1970.
     pub(crate) time: u64,
     pub(crate) method: String,
     pub(crate) status: u16,
@@ -17,21 +17,21 @@ pub(crate) struct Written {
     pub(crate) reason: String,
 }
 
-/// A reason in words.
+/// A reason, with its explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// The word that `Cache-Status`, logs and metrics have.
+    /// The reason's name in `Cache-Status`, logs and metrics.
     pub reason: String,
-    /// Where the rule stands.
+    /// The section of the specification with the rule.
     pub section: String,
-    /// What it means.
+    /// The meaning.
     pub explanation: String,
-    /// What could be changed by who does not like it; empty if nothing.
+    /// Possible changes for a different result; empty if there are none.
     pub help: String,
 }
 
 impl Reason {
-    /// `why` in words.
+    /// Returns the explanation of `why`.
     pub fn of(why: Why) -> Self {
         Self {
             reason: why.token().to_owned(),
@@ -42,27 +42,27 @@ impl Reason {
     }
 }
 
-/// What would be done.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// How it would count: `hit`, `stale-hit`, `miss`, `pass`, `refused`, `failed`. Of a miss, the origin's answer
-    /// decides its outcome.
+    /// The outcome: `hit`, `stale-hit`, `miss`, `pass`, `refused`, `failed`. The final outcome of a miss depends on the
+    /// origin's response.
     pub outcome: String,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
-    /// Whether the origin would be asked.
+    /// Whether the request would go to the origin.
     pub asks_origin: bool,
-    /// Whether it would be asked if what is stored is still good.
+    /// Whether the request would revalidate the stored response.
     pub validates: bool,
-    /// Whether a newer response would be fetched meanwhile.
+    /// Whether the stored response would be refreshed in the background.
     pub refreshes: bool,
 }
 
 /// The stored response that the request selects. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The URL that it is stored for, if that is another: `No-Vary-Search` makes both equivalent.
+    /// The URL that it is stored for, if it is a different one that `No-Vary-Search` makes equivalent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// `memory` or `disk`.
@@ -71,155 +71,156 @@ pub struct Stored {
     pub status: u16,
     /// Bytes of content.
     pub bytes: u64,
-    /// How old it is (`Age`).
+    /// The age of the response (`Age`).
     pub age: u32,
-    /// How old it may become and still be fresh.
+    /// The freshness lifetime.
     pub lifetime: u32,
-    /// The directive or field that says so; `nothing` if none does.
+    /// The directive or field that determines the lifetime; `nothing` if there is none.
     pub lifetime_from: String,
-    /// How long it stays fresh; negative when stale.
+    /// The remaining freshness; negative when stale.
     pub ttl: i64,
-    /// Whether it may answer without being validated, as far as it is asked for without conditions.
+    /// Whether it can be used without revalidation, for a request without restricting directives.
     pub fresh: bool,
-    /// Whether the origin can be asked if it is still good.
+    /// Whether it has a validator for conditional requests.
     pub validator: bool,
-    /// The request fields it was selected by: `null` for those that were not sent.
+    /// The request fields that selected it: `null` for absent fields.
     pub vary: BTreeMap<String, Option<String>>,
-    /// Bytes of content in the codings that it has been compressed with.
+    /// Bytes of content of its compressed forms, by coding.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub forms: BTreeMap<String, u64>,
-    /// Whether no client had asked for it when it was fetched, as far as that is remembered.
+    /// Whether it was fetched without a client's request, as far as that is still known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefetched: bool,
 }
 
-/// What the second tier of a cluster has for the request.
+/// The result of the lookup in the second tier of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondTier {
-    /// As the metrics call it: `hit`, `miss`, `outdated`, `damaged`, `failed`, or `skipped` while the tier is left alone.
+    /// The result in metrics: `hit`, `miss`, `outdated`, `damaged`, `failed`, or `skipped` while the tier is in its
+    /// backoff.
     pub result: String,
-    /// Why.
+    /// The reason of the result.
     pub explanation: String,
-    /// Whether the node that was asked would answer with it.
+    /// Whether this node would use the response.
     pub answers: bool,
-    /// The node that owns the key; `null` while this one knows of no member.
+    /// The node that owns the key; `null` while this node knows of no member.
     pub owner: Option<String>,
-    /// The response, if there is one that can be read.
+    /// The response, if there is a readable one.
     pub kept: Option<Kept>,
 }
 
-/// A response on the engine. Times are in seconds.
+/// A response stored on the engine. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The status code.
     pub status: u16,
     /// Bytes of content.
     pub bytes: u64,
-    /// How old it is.
+    /// The age of the response.
     pub age: u32,
-    /// How old it may become and still be fresh.
+    /// The freshness lifetime.
     pub lifetime: u32,
-    /// For how long the engine still keeps it.
+    /// The remaining time for which the engine stores it.
     pub expires: u64,
-    /// The last entry of the stream of purges that had been obeyed when its fetch began.
+    /// The last entry of the purge stream that was applied before its fetch began.
     pub position: String,
 }
 
-/// What the origin last answered, as far as it is known.
+/// The last response of the origin, if it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// When, in seconds since 1970.
+    /// The time of the response, in seconds since 1970.
     pub time: u32,
-    /// Its status; nothing if there was no answer.
+    /// The status; `None` if there was no response.
     pub status: Option<u16>,
-    /// The fields of it that caching depends on.
+    /// The response fields that affect caching.
     pub fields: Vec<(String, String)>,
-    /// Whether such an answer to this request would be stored.
+    /// Whether such a response to this request would be stored.
     pub storable: bool,
-    /// Why not.
+    /// The reason why it would not be stored.
     pub why_not: Option<Reason>,
-    /// What in it has no effect, or not the one that one may think of: each thing, and what is to be said of it.
+    /// Parts of the response without effect, or with an unexpected one: the part and a note about it.
     pub notes: Vec<(String, String)>,
 }
 
-/// A rule that holds.
+/// A rule that applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRule {
-    /// Its name, or its number.
+    /// The rule's name, or its number.
     pub name: String,
-    /// Where it begins in the config, such as `larder.toml:12`.
+    /// The beginning of the rule in the config, such as `larder.toml:12`.
     pub place: String,
-    /// The keys that it sets.
+    /// The keys that the rule sets.
     pub sets: Vec<String>,
 }
 
-/// What would become of a request.
+/// The handling of a hypothetical request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The URL that was asked about.
+    /// The requested URL.
     pub url: String,
     /// The method.
     pub method: String,
-    /// The listeners that this is about: `forward` or `reverse`.
+    /// The role of the listeners: `forward` or `reverse`.
     pub role: String,
-    /// What it is stored under, as a URL.
+    /// The cache key, as a URL.
     pub key: Option<String>,
-    /// The site that it is for; `forward` where any origin may be asked.
+    /// The site of the URL; `forward` if any origin is permitted.
     pub site: Option<String>,
-    /// Where its answer would come from.
+    /// The origins that could serve the request.
     pub origins: Vec<String>,
-    /// Those of them that did not answer when they were asked last.
+    /// The origins that failed their last request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<String>,
-    /// What would be done.
+    /// The decision.
     pub decision: Decision,
-    /// The rules that hold for the request and for what is stored for it.
+    /// The rules that apply to the request and to its stored response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<AppliedRule>,
-    /// What would be done if there were no rules; not there if none holds.
+    /// The decision without rules; absent if no rule applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_rules: Option<Decision>,
-    /// What in the origin or in the site's table may be set otherwise, a sentence each.
+    /// Possible changes at the origin or in the site's settings, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// What is stored for it.
+    /// The stored response for the request.
     pub stored: Option<Stored>,
-    /// Responses that memory has for the URL, whatever request fields select them.
+    /// Number of responses in memory for the URL, with any values of the selecting request fields.
     pub variants: u64,
-    /// The node of the cluster that is asked before an origin: name and address. Not there if none is.
+    /// The cluster node that is asked before an origin: name and address. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What the second tier has; not there without one.
+    /// The result of the second tier; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_tier: Option<SecondTier>,
-    /// What the origin last answered.
+    /// The last response of the origin.
     pub answer: Option<Answer>,
-    /// The outcomes of the last requests for the URL, the latest first: as a client watches them, or else as the
-    /// statistics database has them, which is told of a request within a second or so.
+    /// The outcomes of the last requests for the URL, the latest first: from live watches, or else from the statistics
+    /// database, which has a request after about a second.
     pub last: Vec<Ended>,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Seconds since it came.
+    /// Seconds since the request arrived.
     pub ago: u64,
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// The version of HTTP: `1.0`, `1.1` or `2`; none if it came through an RPC listener, and in what is read from the
+    /// The version of HTTP: `1.0`, `1.1` or `2`; absent for requests of an RPC listener, and for those read from the
     /// statistics database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_version: Option<String>,
-    /// What was answered.
+    /// The status of the response.
     pub status: u16,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Ended {
-    /// As it was written down.
+    /// Converts a request from the database.
     pub(crate) fn of(written: Written) -> Self {
         let Written { time, method, status, outcome, reason } = written;
         let ago = clock::unix_millis().saturating_sub(time) / 1_000;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The version of a file. It is another one after the content, the permissions or the file itself has changed.
+/// The version of a file. It differs after a change of the content, the permissions or the file itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     inode: u64,
@@ -14,7 +14,7 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// The version of the file at `path`; `None` if there is none.
+    /// Returns the version of the file at `path`; `None` if there is no such file.
     pub fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
         Some(Self { inode: file.ino(), size: file.size(), changed: (file.ctime(), file.ctime_nsec()) })

@@ -1,48 +1,48 @@
-//! What the proxy found out about its origins, as the admin listener tells it and `larder stats` reads it: hits that
-//! were compared with what the origin would have answered, and writes that seem to change what other paths answer.
-//! How it is found out is `validator`'s and `observe::couplings`'.
+//! Findings about origins, as the admin listener returns them and `larder stats` reads them: comparisons of hits with
+//! the origin's current responses, and writes that seem to change the responses for other paths. The modules
+//! `validator` and `observe::couplings` produce them.
 
 use serde::{Deserialize, Serialize};
 
-/// What `GET /validator` answers.
+/// The response to `GET /validator`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
-    /// The share of hits that is picked, 0 to 1.
+    /// The share of hits that is selected, 0 to 1.
     pub sample: f64,
-    /// Requests to origins a second at most.
+    /// Maximum of requests to origins per second.
     pub rate: u32,
     /// Whether requests with credentials are repeated.
     pub cookies: bool,
-    /// Hits that are being checked at this moment.
+    /// Checks in progress.
     pub under_way: usize,
-    /// The outcomes of all.
+    /// The results of all checks.
     #[serde(flatten)]
     pub verdicts: Verdicts,
-    /// Hits that were picked and not checked.
+    /// Selected hits that were not checked.
     pub skipped: Skipped,
-    /// By site and first segment of the path, those with the most stale hits first.
+    /// Results by site and first path segment, those with the most stale hits first.
     pub routes: Vec<Route>,
 }
 
-/// The outcomes of hits that were checked.
+/// The results of checked hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdicts {
-    /// All of them.
+    /// All checked hits.
     pub checked: u64,
-    /// The origin would have answered the same.
+    /// The origin's response was the same.
     pub ok: u64,
-    /// The origin would have answered something else, and the cache did not know.
+    /// The origin's response differed, without the cache's knowledge.
     pub stale: u64,
-    /// The origin answers something else by now, and so does the cache.
+    /// The response at the origin changed after the hit, and the cache has the new one as well.
     pub changed_meanwhile: u64,
-    /// The origin answers something else each time.
+    /// The origin's response differs on every request.
     pub unstable: u64,
-    /// The origin gave no answer that could be compared.
+    /// The origin sent no comparable response.
     pub failed: u64,
 }
 
 impl Verdicts {
-    /// These and others.
+    /// Returns the sums of these and other results.
     #[must_use]
     pub fn and(self, other: &Self) -> Self {
         Self {
@@ -56,104 +56,104 @@ impl Verdicts {
     }
 }
 
-/// Why hits that were picked were not checked, and how many.
+/// The selected hits that were not checked, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// There were as many in this second as there may be.
+    /// The maximum of checks in this second was reached.
     pub rate: u64,
-    /// As many were under way as there may be, or origins had enough to do.
+    /// The maximum of concurrent checks was reached, or origins were busy.
     pub busy: u64,
     /// The request had a cookie or an authorization.
     pub credentials: u64,
-    /// The content is larger than what is fetched again for that.
+    /// The content is too large to be fetched again.
     pub large: u64,
 }
 
-/// What was found out about one site and first segment of the path.
+/// The findings about one site and first path segment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// `forward` for what the forward proxy is asked.
+    /// The site; `forward` for requests of the forward proxy.
     pub site: String,
-    /// The first segment of the path; `*` for all those that there was no room for.
+    /// The first path segment; `*` for all segments beyond the capacity.
     pub route: String,
-    /// The outcomes of its hits.
+    /// The results for its hits.
     #[serde(flatten)]
     pub verdicts: Verdicts,
-    /// How stale the stale ones were.
+    /// The staleness of the stale hits.
     pub staleness: Option<Percentiles>,
-    /// How long answers might live.
+    /// A possible lifetime of responses.
     pub lifetime: Option<Lifetime>,
 }
 
-/// Percentiles in seconds, each rounded up to a whole bucket.
+/// Percentiles in seconds, each rounded up to the bound of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Half were no staler than this.
+    /// The median.
     pub p50: u32,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: u32,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     pub p99: u32,
-    /// All.
+    /// The maximum.
     pub max: u32,
 }
 
-/// The longest lifetime of which it was seen that less than one hit in a hundred would be stale.
+/// The longest lifetime with less than one stale hit in a hundred, as observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// In seconds; 0: not even a second.
+    /// The lifetime in seconds; 0: less than a second.
     pub seconds: u32,
-    /// No older hits were seen: longer may do as well.
+    /// Whether no older hits were observed, so that a longer lifetime may be possible.
     pub at_least: bool,
 }
 
-/// What `GET /couplings` answers.
+/// The response to `GET /couplings`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Couplings {
-    /// Comparisons of what a URL answered with what it answered before.
+    /// Comparisons of the response for a URL with its previous response.
     pub looks: u64,
     /// Writes that succeeded.
     pub writes: u64,
-    /// First segments that there was no room for.
+    /// First path segments that were dropped for lack of capacity.
     pub left_out: u64,
-    /// What was found, the surest first.
+    /// The couplings, the most significant first.
     pub couplings: Vec<Coupling>,
-    /// What gateways would have to say of them, by site, where they do not yet.
+    /// Proposed settings of gateways, by site, for couplings that are not configured yet.
     pub config: Vec<Proposal>,
 }
 
-/// A write that seems to change what paths under another first segment answer.
+/// A write that seems to change the responses for paths with another first segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Coupling {
     /// The site.
     pub site: String,
-    /// The first segment of what was written.
+    /// The first path segment of the writes.
     pub written: String,
-    /// By these methods.
+    /// The methods of the writes.
     pub methods: Vec<String>,
-    /// The first segment of what changed.
+    /// The first path segment of the changed responses.
     pub read: String,
-    /// The share of looks after such a write that found a change.
+    /// The share of comparisons after such a write that found a change.
     pub confidence: f64,
-    /// The share of looks, after as long a time without such a write, that did.
+    /// The share of comparisons that found a change after the same time without such a write.
     pub otherwise: f64,
-    /// Looks after such a write.
+    /// Number of comparisons after such a write.
     pub support: u64,
-    /// Nine of ten changes were found so soon after the write, in seconds.
+    /// Time in seconds after the write within which nine of ten changes were found.
     pub within: u32,
-    /// How sure it is: standard deviations between what was seen and what chance would show.
+    /// The significance: standard deviations between the observation and chance.
     pub deviations: f64,
-    /// A gateway of this process couples them already.
+    /// Whether a gateway of this process is configured for the coupling.
     pub configured: bool,
-    /// The same in a sentence.
+    /// The coupling as a sentence.
     pub text: String,
 }
 
-/// A line for the table of a gateway.
+/// A proposed line for the table of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The site where the couplings were seen.
+    /// The site with the couplings.
     pub site: String,
-    /// Such as `couple = { users = ["feeds"] }`.
+    /// The line, such as `couple = { users = ["feeds"] }`.
     pub line: String,
 }

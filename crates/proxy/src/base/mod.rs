@@ -1,4 +1,4 @@
-//! What every layer uses: the clock, errors, what the cache did with a request, and the settings as plain data.
+//! The base of all layers: the clock, errors, the outcomes of requests, and the settings as plain data.
 
 pub(crate) mod clock;
 pub(crate) mod error;

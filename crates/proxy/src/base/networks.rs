@@ -1,10 +1,10 @@
-//! Networks of clients, and authorities.
+//! Networks of clients, and hosts in authorities.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Loopback, private and link-local networks.
+/// Returns the loopback, private and link-local networks.
 pub(crate) fn near() -> Vec<IpNet> {
     let v4 = |a, b, prefix| Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), prefix).into();
     let v6 = |first, last, prefix| {
@@ -22,13 +22,13 @@ pub(crate) fn near() -> Vec<IpNet> {
     ]
 }
 
-/// Whether one of `networks` has `ip`; an IPv4 address may be written as an IPv6 address.
+/// Whether one of `networks` contains `ip`; an IPv4-mapped IPv6 address counts as its IPv4 address.
 pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     networks.iter().any(|network| network.contains(&ip))
 }
 
-/// `authority` without its port.
+/// Returns `authority` without its port.
 pub(crate) fn host_of(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
@@ -36,7 +36,7 @@ pub(crate) fn host_of(authority: &str) -> &str {
     }
 }
 
-/// Whether a site's `pattern`, a name or `*` and the end of one, stands for `host`.
+/// Whether a site's `pattern`, a name or `*` and the end of a name, matches `host`.
 pub(crate) fn stands_for(pattern: &str, host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     match pattern.strip_prefix('*') {

@@ -9,27 +9,27 @@ use larder_stats::outcome;
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// How it counts.
+    /// The kind of the outcome.
     pub kind: Kind,
     /// The reason.
     pub why: Why,
-    /// The status the origin answered with, if it was asked.
+    /// The status of the origin's response, if there was one.
     pub origin_status: Option<u16>,
-    /// Whether the answer is being stored.
+    /// Whether the response is being stored.
     pub stored: bool,
-    /// Seconds of freshness left, for answers from the cache; negative when stale.
+    /// Remaining freshness in seconds, for responses from the cache; negative when stale.
     pub ttl: Option<i64>,
-    /// Where the answer was found, if it was.
+    /// The tier of the stored response, if there was one.
     pub tier: Tier,
-    /// How long origins took until they began to answer; `None` if none was asked.
+    /// Time that origins took until the first byte of their responses; `None` if the request was not forwarded.
     pub origin_time: Option<Duration>,
-    /// The coding in which a stored response is sent, if it came without one.
+    /// The coding in which a stored response is sent, if the origin sent it without one.
     pub coding: Option<Coding>,
-    /// The request was a prefetch.
+    /// Whether the request was a prefetch.
     pub is_prefetch: bool,
 }
 
-/// Where a stored response was found.
+/// The tier in which a stored response was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
     /// In memory.
@@ -37,15 +37,15 @@ pub enum Tier {
     Memory,
     /// On a disk.
     Disk,
-    /// On the cluster's engine.
+    /// On the engine of the cluster.
     Engine,
 }
 
 impl Tier {
-    /// All of them.
+    /// All tiers.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Engine];
 
-    /// What logs call it.
+    /// Returns the tier's name in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -55,29 +55,29 @@ impl Tier {
     }
 }
 
-/// How a request counts.
+/// The kind of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Answered from what was stored and fresh.
+    /// Served from a fresh stored response.
     Hit,
-    /// Answered from what was stored and stale.
+    /// Served from a stale stored response.
     StaleHit,
-    /// Answered from another request's fetch.
+    /// Served from the fetch of another request.
     Coalesced,
-    /// The origin said that what is stored is still good.
+    /// Served from a stored response that the origin has revalidated.
     Revalidated,
-    /// Fetched.
+    /// Fetched from the origin.
     Miss,
-    /// Not the cache's business.
+    /// Passed through without the cache.
     Pass,
-    /// Refused as malformed or too much.
+    /// Refused, because the request was malformed or exceeded a limit.
     Refused,
-    /// There is no answer to give.
+    /// Failed without a response to serve.
     Failed,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Hit,
         Self::StaleHit,
@@ -89,7 +89,7 @@ impl Kind {
         Self::Failed,
     ];
 
-    /// What the statistics call it.
+    /// Returns the kind's name in statistics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hit => outcome::HIT,
@@ -105,7 +105,7 @@ impl Kind {
 }
 
 impl Outcome {
-    /// An answer from the cache.
+    /// Creates the outcome of a request that was served from the cache.
     pub fn hit(kind: Kind, why: Why, ttl: i64) -> Self {
         Self {
             kind,
@@ -120,7 +120,7 @@ impl Outcome {
         }
     }
 
-    /// A request that went, or should have gone, to the origin.
+    /// Creates the outcome of a request that was, or should have been, forwarded to the origin.
     pub fn forwarded(kind: Kind, why: Why) -> Self {
         Self {
             kind,
@@ -135,43 +135,43 @@ impl Outcome {
         }
     }
 
-    /// The same, found in this tier.
+    /// Sets the tier of the stored response.
     #[must_use]
     pub fn from(self, tier: Tier) -> Self {
         Self { tier, ..self }
     }
 
-    /// The same, answered by the origin with this status.
+    /// Sets the status of the origin's response.
     #[must_use]
     pub fn answered(self, status: http::StatusCode) -> Self {
         Self { origin_status: Some(status.as_u16()), ..self }
     }
 
-    /// What the request was for, if its client said so.
+    /// Returns the purpose of the request, if its client sent one.
     pub fn purpose(&self) -> Option<&'static str> {
         self.is_prefetch.then_some("prefetch")
     }
 
-    /// True when no origin was asked for this request.
+    /// Whether the request was served without forwarding it to an origin.
     pub fn is_hit(&self) -> bool {
         matches!(self.kind, Kind::Hit | Kind::StaleHit)
     }
 
-    /// True when the answer is one that was stored before, whether an origin was asked about it or not.
+    /// Whether the response was stored before, with or without a revalidation.
     pub fn is_stored(&self) -> bool {
         self.is_hit() || self.kind == Kind::Revalidated
     }
 
-    /// The member of `Cache-Status` (RFC 9211) of a cache called `name`.
+    /// Returns the member of `Cache-Status` (RFC 9211) of a cache called `name`.
     pub fn cache_status<'n>(&self, name: &'n str) -> CacheStatus<'n> {
-        // "hit" and "ttl" say all there is to say of an ordinary hit.
+        // "hit" and "ttl" describe an ordinary hit completely.
         let obvious = matches!(self.why, Why::Fresh | Why::Absent);
         let forward = match self.kind {
             Kind::Hit | Kind::StaleHit | Kind::Refused => None,
             Kind::Pass if matches!(self.why, Why::ByRule | Why::OnlyHttps) => None,
             Kind::Revalidated => Some(self.why.forward().unwrap_or(Forward::Stale)),
             Kind::Coalesced | Kind::Miss | Kind::Pass => Some(self.why.forward().unwrap_or(Forward::Miss)),
-            // It may have gone nowhere, or in vain: the detail says why.
+            // The request was not forwarded, or the forward failed; the detail tells which.
             Kind::Failed => self.why.forward(),
         };
         CacheStatus {

@@ -1,16 +1,16 @@
-//! The part of a path that a site is for, and the part that an origin puts in its place.
+//! The path prefix of a site, and the prefix that replaces it at an origin.
 
-/// The beginning of a path, in whole segments: `/shop` is that of `/shop`, `/shop/` and `/shop/1?a`, not of `/shopping`.
-/// The default is that of all paths.
+/// A path prefix in whole segments: `/shop` is a prefix of `/shop`, `/shop/` and `/shop/1?a`, not of `/shopping`. The
+/// default is a prefix of all paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathPrefix(
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     String,
 );
 
 impl PathPrefix {
-    /// The prefix that is written as `text`; `None` if it has no slash at its start, dot segments, or characters that a
-    /// path cannot have. A slash at its end makes no difference.
+    /// Parses a prefix; `None` if `text` has no leading slash, or has dot segments or characters that are invalid in a
+    /// path. A trailing slash makes no difference.
     pub fn new(text: &str) -> Option<Self> {
         let is_valid = text.starts_with('/')
             && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
@@ -18,18 +18,18 @@ impl PathPrefix {
         is_valid.then(|| Self(text.trim_end_matches('/').to_owned()))
     }
 
-    /// Whether it is that of all paths.
+    /// Whether it is a prefix of all paths.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Of two prefixes of a path, the longer one has more.
+    /// Returns a number that is greater for longer prefixes.
     pub(crate) fn specificity(&self) -> usize {
         self.0.len()
     }
 
-    /// What follows it in a path with or without query; `None` for paths outside. Percent-encoded letters and digits are equal to
-    /// plain ones (RFC 3986 section 6.2.2.2).
+    /// Returns the part of a path, with or without a query, behind this prefix; `None` for other paths. Percent-encoded
+    /// letters and digits equal plain ones (RFC 3986 section 6.2.2.2).
     pub fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (mut left, mut rest) = (self.0.as_str(), path);
         while !left.is_empty() {
@@ -42,7 +42,7 @@ impl PathPrefix {
         (self.is_root() || rest.is_empty() || rest.starts_with(['/', '?', '#'])).then_some(rest)
     }
 
-    /// The path of `rest` below this prefix.
+    /// Returns the path of `rest` below this prefix.
     pub fn join(&self, rest: &str) -> String {
         let slash = if self.is_root() && !rest.starts_with('/') { "/" } else { "" };
         [&self.0, slash, rest].concat()
@@ -55,8 +55,8 @@ impl std::fmt::Display for PathPrefix {
     }
 }
 
-/// Whether a path has segments `.` or `..`, percent-encoded ones and those after a backslash too: an origin may take them for
-/// another path than the one that they begin with.
+/// Whether a path has segments `.` or `..`, also percent-encoded ones and those after a backslash. An origin may
+/// resolve such a path to one outside of its prefix.
 pub(crate) fn has_dot_segments(path_and_query: &str) -> bool {
     let path = path_and_query.split(['?', '#']).next().unwrap_or_default();
     if !path.contains('.') && !path.contains('%') {
@@ -66,8 +66,8 @@ pub(crate) fn has_dot_segments(path_and_query: &str) -> bool {
     path.split(['/', '\\']).any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
 }
 
-/// The first character of a path, and what follows it. One that is percent-encoded stays apart from the plain one if it means
-/// something else there.
+/// Returns the first character of a path and the rest. The boolean tells a percent-encoded character from a plain one,
+/// if the encoding makes a difference.
 fn unit(path: &str) -> Option<((u8, bool), &str)> {
     let first = *path.as_bytes().first()?;
     let digits = path.get(1..3).filter(|_| first == b'%');

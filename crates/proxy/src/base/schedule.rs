@@ -1,4 +1,4 @@
-//! The purge schedule: when what is stored is looked through, and what has to go then.
+//! The purge schedule: the times of scans of the cache, and the responses that they remove.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use jiff::Zoned;
 use larder_semantics::freshness::{Flags, Freshness};
 
-/// What is forgotten without being asked for, and when.
+/// The schedule of automatic removals from the cache.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// How often everything is looked through.
+    /// Interval between scans of the whole cache.
     pub every: Duration,
-    /// How long a response may be stale and without use before it is removed; `None`: for ever.
+    /// Time for which a response may be stale and unusable before it is removed; `None`: unlimited.
     pub expired: Option<Duration>,
-    /// How long a response may go without a request before it is removed; `None`: for ever.
+    /// Time for which a response may be without requests before it is removed; `None`: unlimited.
     pub unused: Option<Duration>,
-    /// When everything goes; `None`: never.
+    /// The times at which all responses are removed; `None`: never.
     pub everything: Option<Times>,
-    /// Objects that are looked at in a second.
+    /// Maximum of scanned objects per second.
     pub rate: u64,
 }
 
@@ -30,14 +30,14 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Whether anything goes because of its age or disuse.
+    /// Whether responses are removed because of their age or disuse.
     pub(crate) fn looks_through(&self) -> bool {
         self.expired.is_some() || self.unused.is_some()
     }
 }
 
-/// Whether a response with this `freshness` has been of no use for more than `patience` seconds at `now`: stale,
-/// and too stale to stand in for a fresh one.
+/// Whether a response with this `freshness` has been unusable for more than `patience` seconds at `now`: it is stale,
+/// and beyond its time for stale use.
 pub(crate) fn is_spent(freshness: &Freshness, now: u32, patience: u64) -> bool {
     let on_error = match freshness.flags.contains(Flags::STALE_IF_ERROR) {
         true => freshness.stale_if_error,
@@ -47,13 +47,12 @@ pub(crate) fn is_spent(freshness: &Freshness, now: u32, patience: u64) -> bool {
     u64::from(freshness.staleness(now)) > of_use.saturating_add(patience)
 }
 
-/// Moments that come again and again, as cron says it: minute, hour, day of the month, month, day of the week, in
-/// local time.
+/// Recurring times in cron syntax: minute, hour, day of the month, month, day of the week, in local time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(croner::Cron);
 
 impl Times {
-    /// The first such moment after `now`; `None` if there is none.
+    /// Returns the first of these times after `now`; `None` if there is none.
     pub(crate) fn next(&self, now: &Zoned) -> Option<Zoned> {
         self.0.find_next_occurrence(now, false).ok()
     }

@@ -1,8 +1,8 @@
-//! What the proxy is told: plain data, already checked.
+//! The settings of the proxy: plain data, already validated.
 //!
-//! The binary turns a config file and flags into these; nothing below validates again. A reload
-//! makes a new `Settings`: everything applies at once except `listen`, `admin`, `threads`, `statistics`,
-//! `cluster`, `trace` and the capacity of the memory tier, which belong to the process.
+//! The binary creates these from a config file and flags; this crate does not validate them again. A reload creates a
+//! new `Settings`. Its values take effect at once, except `listen`, `admin`, `threads`, `statistics`, `cluster`,
+//! `trace` and the capacity of the memory tier, which need a restart.
 
 mod acme;
 mod certificates;
@@ -63,91 +63,92 @@ use crate::base::networks::near;
 pub use crate::base::path_prefix::PathPrefix;
 pub use crate::base::schedule::{Schedule, Times};
 
-/// The most rules of a site.
+/// Maximum of rules of a site.
 pub const MOST_RULES: usize = larder_rules::RuleSet::MOST;
 
-/// [`Site::doubt`] where nothing is configured.
+/// The default of [`Site::doubt`], in seconds.
 pub const DOUBT: u32 = 60;
 
-/// Everything the proxy needs to know.
+/// All settings of the proxy.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What was written in the config and has no effect, a line each.
+    /// Settings in the config that have no effect, one line each.
     pub without_effect: Vec<String>,
-    /// Where clients connect. At least one, with `sockets`.
+    /// The addresses for clients. At least one, together with `sockets`.
     pub listen: Vec<Listener>,
-    /// Unix sockets where clients connect.
+    /// The Unix sockets for clients.
     pub sockets: UnixSockets,
-    /// The proxies in front of them that begin each connection with a PROXY header.
+    /// The proxies in front of this one that begin each connection with a PROXY header.
     pub proxy_protocol: ProxyProtocol,
-    /// The certificates of the listeners that speak TLS; the first one is for clients that name no server.
+    /// The certificates of the TLS listeners; the first one is for clients that send no server name.
     pub certificates: Vec<CertificateFiles>,
-    /// The certificates that listeners ask clients for.
+    /// The client certificates that listeners request.
     pub client_auth: ClientAuths,
-    /// Where `/stats`, `/healthz` and `/readyz` are served; `None` turns them off.
+    /// The address of the admin listener with `/stats`, `/healthz` and `/readyz`; `None` turns it off.
     pub admin: Option<SocketAddr>,
-    /// TLS of the admin listener; `None`: it speaks HTTP in clear.
+    /// TLS of the admin listener; `None`: plain HTTP.
     pub admin_tls: Option<AdminTls>,
-    /// The token that clients on other machines must show there; `None`: only clients on this machine are answered.
+    /// The token that the admin listener requires from clients on other machines; `None`: only clients on this machine
+    /// are served.
     pub admin_token: Option<Token>,
     /// Worker threads, each with its own runtime and its own accept queue. At least 1.
     pub threads: usize,
     /// The memory tier.
     pub memory: MemoryTier,
-    /// The directories of the disk tier; none: what is stored goes with the process.
+    /// The directories of the disk tier; empty: stored responses end with the process.
     pub disks: Vec<DiskTier>,
-    /// What is forgotten without being asked for.
+    /// The schedule of automatic removals from the cache.
     pub schedule: Schedule,
-    /// Which hits are compared with what the origin answers.
+    /// The hits that are compared with the origin's current response.
     pub validate: Validate,
-    /// Bounds on what a client may send and hold.
+    /// Limits on the messages and connections of clients.
     pub limits: Limits,
-    /// How long to wait for clients and origins.
+    /// Timeouts for clients and origins.
     pub timeouts: Timeouts,
     /// Reverse-proxied sites, in the order they are matched.
     pub sites: Vec<Site>,
-    /// How requests for other people's origins are treated.
+    /// The forward proxy, which serves requests for any origin.
     pub forward: Forward,
-    /// The doors for programs that speak RPC.
+    /// The listeners for RPC clients.
     pub doors: Doors,
     /// The access log.
     pub access_log: AccessLog,
-    /// Where it is written; `None`: to standard output.
+    /// The file of the access log; `None`: standard output.
     pub access_log_file: Option<PathBuf>,
-    /// The directory in which a process leaves what the next one has to know; `None`: nothing is left.
+    /// The directory for state that survives a restart; `None`: no such state.
     pub state: Option<PathBuf>,
-    /// What is kept of requests in a database.
+    /// The statistics database.
     pub statistics: Statistics,
-    /// The cluster that this is a node of; `None`: it is by itself.
+    /// The cluster that this proxy is a node of; `None`: no cluster.
     pub cluster: Option<Cluster>,
-    /// Where requests are traced to.
+    /// The destination of traces.
     pub trace: Tracing,
-    /// How this proxy names itself in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
+    /// The name of this proxy in `Via` and `Cache-Status` (a token, RFC 9110 section 7.6.3).
     pub name: String,
-    /// Also send the traditional `X-Cache: HIT` or `X-Cache: MISS`.
+    /// Whether to send the traditional `X-Cache: HIT` or `X-Cache: MISS` as well.
     pub x_cache: bool,
-    /// How the client's address is passed on.
+    /// The fields that pass the client's address on.
     pub client_address: ClientAddress,
-    /// Proxies in front of this one that may say for whom they ask.
+    /// Proxies in front of this one whose fields about the client's address are trusted.
     pub trust: Vec<IpNet>,
 }
 
 /// The memory tier's size and policy.
 #[derive(Clone, Debug)]
 pub struct MemoryTier {
-    /// Bytes or entries.
+    /// The capacity, in bytes or entries.
     pub capacity: Capacity,
-    /// What counts as the size of a response.
+    /// The definition of a response's size.
     pub counts: Counts,
     /// The eviction policy.
     pub policy: Spec,
-    /// The largest body stored, in bytes; `None`: as large as a shard.
+    /// Maximum size of a stored body, in bytes; `None`: the size of a shard.
     pub max_object: Option<u64>,
-    /// Variants kept for one URL (RFC 9111 section 4.1); the oldest goes first. At least 1.
+    /// Maximum of variants stored for one URL (RFC 9111 section 4.1); the oldest is evicted first. At least 1.
     pub max_variants: usize,
 }
 
-/// Bounds on what a client may send and hold. Each is refused with a status of its own.
+/// Limits on the messages and connections of clients. Each has its own status for refusals.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a request's head (431).
@@ -158,17 +159,17 @@ pub struct Limits {
     pub target_bytes: usize,
     /// Bytes of a request's content (413).
     pub body_bytes: u64,
-    /// Client connections at once; further ones are closed on arrival.
+    /// Concurrent client connections; further ones are closed on arrival.
     pub connections: usize,
-    /// Streams of an HTTP/2 connection at once; further ones are refused. 0: HTTP/2 is not spoken.
+    /// Concurrent streams of an HTTP/2 connection; further ones are refused. 0: HTTP/2 is disabled.
     pub streams: usize,
-    /// Requests to origins at once.
+    /// Concurrent requests to origins.
     pub in_flight: usize,
-    /// Requests waiting for one of those places; beyond it: 503 with `Retry-After`.
+    /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
     pub queue: usize,
 }
 
-/// How long to wait.
+/// Timeouts.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
     /// From the first byte of a head to its last (408).
@@ -177,21 +178,21 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Without a single byte of progress in a request's or response's content (408, or closed).
     pub stall: Duration,
-    /// Bytes per second below which a request's content is refused (408) and a client that takes a
-    /// response is dropped, once either has taken `stall`; 0: any rate.
+    /// Minimum rate in bytes per second, once a transfer has taken `stall`: a slower request content is refused (408),
+    /// and a slower reader of a response is disconnected. 0: any rate.
     pub min_rate: u64,
     /// For a TCP (and TLS) connection to an origin (504).
     pub connect: Duration,
-    /// From the end of a request to the first byte of the origin's answer (504).
+    /// From the end of a request to the first byte of the origin's response (504).
     pub first_byte: Duration,
-    /// Between two pieces of an origin's answer (502, or the truncation passed on).
+    /// Between two pieces of an origin's response (502, or the response is truncated).
     pub origin_idle: Duration,
-    /// Bytes per second below which an origin's answer is given up that nobody reads any more, once it has gone unread
-    /// for `stall`; 0: any rate.
+    /// Minimum rate in bytes per second of an origin's response that no client reads any more; a slower one is aborted,
+    /// once it was unread for `stall`. 0: any rate.
     pub unread_rate: u64,
     /// Without a byte in either direction of a tunnel (closed).
     pub tunnel: Duration,
-    /// How long `SIGTERM` waits for requests under way.
+    /// Maximum time that the shutdown after `SIGTERM` waits for requests in flight.
     pub drain: Duration,
 }
 
@@ -203,69 +204,70 @@ pub struct Site {
     /// Host names, lower-case, without port; `*.example.com` matches one or more leading labels;
     /// empty: every host.
     pub hosts: Vec<String>,
-    /// The paths of these hosts that it is for.
+    /// The paths of these hosts that belong to the site.
     pub path: PathPrefix,
-    /// Where its content comes from. At least one.
+    /// The origins of its content. At least one.
     pub origins: Vec<Origin>,
-    /// Which of them a request goes to.
+    /// The method that chooses one of the origins.
     pub balance: Balance,
-    /// What the origin sees as `Host`.
+    /// The value of `Host` in requests to origins.
     pub host: HostHeader,
-    /// Fields of responses that name the origin are changed to name the site.
+    /// Whether URLs of the origin in fields of responses are replaced with URLs of the site.
     pub rewrite_urls: bool,
     /// Caching rules.
     pub rules: Rules,
-    /// Rules for parts of its requests, in the order in which they apply.
+    /// Rules for subsets of its requests, in the order in which they apply.
     pub site_rules: Vec<SiteRule>,
-    /// False: every request passes through.
+    /// Whether responses are cached. If not, every request passes through.
     pub cache: bool,
-    /// Requests that arrive without TLS are answered with a redirect to https.
+    /// Whether requests without TLS get a redirect to https.
     pub only_https: bool,
-    /// What replies to requests for https tell browsers, if the origin does not.
+    /// `Strict-Transport-Security` in responses over https, if the origin does not send it.
     pub hsts: Option<Hsts>,
-    /// Nothing of its answers is stored but their tags: the site is a gateway beside its backend.
+    /// The tags of responses; `Some`: the site is a gateway beside its backend and stores only tags, no responses.
     pub tags: Option<larder_tags::Settings>,
-    /// How long a change whose end is unknown may still happen, in seconds; 0: not at all.
+    /// Time for which a change with an unknown end may still take effect, in seconds; 0: none.
     pub doubt: u32,
-    /// Further tries of an idempotent request whose origin failed before it answered.
+    /// Maximum of retries of an idempotent request whose origin failed before it responded.
     pub retries: u32,
-    /// Failures in a row after which an origin is left alone.
+    /// Consecutive failures after which an origin is in its backoff.
     pub max_fails: u32,
-    /// How long it is left alone.
+    /// Duration of the backoff.
     pub fail_timeout: Duration,
-    /// Time after which names of origins are resolved again; `None`: connections that are kept do not ask.
+    /// Interval at which names of origins are resolved again; `None`: open connections stay in use without resolving
+    /// again.
     pub resolve_interval: Option<Duration>,
     /// Active checks of each origin, if any.
     pub health: Option<Health>,
-    /// From whom its hosts have certificates; `None`: from `certificates`.
+    /// The authority that issues certificates for its hosts; `None`: they are in `certificates`.
     pub acme: Option<Arc<Acme>>,
-    /// TLS towards its origins, where it is not by the system's authorities alone.
+    /// TLS to its origins, if it differs from the system's defaults.
     pub tls: Option<Arc<OriginTls>>,
-    /// Who may send `PURGE`, besides those who show the admin token.
+    /// Clients that may send `PURGE` without the admin token.
     pub purge_from: Vec<IpNet>,
 }
 
-/// An active health check: `GET path` that must answer 2xx or 3xx.
+/// An active health check: `GET path` has to return 2xx or 3xx.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// The path asked for.
+    /// The path of the request.
     pub path: String,
     /// Time between two checks.
     pub interval: Duration,
 }
 
-/// What the origin sees as `Host`.
+/// The value of `Host` in requests to origins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostHeader {
-    /// What the client sent.
+    /// The value from the client.
     Preserve,
-    /// The origin's own authority.
+    /// The authority of the origin.
     Origin,
     /// This value.
     Set(String),
 }
 
-/// How a forward proxy behaves.
+/// The settings of the forward proxy.
 #[derive(Clone, Debug)]
 pub struct Forward {
     /// Clients that may use it.
@@ -274,43 +276,43 @@ pub struct Forward {
     pub ports: Vec<RangeInclusive<u16>>,
     /// Ports that `CONNECT` may reach.
     pub connect_ports: Vec<u16>,
-    /// Let clients reach loopback, link-local, private and metadata addresses.
+    /// Whether clients may reach loopback, link-local, private and metadata addresses.
     pub allow_private: bool,
     /// Caching rules.
     pub rules: Rules,
-    /// Rules for parts of its requests, in the order in which they apply.
+    /// Rules for subsets of its requests, in the order in which they apply.
     pub site_rules: Vec<SiteRule>,
 }
 
-/// How programs that speak RPC get pages. What holds for clients of the forward proxy holds for them.
+/// The listeners for RPC clients, which fetch pages by the settings of the forward proxy.
 #[derive(Clone, Debug)]
 pub struct Doors {
-    /// Where they connect; the kernel chooses a port 0.
+    /// Their addresses; with port 0, the kernel chooses the port.
     pub listen: Vec<(Door, SocketAddr)>,
-    /// Clients of Thrift connect over TLS.
+    /// Whether Thrift clients connect over TLS.
     pub thrift_tls: bool,
-    /// Clients of the line protocol connect over TLS.
+    /// Whether clients of the line protocol connect over TLS.
     pub line_tls: bool,
     /// Clients that may use them.
     pub clients: Vec<IpNet>,
-    /// How requests name their sender: visible ASCII and spaces.
+    /// The `User-Agent` of their requests: visible ASCII and spaces.
     pub user_agent: String,
-    /// Redirects followed for one page.
+    /// Maximum of redirects followed for one page.
     pub redirects: usize,
-    /// Follow redirects from http to https, and back.
+    /// Whether to follow redirects from http to https, and from https to http.
     pub cross_scheme: bool,
-    /// The largest page that has to be put together before it is sent, in bytes: one whose length only its
-    /// end tells, or one with a content coding.
+    /// Maximum size in bytes of a page that has to be buffered before it is sent: a page of unknown length, or with a
+    /// content coding.
     pub max_page: u64,
     /// Between two calls of a connection (closed silently).
     pub idle: Duration,
-    /// How the line protocol tells the end of a page.
+    /// The framing of pages in the line protocol.
     pub line_form: LineForm,
-    /// Serve ONC RPC over UDP too; `None`: where only loopback can reach it.
+    /// Whether to serve ONC RPC over UDP too; `None`: only at loopback addresses.
     pub onc_udp: Option<bool>,
-    /// Calls of one client's address that are answered over UDP in a second; loopback has no limit.
+    /// Maximum of responses over UDP to one client address per second; loopback has no limit.
     pub onc_udp_rate: u32,
-    /// Where the rpcbind is with which the ONC door registers; `None`: with none.
+    /// The socket of the rpcbind with which the ONC door registers; `None`: no registration.
     pub rpcbind: Option<PathBuf>,
 }
 
@@ -324,13 +326,14 @@ impl Doors {
         }
     }
 
-    /// Whether a door for ONC RPC at `ip` takes calls over UDP: their senders can be forged, and answers are long.
+    /// Whether a door for ONC RPC at `ip` accepts calls over UDP. Off by default except at loopback: senders can be
+    /// forged, and replies are long.
     pub fn takes_datagrams(&self, ip: IpAddr) -> bool {
         self.onc_udp.unwrap_or_else(|| ip.to_canonical().is_loopback())
     }
 }
 
-/// A door: one RPC protocol.
+/// The RPC protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// Apache Thrift.
@@ -342,10 +345,10 @@ pub enum Door {
 }
 
 impl Door {
-    /// All of them.
+    /// All doors.
     pub const ALL: [Self; 3] = [Self::Thrift, Self::Onc, Self::Line];
 
-    /// Its name in the config, lists and logs.
+    /// Returns the door's name in the config, lists and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Thrift => "thrift",
@@ -355,14 +358,14 @@ impl Door {
     }
 }
 
-/// The access log's form.
+/// The format of the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
-    /// None.
+    /// No access log.
     Off,
-    /// One readable line a request.
+    /// One readable line per request.
     Text,
-    /// One JSON object a request.
+    /// One JSON object per request.
     Json,
     /// NCSA's combined log format.
     Combined,
@@ -370,17 +373,17 @@ pub enum AccessLog {
     Squid,
 }
 
-/// Where requests are traced to.
+/// The destination and sampling of traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
-    /// The collector, which takes OTLP over HTTP: `http://host:port`, without a slash at its end; `None`: nowhere.
+    /// The collector, which accepts OTLP over HTTP: `http://host:port`, without a trailing slash; `None`: no traces.
     pub endpoint: Option<String>,
-    /// Of the requests whose clients do not say whether they are traced, so many are: 0 to 1.
+    /// The traced share of the requests whose clients send no sampling decision: 0 to 1.
     pub sample: f64,
 }
 
 impl Tracing {
-    /// Whether spans can be sent at all.
+    /// Whether this build can send spans.
     pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");
 }
 
@@ -390,10 +393,10 @@ impl Default for Tracing {
     }
 }
 
-/// How the client's address is passed on to origins.
+/// The fields that pass the client's address on to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// Not at all.
+    /// No fields.
     Off,
     /// Appended to `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
     XForwardedFor,

@@ -1,7 +1,7 @@
-//! What was counted for each site, by every worker.
+//! Counts of each site, over all workers.
 //!
-//! A site is known by its name: it keeps its counts when the config is read again, and one that is gone keeps
-//! them, too, so that no sum ever falls.
+//! Accounts are identified by the site's name. A site keeps its counts after a reload, and a removed site keeps them,
+//! too, so that sums never decrease.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,14 +14,14 @@ pub(crate) struct Account {
     workers: Box<[Counters]>,
 }
 
-/// Counts what origins of a site send.
+/// Counts the bytes that origins of a site send.
 #[derive(Debug)]
 pub(crate) struct Meter {
     account: Arc<Account>,
     worker: usize,
 }
 
-/// The counts of all sites that there were.
+/// The counts of all current and former sites.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     workers: usize,
@@ -33,7 +33,7 @@ impl Account {
         &self.site
     }
 
-    /// The counters of the worker with this number, counted from 0.
+    /// Returns the counters of the worker with this number, counted from 0.
     pub(crate) fn of(&self, worker: usize) -> &Counters {
         &self.workers[worker]
     }
@@ -46,7 +46,7 @@ impl Account {
 }
 
 impl Meter {
-    /// That of the worker with this number.
+    /// Creates a meter for the worker with this number.
     pub(crate) fn new(account: &Arc<Account>, worker: usize) -> Self {
         Self { account: Arc::clone(account), worker }
     }
@@ -57,12 +57,12 @@ impl Meter {
 }
 
 impl Accounts {
-    /// Room for so many workers.
+    /// Creates accounts for this number of workers.
     pub(crate) fn new(workers: usize) -> Self {
         Self { workers, all: Mutex::default() }
     }
 
-    /// The account of a site, opened now if there was none.
+    /// Returns the account of a site, and opens it if there is none.
     pub(crate) fn open(&self, site: &str) -> Arc<Account> {
         let mut all = self.locked();
         if let Some(account) = all.iter().find(|account| &*account.site == site) {
@@ -73,12 +73,12 @@ impl Accounts {
         all[all.len() - 1].clone()
     }
 
-    /// All of them, in the order in which they were opened.
+    /// Returns all accounts, in the order in which they were opened.
     pub(crate) fn all(&self) -> Vec<Arc<Account>> {
         self.locked().clone()
     }
 
-    /// The counts of all sites together.
+    /// Returns the sum of the counts of all sites.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for account in self.all() {

@@ -1,9 +1,8 @@
-//! Counts what was answered, per worker and site, without locks and without sharing cache lines.
+//! Counts responses per worker and site, without locks and without sharing cache lines.
 //!
-//! **Hits** are requests answered without asking an origin for them: from a fresh or allowed-stale
-//! stored response, or from a fetch that another request had already begun (coalesced). **Validated**
-//! are requests answered from a stored response after the origin said that it is still good (304).
-//! **Misses** could have been hits and were fetched. **Passes** were never the cache's business
+//! **Hits** are requests served without a request to an origin: from a fresh or allowed-stale stored response, or from
+//! a fetch in flight of another request (coalesced). **Validated** are requests served from a stored response after the
+//! origin has revalidated it (304). **Misses** could have been hits and were fetched. **Passes** were not cacheable
 //! (unsafe methods, tunnels). The ratios are those of [`larder_stats::outcome`].
 
 use std::array;
@@ -18,7 +17,7 @@ const TIERS: usize = Tier::ALL.len();
 const ENDS: usize = Kind::ALL.len() * TIERS;
 const REASONS: usize = Why::ALL.len();
 
-/// One worker's counts. Only that worker writes.
+/// The counts of one worker, which is their only writer.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -32,7 +31,7 @@ pub(crate) struct Counters {
     prefetches: AtomicU64,
 }
 
-/// Counts at one moment, summed over workers, and over sites if so wanted.
+/// Counts at one moment, summed over workers, and over sites if required.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     requests: [u64; ENDS],
@@ -45,18 +44,18 @@ pub(crate) struct Counts {
     prefetches: u64,
 }
 
-/// What counts say in the words of `/stats`.
+/// The counts with the names of `/stats`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
-    /// Requests answered, refused ones included.
+    /// Requests with a response, refused ones included.
     pub(crate) requests: u64,
-    /// Answered without asking an origin.
+    /// Requests served without a request to an origin.
     pub(crate) hits: u64,
-    /// Answered from what is stored, after an origin said that it is still good (304).
+    /// Requests served from a stored response that an origin has revalidated (304).
     pub(crate) validated: u64,
-    /// Fetched from an origin, though the cache might have answered.
+    /// Requests fetched from an origin, though cacheable.
     pub(crate) misses: u64,
-    /// Not the cache's business.
+    /// Requests that were not cacheable.
     pub(crate) passes: u64,
     /// Hits found on a disk.
     pub(crate) disk_hits: u64,
@@ -66,27 +65,27 @@ pub(crate) struct Totals {
     pub(crate) stale: u64,
     /// Hits that waited for another request's fetch.
     pub(crate) coalesced: u64,
-    /// Answers 5xx of our own making.
+    /// Responses with status 5xx that this proxy generated.
     pub(crate) errors: u64,
-    /// Requests refused as malformed or too much.
+    /// Requests refused because they were malformed or exceeded a limit.
     pub(crate) refused: u64,
     /// Bytes sent, heads included.
     pub(crate) bytes_served: u64,
-    /// Of hits, validated and misses, bytes sent.
+    /// Bytes sent for hits, validated and misses.
     pub(crate) bytes_cacheable: u64,
-    /// Of those, bytes that came from the cache.
+    /// The part of these bytes that came from the cache.
     pub(crate) bytes_from_cache: u64,
     /// Bytes of content that origins sent.
     pub(crate) origin_bytes: u64,
-    /// Replies with stored content that this proxy had compressed.
+    /// Responses whose stored content this proxy had compressed.
     pub(crate) compressed: u64,
-    /// Bytes by which they were shorter than without.
+    /// Bytes saved by this compression.
     pub(crate) bytes_saved: u64,
-    /// Requests that were prefetches of clients, whatever became of them.
+    /// Prefetch requests of clients, with any outcome.
     pub(crate) client_prefetches: u64,
 }
 
-/// Requests that ended in the same way.
+/// Requests with the same outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) kind: Kind,
@@ -112,7 +111,7 @@ impl Default for Counts {
 }
 
 impl Counters {
-    /// Counts one reply of `bytes` bytes.
+    /// Counts one response of `bytes` bytes.
     pub(crate) fn record(&self, outcome: &Outcome, bytes: u64) {
         let end = end(outcome.kind, outcome.tier);
         add(&self.bytes[end], bytes);
@@ -120,7 +119,7 @@ impl Counters {
         if outcome.is_prefetch {
             add(&self.prefetches, 1);
         }
-        // Last, since it is read first: who sees the request sees the rest.
+        // Written last, since it is read first: a reader that sees the request also sees the other counts.
         add(&self.requests[end], 1);
     }
 
@@ -129,7 +128,7 @@ impl Counters {
         add(&self.origin_bytes, bytes);
     }
 
-    /// Counts a reply whose content was compressed here, and is shorter by `saved` bytes.
+    /// Counts a response whose content was compressed here, with `saved` bytes less.
     pub(crate) fn compressed(&self, saved: u64) {
         add(&self.saved, saved);
         add(&self.coded, 1);
@@ -148,7 +147,7 @@ impl Counts {
         self.prefetches += prefetches.load(Ordering::Relaxed);
     }
 
-    /// What was counted since `earlier`, which is no later.
+    /// Returns the difference to `earlier`, an earlier state of the same counts.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         take(&mut since.requests, &earlier.requests);
@@ -161,12 +160,12 @@ impl Counts {
         since
     }
 
-    /// Requests that were prefetches of clients.
+    /// Returns the prefetch requests of clients.
     pub(crate) fn prefetches(&self) -> u64 {
         self.prefetches
     }
 
-    /// Every way to end, with 0 requests or more.
+    /// Returns the counts for every kind and tier, also those with 0 requests.
     pub(crate) fn ends(&self) -> impl Iterator<Item = Ends> {
         let ends = Kind::ALL.into_iter().flat_map(|kind| Tier::ALL.into_iter().map(move |tier| (kind, tier)));
         ends.map(|(kind, tier)| {
@@ -175,7 +174,7 @@ impl Counts {
         })
     }
 
-    /// Reasons that there were, and how often.
+    /// Returns the reasons with at least one request, and their counts.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = (Why, u64)> {
         let all = Why::ALL.iter().map(|why| (*why, self.reasons[*why as usize]));
         all.filter(|(_, requests)| *requests > 0)
@@ -222,23 +221,23 @@ impl Totals {
         }
     }
 
-    /// Hits / (hits + validated + misses); 0 before the first.
+    /// Returns hits / (hits + validated + misses); 0 without requests.
     pub(crate) fn hit_ratio(&self) -> f64 {
         ratio(self.hits, self.hits + self.validated + self.misses)
     }
 
-    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    /// Returns (hits + validated) / (hits + validated + misses); 0 without requests.
     pub(crate) fn validated_hit_ratio(&self) -> f64 {
         ratio(self.hits + self.validated, self.hits + self.validated + self.misses)
     }
 
-    /// Bytes from cache / bytes served, over the same requests; 0 before the first.
+    /// Returns bytes from cache / bytes served, over the same requests; 0 without requests.
     pub(crate) fn byte_hit_ratio(&self) -> f64 {
         ratio(self.bytes_from_cache, self.bytes_cacheable)
     }
 }
 
-/// Where requests that ended so are counted.
+/// Returns the index of the counters for this kind and tier.
 fn end(kind: Kind, tier: Tier) -> usize {
     kind as usize * TIERS + tier as usize
 }
@@ -257,14 +256,14 @@ fn sum(sums: &mut [u64], counters: &[AtomicU64]) {
     }
 }
 
-/// Takes counts away that are of an earlier moment.
+/// Subtracts the counts of an earlier moment.
 pub(crate) fn take(counts: &mut [u64], earlier: &[u64]) {
     for (count, earlier) in counts.iter_mut().zip(earlier) {
         *count = count.saturating_sub(*earlier);
     }
 }
 
-/// One writer only: no locked instruction needed.
+/// Adds `n` to a counter with a single writer, which needs no locked instruction.
 pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }

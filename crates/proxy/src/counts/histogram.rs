@@ -1,7 +1,8 @@
-//! How long things took: counts of times by their size, per worker, merged when somebody asks.
+//! Distributions of times: counts of durations by size, per worker, merged when they are read.
 //!
-//! Times are whole microseconds. Those below 32 are told apart exactly, longer ones to within a sixteenth, beyond
-//! [`LONGEST`] not at all. Recording is two additions; there is no clock and no lock here.
+//! Times are whole microseconds. Those below 32 are exact, longer ones have a resolution of a sixteenth, and those
+//! beyond [`LONGEST`] are counted as [`LONGEST`]. Recording is two additions, without reading a clock and without a
+//! lock.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,29 +13,29 @@ use serde::Serialize;
 use super::counters::{add, take};
 use crate::base::outcome::Kind;
 
-/// Each doubling of time has this many buckets, as a power of two.
+/// Number of buckets for each doubling of the time, as a power of two.
 const FINENESS: u32 = 4;
-/// The longest time that is told from longer ones, in microseconds: more than an hour.
+/// The longest time that is distinguished from longer ones, in microseconds: more than an hour.
 const LONGEST: u64 = u32::MAX as u64;
 const BUCKETS: usize = bucket(LONGEST) + 1;
 
-/// One worker's times of one kind. Only that worker writes.
+/// The times of one kind that one worker has recorded. The worker is their only writer.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],
-    /// In microseconds.
+    /// The sum of all times, in microseconds.
     sum: AtomicU64,
 }
 
-/// Times of all workers.
+/// Times of one kind, summed over all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Distribution {
     counts: [u64; BUCKETS],
-    /// The sum of all, in microseconds.
+    /// The sum of all times, in microseconds.
     pub(crate) sum: u64,
 }
 
-/// The times that one worker measures.
+/// The times that one worker records.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Times {
@@ -45,19 +46,19 @@ pub(crate) struct Times {
     origin: Histogram,
 }
 
-/// What `/stats` says of times.
+/// The times in `/stats`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Latency {
-    /// From reading a request to handing its reply to the kernel. Requests of idle connections that are answered as a group
-    /// count with the group's time.
+    /// From reading a request to passing its response to the kernel. Requests of idle connections that are served as a
+    /// group count with the group's time.
     hit: Summary,
-    /// From reading a request to the last byte of its reply.
+    /// From reading a request to the last byte of its response.
     validated: Summary,
-    /// The same.
+    /// The same as for `validated`.
     miss: Summary,
-    /// The same of what was never the cache's business, or failed; what was refused is not timed.
+    /// The same for requests that were not cacheable or failed; refused requests are not timed.
     other: Summary,
-    /// From asking an origin to the head of its answer.
+    /// From sending a request to an origin to the head of its response.
     origin: Summary,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Summary {
     p999_us: u64,
 }
 
-/// The distributions of all workers' times.
+/// The distributions of the times of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Distributions {
     pub(crate) hit: Distribution,
@@ -94,7 +95,7 @@ impl Default for Distribution {
 }
 
 impl Histogram {
-    /// Counts `times` things that took `time` each.
+    /// Records `times` durations of `time` each.
     fn record(&self, time: Duration, times: u64) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(LONGEST).min(LONGEST);
         add(&self.counts[bucket(micros)], times);
@@ -114,7 +115,7 @@ impl Distribution {
         self.counts.iter().sum()
     }
 
-    /// The times since `earlier`, which is no later.
+    /// Returns the difference to `earlier`, an earlier state of the same distribution.
     fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         take(&mut since.counts, &earlier.counts);
@@ -122,12 +123,12 @@ impl Distribution {
         since
     }
 
-    /// How many took less than `2^power` microseconds.
+    /// Returns the number of times below `2^power` microseconds.
     pub(crate) fn below(&self, power: u32) -> u64 {
         self.counts[..bucket(1 << power)].iter().sum()
     }
 
-    /// The time in microseconds that this share of all did not exceed; 0 if there is none.
+    /// Returns the upper bound of this share of the times, in microseconds; 0 if there are none.
     fn quantile(&self, share: f64) -> u64 {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut passed = 0;
@@ -151,7 +152,7 @@ impl Distribution {
 }
 
 impl Times {
-    /// Counts a request that took `time`.
+    /// Records a request that took `time`.
     pub(crate) fn served(&self, kind: Kind, time: Duration) {
         let histogram = match kind {
             Kind::Hit | Kind::StaleHit | Kind::Coalesced => &self.hit,
@@ -163,12 +164,12 @@ impl Times {
         histogram.record(time, 1);
     }
 
-    /// Counts hits that took `time` together.
+    /// Records hits that were served as a group in `time`; each counts with the time of the group.
     pub(crate) fn served_as_group(&self, hits: u64, time: Duration) {
         self.hit.record(time, hits);
     }
 
-    /// Counts an answer of an origin that began after `time`.
+    /// Records the time until an origin's response began.
     pub(crate) fn answered(&self, time: Duration) {
         self.origin.record(time, 1);
     }
@@ -183,7 +184,7 @@ impl Distributions {
         self.origin.add(&times.origin);
     }
 
-    /// The times since `earlier`, which is no later.
+    /// Returns the difference to `earlier`, an earlier state of the same distributions.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             hit: self.hit.since(&earlier.hit),
@@ -205,7 +206,7 @@ impl Distributions {
     }
 }
 
-/// The bucket of a time.
+/// Returns the bucket of a time.
 const fn bucket(micros: u64) -> usize {
     let shift = match micros.checked_ilog2() {
         Some(magnitude) => magnitude.saturating_sub(FINENESS),
@@ -214,7 +215,7 @@ const fn bucket(micros: u64) -> usize {
     ((shift << FINENESS) as u64 + (micros >> shift)) as usize
 }
 
-/// The longest time of a bucket.
+/// Returns the longest time of a bucket.
 fn last(bucket: usize) -> u64 {
     let shift = (bucket >> FINENESS).saturating_sub(1);
     let first = (bucket - (shift << FINENESS)) as u64;

@@ -1,4 +1,4 @@
-//! Counters, histograms and spans, which every layer above may write.
+//! Counters, histograms and spans, which all higher layers write.
 
 pub(crate) mod accounts;
 pub(crate) mod counters;

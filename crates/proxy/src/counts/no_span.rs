@@ -1,13 +1,13 @@
-//! What stands for `span` where the feature `otlp` is not built in: requests have no spans, and the compiler leaves out what
-//! would be done with one.
+//! The replacement of `span` without the feature `otlp`: requests have no spans, and the compiler removes the code that
+//! handles them.
 
 use larder_semantics::status::Why;
 
-/// Would be a request as a span.
+/// The replacement of a request's span. It has no values.
 #[derive(Debug)]
 pub(crate) enum Trace {}
 
-/// Would be a question to an origin.
+/// The replacement of the span of a request to an origin. It has no values.
 pub(crate) enum Asking {}
 
 impl Trace {

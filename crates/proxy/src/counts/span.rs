@@ -1,5 +1,5 @@
-//! A request as a span, and each question to an origin as a span below it. What stands for this without the feature `otlp` is
-//! `no_span`.
+//! The span of a request, with a child span for each request to an origin. Without the feature `otlp`, `no_span`
+//! replaces this module.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,28 +11,28 @@ mod parent;
 
 pub(crate) use parent::Traceparent;
 
-/// A request as a span, and what it asked of origins.
+/// The span of a request, and its calls to origins.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) own: Traceparent,
-    /// The client's span, if it told us.
+    /// The client's span, if the client sent it.
     pub(crate) parent: Option<u64>,
     calls: Mutex<Vec<Call>>,
 }
 
-/// A question to an origin that has been answered, or never will be.
+/// A finished request to an origin.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) span: u64,
-    /// Host, and port if it is not the scheme's own.
+    /// The host, and the port if it is not the scheme's default.
     pub(crate) origin: String,
     pub(crate) begun: Instant,
     pub(crate) took: Duration,
-    /// What the origin answered, or why it did not.
+    /// The status of the origin's response, or the reason why there was none.
     pub(crate) answer: Result<u16, Why>,
 }
 
-/// A question to an origin that is under way.
+/// A request to an origin in flight.
 pub(crate) struct Asking<'t> {
     trace: &'t Trace,
     span: u64,
@@ -45,8 +45,8 @@ impl Trace {
         Self { own, parent, calls: Mutex::default() }
     }
 
-    /// That of a request with `fields`. Whether it is recorded is for the client to say, then for chance: a `sample` of them
-    /// is.
+    /// Begins the span of a request with `fields`. The client's sampling decision applies; without one, the span is
+    /// recorded with the probability `sample`.
     pub(crate) fn begin(fields: &impl Fields, sample: f64) -> Self {
         match Traceparent::of(fields) {
             Some(parent) => Self::new(parent.child(), Some(parent.span)),
@@ -54,24 +54,24 @@ impl Trace {
         }
     }
 
-    /// Asks `origin`.
+    /// Begins a request to `origin`.
     pub(crate) fn ask<'t>(&'t self, origin: &'t str) -> Asking<'t> {
         Asking { trace: self, span: self.own.child().span, origin, begun: Instant::now() }
     }
 
-    /// The questions that have ended.
+    /// Takes the finished requests to origins.
     pub(crate) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Asking<'_> {
-    /// What the origin is told of it.
+    /// Returns the value of `traceparent` for the origin.
     pub(crate) fn traceparent(&self) -> String {
         Traceparent { span: self.span, ..self.trace.own }.to_string()
     }
 
-    /// The origin answered with a status, or did not.
+    /// Ends the call with the status of the origin's response, or the reason why there was none.
     pub(crate) fn ended(self, answer: Result<u16, Why>) {
         let Self { trace, span, origin, begun } = self;
         if trace.own.sampled {

@@ -1,17 +1,17 @@
-//! Requests by the version of HTTP that clients use.
+//! Counts of requests by the client's version of HTTP.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::Version;
 
-/// The versions that clients may use, oldest first.
+/// The supported versions, oldest first.
 const ALL: [Version; 3] = [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2];
 
-/// One worker's counts. Only that worker writes.
+/// The counts of one worker, which is their only writer.
 #[derive(Debug, Default)]
 pub(crate) struct Versions([AtomicU64; ALL.len()]);
 
-/// The position of a version, oldest first: less than three.
+/// Returns the position of a version, oldest first: less than three.
 #[inline]
 pub(crate) fn position(version: Version) -> usize {
     match version {
@@ -21,7 +21,7 @@ pub(crate) fn position(version: Version) -> usize {
     }
 }
 
-/// A version as logs and metrics name it: `1.0`, `1.1` or `2`.
+/// Returns the version's name in logs and metrics: `1.0`, `1.1` or `2`.
 pub(crate) fn name(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "1.0",
@@ -34,13 +34,13 @@ impl Versions {
     /// Counts a request.
     #[inline]
     pub(crate) fn count(&self, version: Version) {
-        // Only one thread writes: no locked instruction is needed.
+        // The worker is the only writer, so no locked instruction is needed.
         let count = &self.0[position(version)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// The requests of all these workers, by version.
+/// Returns the sums of the requests of these workers, by version.
 pub(crate) fn sum<'v>(all: impl Iterator<Item = &'v Versions>) -> [(&'static str, u64); ALL.len()] {
     let mut sums = ALL.map(|version| (name(version), 0));
     for versions in all {

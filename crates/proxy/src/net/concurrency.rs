@@ -1,11 +1,13 @@
-//! Bounds the requests to origins, and the handshakes of clients: so many at once, so many waiting, and no more.
+//! Bounds concurrent requests to origins and concurrent handshakes of clients, and the number of waiting ones.
 //!
-//! Neither slow origins nor greedy clients keep others out. A site may take a further permit while it holds fewer than
-//! three times as many as are free, a client while it holds fewer than are free. So one client gets half of all
-//! permits at most, several greedy ones less each, and some permits stay free for those who hold none.
+//! Neither slow origins nor greedy clients block others. A site may take another permit while it holds fewer than three
+//! times the number of free permits, a client while it holds fewer than the number of free permits. So one client gets
+//! at most half of all permits, several greedy clients get less each, and some permits stay free for clients that hold
+//! none.
 //!
-//! A fetch may be for many clients. While it waits, each of them may [lend](ConcurrencyLimit::lend) it its own claim, so that nobody
-//! waits for the sake of the client that happened to ask first.
+//! A coalesced fetch may serve many clients. While it waits for a permit, each of these clients may
+//! [lend](ConcurrencyLimit::lend) it its claim, so that they do not all depend on the share of the client whose request
+//! came first.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -16,21 +18,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
-/// How many times as many permits as are free a site, and a client, may hold.
+/// Maximum of permits that a site, and a client, may hold, as a multiple of the free permits.
 const OF_A_SITE: usize = 3;
 const OF_A_CLIENT: usize = 1;
-/// One of so many permits at most is for what no client waits for.
+/// Requests that no client waits for may hold one in this number of permits.
 const SPARE: usize = 8;
-/// Waiting requests that are looked at when a permit becomes free and one of them took it.
+/// Waiting requests that are checked when a permit becomes free, once one of them was served.
 const LOOKED_AT: usize = 32;
-/// Claims with which one request waits.
+/// Maximum of claims of one waiting request.
 const CLAIMS: usize = 8;
 
 /// Permits for requests to origins, shared by all workers.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
     state: Mutex<State>,
-    /// Requests that wait, to be read without the lock.
+    /// Number of waiting requests, readable without the lock.
     waiting: AtomicUsize,
     permits: usize,
     queue: usize,
@@ -40,15 +42,15 @@ pub struct ConcurrencyLimit {
 #[derive(Debug, Default)]
 struct State {
     held: usize,
-    /// Those of them that are for what no client waits for.
+    /// Held permits of requests that no client waits for.
     spare: usize,
     waiting: usize,
     counts: HashMap<Holder, Counts, RandomState>,
-    /// Those who have left are still in it, until they are looked at.
+    /// The queue. Entries of cancelled requests stay in it until they are checked.
     line: VecDeque<Waiter>,
 }
 
-/// Whose share a permit counts for.
+/// The owner of a share of the permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Site(u64),
@@ -61,7 +63,7 @@ struct Counts {
     waiting: usize,
 }
 
-/// For which site and which client a permit is wanted.
+/// The site and the client for which a permit is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     site: Holder,
@@ -70,14 +72,14 @@ pub struct Claim {
 
 #[derive(Debug)]
 struct Waiter {
-    /// The fetch that it is for, if others may share it.
+    /// The fetch that needs the permit, if other clients may share it.
     fetch: Option<usize>,
-    /// Its own, and those that were lent.
+    /// The request's own claim, and claims lent by other clients.
     claims: Vec<Claim>,
     sender: oneshot::Sender<Permit>,
 }
 
-/// A permit, given back on drop.
+/// A permit; dropping it returns it.
 #[derive(Debug)]
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,
@@ -88,18 +90,18 @@ pub struct Permit {
 /// A waiting request, and its permit.
 type Served = (oneshot::Sender<Permit>, Permit);
 
-/// No permit is to be had, and the queue is full.
+/// There is no permit, and the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl ConcurrencyLimit {
-    /// `permits` at once, `queue` waiting.
+    /// Creates a limit of `permits` concurrent requests and `queue` waiting ones.
     pub fn new(permits: usize, queue: usize) -> Self {
         let (state, waiting, hasher) = Default::default();
         Self { state, waiting, permits, queue, hasher }
     }
 
-    /// The claim of `client` to a permit for `site`. The addresses of an IPv6 /64 are one client's.
+    /// Returns the claim of `client` to a permit for `site`. All addresses of an IPv6 /64 network count as one client.
     pub fn claim(&self, site: impl Hash, client: IpAddr) -> Claim {
         let client = match client.to_canonical() {
             IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
@@ -108,12 +110,13 @@ impl ConcurrencyLimit {
         Claim { site: Holder::Site(self.hasher.hash_one(site)), client: Holder::Client(client) }
     }
 
-    /// A permit, if one may be had at once.
+    /// Returns a permit, if one is available at once.
     pub fn try_enter(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
         self.state().try_take(self, claim)
     }
 
-    /// A permit for what no client waits for: while nothing waits, half of all permits stay free, and few are used so.
+    /// Returns a permit for a request that no client waits for, if no request waits, half of all permits stay free, and
+    /// few such permits are held.
     pub fn try_enter_spare(self: &Arc<Self>, claim: Claim) -> Option<Permit> {
         let mut state = self.state();
         let is_idle = state.waiting == 0 && 2 * (state.held + 1) <= self.permits;
@@ -124,10 +127,11 @@ impl ConcurrencyLimit {
         Some(permit)
     }
 
-    /// A permit: at once, after waiting, or never. `fetch` names the fetch that it is for, if others may share that.
+    /// Returns a permit, at once or after a wait. `fetch` is the id of the fetch that needs it, if other clients may
+    /// share that fetch.
     ///
     /// # Errors
-    /// [`Full`] when the queue is, or this client's share of it.
+    /// [`Full`] when the queue, or this client's share of it, is full.
     pub async fn enter(self: &Arc<Self>, claim: Claim, fetch: Option<usize>) -> Result<Permit, Full> {
         let (receiver, _waiting) = {
             let mut state = self.state();
@@ -151,9 +155,9 @@ impl ConcurrencyLimit {
         receiver.await.map_err(|_| Full)
     }
 
-    /// Lets `fetch`, if it waits for a permit, have one with `claim`, too: at once, or later.
+    /// Lets `fetch`, if it waits for a permit, use `claim` as well, at once or later.
     pub fn lend(self: &Arc<Self>, fetch: usize, claim: Claim) {
-        // Each follower of a fetch calls this every second: mostly, nothing waits.
+        // Each follower of a fetch calls this every second; usually, no request waits.
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -163,13 +167,13 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Requests under way, and waiting.
+    /// Returns the number of requests in flight, and of waiting requests.
     pub fn occupancy(&self) -> (usize, usize) {
         let state = self.state();
         (state.held, state.waiting)
     }
 
-    /// Whether requests wait.
+    /// Whether requests wait for a permit.
     pub fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -206,7 +210,7 @@ impl State {
         }
         let claims = &mut self.line[at].claims;
         if !claims.contains(&claim) {
-            // The client that lent the oldest may have left. If not, it lends its claim again.
+            // The client that lent the oldest claim may have left. If not, it lends its claim again.
             if claims.len() == CLAIMS {
                 claims.remove(1);
             }
@@ -230,12 +234,12 @@ impl State {
         }
     }
 
-    /// Gives free permits to waiting requests. A request that may not have one yet moves to the end of the line, so that
-    /// all are checked in turn.
+    /// Gives free permits to waiting requests. A request that may not have a permit yet moves to the end of the queue,
+    /// so that all requests are checked in turn.
     fn serve_line(&mut self, limit: &Arc<ConcurrencyLimit>) -> Vec<Served> {
         let (mut served, mut looked_at) = (Vec::new(), 0);
         for _ in 0..self.line.len() {
-            // As long as none was served, the permit may be the last that is given back for long.
+            // While none is served, the check continues: this may be the last permit returned for a long time.
             if self.held == limit.permits || (looked_at >= LOOKED_AT && !served.is_empty()) {
                 break;
             }
@@ -261,7 +265,7 @@ impl Drop for Permit {
             state.give_back(self.claim);
             state.serve_line(&self.limit)
         };
-        // Without the lock: a permit whose request has ended is given back at once.
+        // The lock is not held: if the request was cancelled, its permit is dropped at once, which takes the lock.
         for (sender, permit) in served {
             let _ = sender.send(permit);
         }
@@ -318,7 +322,7 @@ mod tests {
         let limit = Arc::new(ConcurrencyLimit::new(1024, 0));
         let first = hold(&limit, 1, 1);
         assert_eq!(first.len(), 512);
-        // Each further client gets fewer permits, and a client without any gets one.
+        // Each further client gets fewer permits, and a client without permits gets one.
         let all: Vec<_> = (2..=50).map(|client| hold(&limit, 1, client)).collect();
         assert_eq!(all[0].len(), 256);
         assert!(limit.occupancy().0 <= 768, "one site holds {}", limit.occupancy().0);
@@ -341,7 +345,7 @@ mod tests {
         assert_eq!((clients.len(), second.len(), limit.occupancy().0), (14, 2, 16));
         drop((clients, second));
         assert_eq!((limit.occupancy(), limit.state().spare), ((0, 0), 0));
-        // The only permit is for clients.
+        // The only permit is reserved for clients.
         let limit = Arc::new(ConcurrencyLimit::new(1, 0));
         assert!(limit.try_enter_spare(claim(&limit, 1, 1)).is_none());
     }
@@ -395,7 +399,7 @@ mod tests {
         let [first, second, third] = waiting;
         let permit = second.await.unwrap().unwrap();
         assert_eq!((greedy.len(), limit.occupancy()), (2, (3, 2)));
-        // Where none is free, the claim counts later; one of the same client does not.
+        // While no permit is free, a lent claim counts later; a claim of the same client does not help.
         let last = hold(&limit, 9, 3);
         limit.lend(7, claim(&limit, 9, 1));
         limit.lend(9, claim(&limit, 9, 4));

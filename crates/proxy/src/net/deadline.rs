@@ -1,4 +1,4 @@
-//! A deadline that costs nothing while bytes flow.
+//! A deadline that needs no timer and no read of the clock while bytes flow.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -8,12 +8,12 @@ use tokio::time::{Instant, Sleep};
 
 use crate::base::clock;
 
-/// A deadline that costs nothing until something has to be waited for, and then one look at the
-/// clock: the timer is armed once, and re-armed only when it fires too early.
+/// A deadline that costs nothing before the first wait, and one read of the clock for each wait after it: the timer is
+/// armed once, and re-armed only when it fires too early.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     limit: Duration,
-    /// In `clock::millis`; `None` until the first wait.
+    /// The deadline in `clock::millis`; `None` until the first wait.
     due: Option<u64>,
     timer: Option<Timer>,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Deadline {
 #[derive(Debug)]
 struct Timer {
     sleep: Pin<Box<Sleep>>,
-    /// Whom it wakes.
+    /// The waker that the timer wakes.
     waker: Waker,
-    /// When, in `clock::millis`.
+    /// The time at which the timer fires, in `clock::millis`.
     at: u64,
 }
 
@@ -38,17 +38,17 @@ impl Deadline {
         Self { limit, due: None, timer: None }
     }
 
-    /// Restarts: `limit` from the next wait on.
+    /// Restarts the deadline with a new `limit`, which begins with the next wait.
     pub(crate) fn set(&mut self, limit: Duration) {
         (self.limit, self.due) = (limit, None);
     }
 
-    /// Lets go of the timer until there is something to wait for again.
+    /// Drops the timer until the next wait.
     pub(crate) fn disarm(&mut self) {
         self.timer = None;
     }
 
-    /// Restarts with the same limit.
+    /// Restarts the deadline with the same limit.
     pub(crate) fn restart(&mut self) {
         self.due = None;
     }
@@ -61,7 +61,7 @@ impl Deadline {
             return Poll::Ready(());
         }
         match &self.timer {
-            // It will wake us in time; then it is either due, or armed again.
+            // The timer wakes the task in time. Then the deadline has passed, or the timer is armed again.
             Some(timer) if timer.will_wake_by(due, cx) => {}
             _ => self.arm(cx, now, due),
         }

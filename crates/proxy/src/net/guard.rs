@@ -1,11 +1,11 @@
 //! Keeps a forward proxy's clients out of the proxy's own network (server-side request forgery).
 //!
-//! A name is resolved once and the connection goes to one of the addresses that were checked, so
-//! that a second, different answer of the name server changes nothing.
+//! A name is resolved once, and the connection goes to one of the checked addresses. So a second, different answer of
+//! the name server has no effect.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether `address` is one that the public internet can reach.
+/// Whether `address` is reachable from the public internet.
 ///
 /// Refused: loopback, link-local (cloud metadata included), private, shared, benchmarking,
 /// documentation, identifier, multicast, reserved and unspecified ranges (IANA special-purpose registries), and
@@ -29,7 +29,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 240
         || (a == 100 && b & 0xc0 == 64)
         || (a == 192 && b == 0 && c == 0)
-        // Relays of 6to4, which are no more.
+        // 6to4 relays, which are deprecated.
         || (a == 192 && b == 88 && c == 99)
         || (a == 198 && b & 0xfe == 18);
     !special
@@ -51,7 +51,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x2001, 0 | 0xdb8, ..] | [0x2001, 2, 0, ..] => false,
         [0x2001, 0x10..=0x3f, ..] => false,
         [0x3fff, 0..=0xfff, ..] => false,
-        // Global unicast is 2000::/3; all else is local, multicast or reserved.
+        // Global unicast is 2000::/3; all other addresses are local, multicast or reserved.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

@@ -1,15 +1,15 @@
-//! The bytes that a client has sent and that are not consumed yet.
+//! The bytes that a client has sent and that no parser has consumed yet.
 //!
-//! Room is borrowed from a pool of the thread when bytes are expected and given back when all have
-//! been consumed, so that idle connections hold none.
+//! A connection borrows a buffer from the pool of its thread when it expects bytes, and returns it once all bytes are
+//! consumed. So idle connections hold no buffer.
 
 use std::cell::RefCell;
 
 use bytes::Bytes;
 
-/// When to parse lines that end with an empty one, while they arrive: when there may be such a line, and whenever the input
-/// has doubled. So nonsense is noticed early, and a sender of single bytes costs little more than one that
-/// sends all at once.
+/// Decides when to parse lines that end with an empty line, while they arrive: when an empty line may have arrived, and
+/// whenever the input has doubled. So malformed input is rejected early, and a sender of single bytes costs little more
+/// than one that sends all bytes at once.
 #[derive(Debug, Default)]
 pub(crate) struct Looking {
     searched: usize,
@@ -17,12 +17,12 @@ pub(crate) struct Looking {
 }
 
 impl Looking {
-    /// For an `input` that was parsed, and is not whole.
+    /// Returns the state after a parse of `input` that found no end.
     pub(crate) fn after(input: &[u8]) -> Self {
         Self { searched: input.len(), parsed: input.len() }
     }
 
-    /// Whether to parse `input`, whose beginning was shown before; always from `limit` bytes on.
+    /// Whether to parse `input`, which begins with the input of the previous call. Always true from `limit` bytes on.
     pub(crate) fn is_worth_it(&mut self, input: &[u8], limit: usize) -> bool {
         if input.is_empty() {
             return false;
@@ -36,7 +36,7 @@ impl Looking {
         is_worth_it
     }
 
-    /// Whether an empty line is in what was not searched before.
+    /// Whether the bytes that were not searched before contain an empty line.
     fn may_end(&self, input: &[u8]) -> bool {
         let new = &input[self.searched.saturating_sub(2).min(input.len())..];
         let is_empty_line = |at| matches!(&new[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]);
@@ -44,21 +44,21 @@ impl Looking {
     }
 }
 
-/// Room to read into; a head rarely needs more.
+/// Bytes of a new buffer; a head rarely needs more.
 const ROOM: usize = 16 << 10;
-/// Buffers kept per thread for connections that wake up.
+/// Buffers that each thread keeps for connections that become active.
 const SPARE: usize = 64;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer from the thread's pool.
+/// Takes a buffer from the thread's pool, or allocates one.
 pub(crate) fn borrow_buffer() -> Vec<u8> {
     BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(ROOM))
 }
 
-/// Gives a buffer to the thread's pool, its content forgotten.
+/// Clears a buffer and returns it to the thread's pool.
 pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
     buffer.clear();
     BUFFERS.with_borrow_mut(|spare| {
@@ -68,7 +68,7 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
     });
 }
 
-/// Bytes in the order they came.
+/// Received bytes in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
@@ -76,12 +76,12 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// The bytes not yet consumed.
+    /// Returns the bytes that are not consumed yet.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.consumed..]
     }
 
-    /// True when all are consumed.
+    /// Whether all bytes are consumed.
     pub(crate) fn is_empty(&self) -> bool {
         self.consumed == self.bytes.len()
     }
@@ -94,20 +94,20 @@ impl Input {
         }
     }
 
-    /// Consumes `count` bytes and hands out a copy.
+    /// Consumes `count` bytes and returns a copy of them.
     pub(crate) fn take(&mut self, count: usize) -> Bytes {
         let taken = Bytes::copy_from_slice(&self.unread()[..count]);
         self.consume(count);
         taken
     }
 
-    /// Consumes everything.
+    /// Consumes all bytes.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.consumed = 0;
     }
 
-    /// The buffer, with some capacity left behind the bytes.
+    /// Returns the buffer, with spare capacity behind its bytes.
     pub(crate) fn make_room(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
             self.bytes = borrow_buffer();
@@ -122,7 +122,7 @@ impl Input {
         &mut self.bytes
     }
 
-    /// Gives the buffer back, if nothing is in it.
+    /// Returns the buffer to the pool if all bytes are consumed.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             self.consumed = 0;

@@ -1,8 +1,7 @@
-//! The two halves of a client's connection: bytes in, bytes out, each with a deadline.
+//! The two halves of a client's connection, for reading and for writing, each with a deadline.
 //!
-//! Deadlines cost nothing while bytes flow: each half has one timer, armed when it first has to
-//! wait and only looked at when it fires; a request that is served from memory never touches it.
-//! An idle connection holds no buffer.
+//! Deadlines cost nothing while bytes flow: each half has one timer, which is armed at the first wait and checked only
+//! when it fires. A request that is served from memory uses no timer. An idle connection holds no buffer.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -27,28 +26,28 @@ use super::tls::record::{Fault, Opener};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 
-/// How long a client may go on sending after its last answer before the connection is closed hard; closing at
-/// once would reset it, and the client would not see the answer.
+/// Maximum time for which a client may continue to send after its last response before the connection is closed hard.
+/// Closing at once would reset the connection, and the client would not receive the response.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Reads from a client.
+/// The half that reads from a client.
 #[derive(Debug)]
 pub(crate) struct Reading {
     half: OwnedReadHalf,
-    /// Opens what is read, under TLS.
+    /// Opens received records, under TLS.
     opener: Option<Box<Opener>>,
-    /// What has been read and not yet been consumed.
+    /// Received bytes that are not consumed yet.
     pub(crate) input: Input,
     deadline: Deadline,
 }
 
-/// The two halves of a client's connection.
+/// Splits a client's connection into its two halves.
 pub(crate) fn halves(stream: TcpStream, timeouts: &Timeouts) -> (Reading, Writing) {
     let (read, write) = stream.into_split();
     (Reading::new(read, None), Writing::new(write, None, timeouts))
 }
 
-/// The two halves of a client's connection under TLS.
+/// Splits a client's connection under TLS into its two halves.
 pub(crate) fn secured_halves(secured: Secured, timeouts: &Timeouts) -> (Reading, Writing) {
     let Secured { stream, opener, sealer, .. } = secured;
     let (read, write) = stream.into_split();
@@ -63,20 +62,20 @@ impl Reading {
         Self { half, opener, input: Input::default(), deadline: Deadline::new(Duration::ZERO) }
     }
 
-    /// Sets the deadline of the reads that follow.
+    /// Sets the deadline of the following reads.
     pub(crate) fn within(&mut self, limit: Duration) {
         self.deadline.set(limit);
     }
 
-    /// Reads some bytes into `input`: how many, 0 at the end of the stream.
+    /// Reads some bytes into `input`. Returns their number, 0 at the end of the stream.
     ///
     /// # Errors
-    /// `TimedOut` at the deadline, or the kernel's.
+    /// `TimedOut` at the deadline, or the kernel's error.
     pub(crate) async fn more(&mut self) -> io::Result<usize> {
         poll_fn(|cx| self.poll_more(cx)).await
     }
 
-    /// The same, for who waits for something else as well.
+    /// The same as [`more`](Self::more), for callers that also wait for other events.
     pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self.poll_receive(cx) {
             Poll::Pending => self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
@@ -84,7 +83,7 @@ impl Reading {
         }
     }
 
-    /// The same without a deadline.
+    /// The same as [`poll_more`](Self::poll_more) without a deadline.
     pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.opener.is_some() {
             return self.poll_open(cx);
@@ -101,7 +100,7 @@ impl Reading {
         }
     }
 
-    /// The same under TLS: a record is read when all of it is here.
+    /// The same under TLS: waits until a whole record is available.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Some(opener) = &mut self.opener else { return Poll::Ready(Ok(0)) };
         let stream: &TcpStream = self.half.as_ref();
@@ -129,7 +128,7 @@ impl Reading {
         }
     }
 
-    /// Lets go of buffers and timer while the connection has nothing to read.
+    /// Releases the buffers and the timer while no bytes are expected.
     pub(crate) fn rest(&mut self) {
         self.input.rest();
         if let Some(opener) = &mut self.opener {
@@ -138,24 +137,24 @@ impl Reading {
         self.deadline.disarm();
     }
 
-    /// Lets go of what a connection that was idle for a while needs no more, and makes again.
+    /// Releases state that an idle connection does not need and can rebuild.
     pub(crate) fn doze(&mut self) {
         if let Some(opener) = &mut self.opener {
             opener.doze();
         }
     }
 
-    /// Whether a part of what the client sends next is here, and the rest has yet to come.
+    /// Whether a part of the client's next record has arrived, and the rest has not.
     pub(crate) fn is_amid_record(&self) -> bool {
         self.opener.as_ref().is_some_and(|opener| opener.holds_bytes())
     }
 
-    /// Whether the client has said that nothing more follows, rather than that its connection has ended.
+    /// Whether the client has ended its stream with a `close_notify` alert; always true without TLS.
     pub(crate) fn is_over(&self) -> bool {
         self.opener.as_ref().is_none_or(|opener| opener.is_over())
     }
 
-    /// Ready when there may be more to receive; otherwise `cx` is woken once there is.
+    /// Ready when there may be more bytes to receive. Otherwise, `cx` is woken once there are.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.opener.as_ref().is_some_and(|opener| opener.is_over()) {
             return Poll::Ready(());
@@ -164,14 +163,15 @@ impl Reading {
         stream.poll_read_ready(cx).map(drop)
     }
 
-    /// The half of the socket and what was read from it; `None` under TLS, where the two belong together.
+    /// Returns the half of the socket and the unconsumed bytes; `self` as the error under TLS, where socket and session
+    /// cannot be separated.
     pub(crate) fn into_half(self) -> Result<(OwnedReadHalf, Input), Self> {
         if self.opener.is_some() { Err(self) } else { Ok((self.half, self.input)) }
     }
 }
 
-/// Receives into the spare capacity of `buffer`. When it was not filled the socket is empty, which
-/// is what `WouldBlock` tells the runtime; so the next read waits instead of trying in vain.
+/// Receives into the spare capacity of `buffer`. A read that does not fill the buffer has emptied the socket. It
+/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a system call in vain.
 pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut received = None;
     let tried = stream.try_io(Interest::READABLE, || {
@@ -183,31 +183,31 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<us
     received.map_or(tried, Ok)
 }
 
-/// Writes to a client.
+/// The half that writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
     half: OwnedWriteHalf,
-    /// Seals what is written, under TLS.
+    /// Seals sent bytes, under TLS.
     tls: Option<Box<Output>>,
-    /// What is ready to leave.
+    /// Bytes that are ready to be sent.
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
     pace: Pace,
-    /// Bytes of replies that left so far.
+    /// Bytes of responses sent so far.
     pub(crate) sent: u64,
 }
 
 impl Writing {
-    /// `stall` is how long a client may take nothing at all, and after which `min_rate` counts.
+    /// `timeouts.stall` is the maximum time without any progress, and the interval at which `min_rate` is checked.
     fn new(half: OwnedWriteHalf, tls: Option<Box<Output>>, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
         Self { half, tls, out: Vec::new(), deadline, pace, sent: 0 }
     }
 
-    /// Sends what is in `out`.
+    /// Sends the bytes in `out`.
     ///
     /// # Errors
-    /// `TimedOut` when the client takes nothing for too long or too little, or the kernel's.
+    /// `TimedOut` when the client accepts no bytes for too long or is too slow, or the kernel's error.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
             return self.seal_and_send(&[]).await;
@@ -222,10 +222,10 @@ impl Writing {
         result
     }
 
-    /// Sends what is in `out` if the client takes it all at once: false when some of it is left.
+    /// Sends the bytes in `out` as far as possible without waiting. Returns false when some are left.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
             self.sent += tls.seal(&mut self.out, &[])?;
@@ -251,7 +251,7 @@ impl Writing {
         }
     }
 
-    /// Lets go of buffer and timer while the connection has nothing to say.
+    /// Releases the buffer and the timer while there is nothing to send.
     pub(crate) fn rest(&mut self) {
         self.deadline.disarm();
         if self.out.capacity() > 0 {
@@ -262,21 +262,21 @@ impl Writing {
         }
     }
 
-    /// Lets go of what a connection that was idle for a while needs no more, and makes again.
+    /// Releases state that an idle connection does not need and can rebuild.
     pub(crate) fn doze(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.doze();
         }
     }
 
-    /// Makes sure of a buffer to write to.
+    /// Ensures that `out` has a buffer.
     pub(crate) fn wake(&mut self) {
         if self.out.capacity() == 0 {
             self.out = borrow_buffer();
         }
     }
 
-    /// Sends `bytes`, past what is in `out`.
+    /// Sends `bytes` directly, without a copy in `out`.
     ///
     /// # Errors
     /// As [`Writing::flush`].
@@ -301,7 +301,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Seals and sends what is in `out`, and `bytes` behind it.
+    /// Seals and sends the bytes in `out`, and then `bytes`.
     async fn seal_and_send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         self.deadline.restart();
         loop {
@@ -340,18 +340,18 @@ impl Writing {
         Poll::Ready(Ok(()))
     }
 
-    /// Seals some of `bytes` once all that was sealed before is sent: how many.
+    /// Seals some of `bytes` once all previous records are sent. Returns the number of sealed bytes.
     pub(crate) fn poll_seal(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_send_sealed(cx))?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
         let piece = &bytes[..bytes.len().min(Output::BATCH)];
         self.sent += tls.seal(&mut self.out, piece)?;
-        // What is not sent now is sent before more is sealed.
+        // The next call sends the rest before it seals more.
         let _ = tls.try_send(self.half.as_ref())?;
         Poll::Ready(Ok(piece.len()))
     }
 
-    /// Says that nothing more follows.
+    /// Ends the stream, with a `close_notify` alert under TLS.
     pub(crate) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = &mut self.tls {
             tls.close();
@@ -360,7 +360,7 @@ impl Writing {
         Pin::new(&mut self.half).poll_shutdown(cx)
     }
 
-    /// Waits for the client to take something.
+    /// Waits until the client accepts bytes.
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.pace.wait(clock::millis());
         self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -374,13 +374,13 @@ impl Writing {
         }
     }
 
-    /// Sends what is in `out`, and says to the kernel that more follows at once.
+    /// Sends the bytes in `out`, and tells the kernel that more bytes follow at once.
     ///
     /// # Errors
     /// As [`Writing::flush`].
     pub(crate) async fn flush_with_more(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
-            // It leaves with the first bytes of what follows, in one record.
+            // These bytes are sent in one record with the first bytes that follow.
             return Ok(());
         }
         let stream: &TcpStream = self.half.as_ref();
@@ -396,7 +396,7 @@ impl Writing {
         self.flush().await
     }
 
-    /// Sends `len` bytes of `file` from `offset` without copying them.
+    /// Sends `len` bytes of `file` from `offset` without copying them to user space, except under TLS.
     ///
     /// # Errors
     /// As [`Writing::flush`]; `UnexpectedEof` when the file has fewer bytes.
@@ -440,10 +440,10 @@ impl Writing {
         }
     }
 
-    /// Says that nothing more follows.
+    /// Ends the stream, with a `close_notify` alert under TLS.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error, or `TimedOut`.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| match self.poll_finish(cx) {
             Poll::Pending => self.poll_wait(cx).map_ok(drop),
@@ -452,16 +452,16 @@ impl Writing {
         .await
     }
 
-    /// Says that nothing more follows, as far as that takes no waiting; the connection is about to go.
+    /// Sends a `close_notify` alert as far as possible without waiting, before the connection is closed.
     pub(crate) fn part(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.close();
-            // A client that reads nothing does not get it.
+            // A client that does not read does not receive it.
             let _ = tls.try_send(self.half.as_ref());
         }
     }
 
-    /// Says what was wrong with what the client sent under TLS, if it was that; the connection is about to go.
+    /// Sends the TLS alert for `error`, if the client's records caused it, before the connection is closed.
     pub(crate) fn blame(&mut self, error: &io::Error) {
         let fault = error.get_ref().and_then(|error| error.downcast_ref::<Fault>());
         if let (Some(tls), Some(fault)) = (&mut self.tls, fault) {
@@ -470,11 +470,11 @@ impl Writing {
         }
     }
 
-    /// Lets the end of the connection, once the other half is gone too, reach the client as an error.
+    /// Makes the kernel reset the connection once the other half is dropped too, so that the client sees an error.
     pub(crate) fn reset(self) {
         let stream: &TcpStream = self.half.as_ref();
         let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
-        // Dropped, it would say first that all has been said.
+        // Dropping the half would send a FIN first.
         self.half.forget();
     }
 
@@ -483,7 +483,7 @@ impl Writing {
     }
 }
 
-/// Lets the client read the last answer before the connection goes.
+/// Lets the client read the last response before the connection is closed.
 pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
     if writing.finish().await.is_err() {
         return;

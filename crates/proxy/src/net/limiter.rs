@@ -1,8 +1,8 @@
-//! Counts requests against a limit: tokens in a bucket for each holder, and requests in progress.
+//! Counts requests against a limit: tokens in a bucket for each holder, and concurrent requests.
 //!
-//! A bucket is the moment at which it is full again (the generic cell rate algorithm), so it needs no timer, and a
-//! full one needs no memory. There are at most 65,536, of 16 bytes each: when all are in use, the fullest of a part of
-//! them is given up, whose holder has the least to gain by that.
+//! A bucket is stored as the moment at which it is full again (the generic cell rate algorithm), so it needs no timer,
+//! and a full bucket needs no memory. There are at most 65,536 buckets of 16 bytes each. When a shard has no room, it
+//! drops its fullest bucket, whose holder gains the least from that.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 use crate::base::settings::{Limit, Rate};
 
 const SHARDS: usize = 256;
-/// The most buckets of a shard.
+/// Maximum of buckets in a shard.
 const OF_A_SHARD: usize = 256;
 
 /// The rate of a limit, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refill {
-    /// The time in which a token comes.
+    /// The time until the next token.
     interval: u64,
     /// The time in which an empty bucket becomes full.
     depth: u64,
 }
 
-/// A limit, and what counts against it; shared by all workers.
+/// A limit and the state of its holders; shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     pub(crate) limit: Limit,
     refill: Option<Refill>,
-    /// Keyed: a client must not choose whose bucket its own field falls into.
+    /// A keyed hash: a client must not be able to choose a value that falls into another holder's bucket.
     hasher: RandomState,
     epoch: Instant,
     shards: Box<[Mutex<Shard>]>,
@@ -38,34 +38,34 @@ pub(crate) struct Limiter {
 #[derive(Debug, Default)]
 struct Shard {
     buckets: Vec<Bucket>,
-    /// Holders, and how many of their requests are in progress.
+    /// Holders with requests in progress, and the number of these requests.
     in_progress: Vec<(Holder, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     holder: Holder,
-    /// In nanoseconds.
+    /// The moment at which the bucket is full, in nanoseconds since the limiter's epoch.
     full_at: u64,
 }
 
-/// Whose requests share a bucket.
+/// The identity of the requests that share a bucket, as a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder(u64);
 
-/// A request in progress that counts against a limit until this is dropped.
+/// A request in progress that counts against a limit until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct InProgress {
     limiter: Arc<Limiter>,
     holder: Holder,
 }
 
-/// Why a request is beyond a limit.
+/// The part of a limit that a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// The next token comes after this time.
+    /// The rate; the next token is available after this duration.
     Rate(Duration),
-    /// As many as may be are in progress.
+    /// The number of concurrent requests.
     Concurrent,
 }
 
@@ -76,10 +76,10 @@ impl Refill {
         Self { interval, depth: interval.saturating_mul(u64::from(rate.burst.max(1))) }
     }
 
-    /// When a bucket that is full at `full_at` will be full again if a token is taken at `now`.
+    /// Returns the moment at which a bucket that is full at `full_at` will be full again if a token is taken at `now`.
     ///
     /// # Errors
-    /// After which time there will be a token.
+    /// The time until the next token, if the bucket is empty.
     pub(crate) fn take(self, full_at: u64, now: u64) -> Result<u64, u64> {
         let full_at = full_at.max(now).saturating_add(self.interval);
         match (full_at - now).saturating_sub(self.depth) {
@@ -100,15 +100,16 @@ impl Limiter {
         }
     }
 
-    /// The holder that `key` stands for.
+    /// Returns the holder for `key`.
     pub(crate) fn holder(&self, key: impl Hash) -> Holder {
         Holder(self.hasher.hash_one(key))
     }
 
-    /// Counts a request of `holder`; with what stands for it as long as it is in progress, if that is limited.
+    /// Counts a request of `holder`. Returns a guard for the time that the request is in progress, if concurrent
+    /// requests are limited.
     ///
     /// # Errors
-    /// The part of the limit that it is beyond; then it does not count.
+    /// The part of the limit that the request exceeds. Such a request does not count.
     pub(crate) fn enter(self: &Arc<Self>, holder: Holder, at: Instant) -> Result<Option<InProgress>, Beyond> {
         let now = at.saturating_duration_since(self.epoch).as_nanos() as u64;
         let mut shard = self.shard(holder);
@@ -125,7 +126,7 @@ impl Limiter {
         }))
     }
 
-    /// Gives a token back to the bucket from which it was taken.
+    /// Returns a token to the bucket of `holder`.
     pub(crate) fn give_back(&self, holder: Holder) {
         let Some(refill) = self.refill else { return };
         let mut shard = self.shard(holder);
@@ -234,7 +235,7 @@ mod tests {
         let buckets = || limiter.shards.iter().map(|shard| shard.lock().unwrap().buckets.len());
         assert!(buckets().all(|count| count <= OF_A_SHARD));
         assert!(limiter.enter(greedy, start).is_err(), "it is still empty");
-        // Full buckets make room: no more memory is taken.
+        // Full buckets are replaced: the limiter needs no more memory.
         let (before, later) = (buckets().sum::<usize>(), start + Duration::from_secs(3_600));
         (0..BUCKETS).for_each(|number| drop(limiter.enter(limiter.holder((number, 1)), later)));
         assert!(buckets().sum::<usize>() <= before.max(BUCKETS));

@@ -1,4 +1,4 @@
-//! Sockets: streams and their buffers, limits on what runs at the same time, and the addresses that are never called.
+//! Sockets: streams and their buffers, limits on concurrency, and the addresses that the proxy never connects to.
 
 pub mod concurrency;
 pub(crate) mod deadline;

@@ -1,7 +1,7 @@
-//! The addresses of this process and of this machine: connections that are made for clients must not lead back to them.
+//! The addresses of this process and of this machine. Connections on behalf of clients must not lead back to them.
 //!
-//! A client that reaches one of our own listeners through us would come from loopback there, and would have the rights
-//! of an administrator; a site whose origin is its own listener would ask itself without end.
+//! A connection through this proxy to one of its own listeners would come from a loopback address, with the rights of
+//! an administrator. A site whose origin is its own listener would send requests to itself in an endless loop.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -13,21 +13,21 @@ use std::sync::Arc;
 pub struct OwnListeners(Arc<[SocketAddr]>);
 
 impl OwnListeners {
-    /// Those bound to `addresses`.
+    /// Creates the set of listeners bound to `addresses`.
     pub fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self(addresses.into_iter().map(canonical).collect())
     }
 
-    /// The addresses, in order.
+    /// Returns the addresses, in order.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.0
     }
 
-    /// Whether a connection to `address` would arrive at one of them.
+    /// Whether a connection to `address` would arrive at one of the listeners.
     pub fn have(&self, address: SocketAddr) -> bool {
         let (whole, address) = (address, target(address));
         let arrives = |listener: &SocketAddr| match listener.ip() {
-            // A listener for all IPv6 addresses takes IPv4 connections, too.
+            // A listener for all IPv6 addresses accepts IPv4 connections, too.
             IpAddr::V4(ip) if ip.is_unspecified() => address.is_ipv4() && is_of_this_machine(whole),
             IpAddr::V6(ip) if ip.is_unspecified() => is_of_this_machine(whole),
             ip => ip == address.ip(),
@@ -36,18 +36,18 @@ impl OwnListeners {
     }
 }
 
-/// Whether `address` is one of this machine's own, at whatever interface.
+/// Whether `address` belongs to any interface of this machine.
 pub(crate) fn is_of_this_machine(address: SocketAddr) -> bool {
     let ip = target(address).ip();
     if ip.is_loopback() {
         return true;
     }
-    // Sockets can be bound to the machine's own addresses only, unless the system was told otherwise.
+    // Sockets can be bound to the machine's own addresses only, unless the system is configured otherwise.
     let mut own = address;
     own.set_port(0);
     let is_own = match UdpSocket::bind(own) {
         Ok(_) => true,
-        // Any other error, such as that no file is left, says nothing: such an address is not trusted.
+        // Any other error, such as exhausted file descriptors, proves nothing: the address counts as the machine's own.
         Err(error) => !matches!(
             Errno::from_io_error(&error),
             Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL)
@@ -56,14 +56,14 @@ pub(crate) fn is_of_this_machine(address: SocketAddr) -> bool {
     is_own && (!binds_to_others(ip) || is_listed(ip))
 }
 
-/// Whether this system lets sockets have addresses that the machine does not have.
+/// Whether this system lets sockets bind to addresses that the machine does not have.
 fn binds_to_others(ip: IpAddr) -> bool {
     let family = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
     let setting = std::fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"));
     setting.is_ok_and(|setting| setting.trim() != "0")
 }
 
-/// Whether the system's tables have `ip` among the machine's own addresses.
+/// Whether the kernel's tables list `ip` among the machine's own addresses.
 fn is_listed(ip: IpAddr) -> bool {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     match ip {
@@ -72,7 +72,7 @@ fn is_listed(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether `/proc/net/fib_trie` says that `ip` is local: a leaf, then a line for each of its routes.
+/// Whether `/proc/net/fib_trie` lists `ip` as local: a leaf, then a line for each of its routes.
 fn is_in_trie(trie: &str, ip: Ipv4Addr) -> bool {
     let (leaf, mut is_below) = (format!("|-- {ip}"), false);
     trie.lines().any(|line| {
@@ -84,13 +84,13 @@ fn is_in_trie(trie: &str, ip: Ipv4Addr) -> bool {
     })
 }
 
-/// Whether `/proc/net/if_inet6` has `ip`, which stands there as 32 hexadecimal digits at the begin of a line.
+/// Whether `/proc/net/if_inet6` lists `ip`, as 32 hexadecimal digits at the beginning of a line.
 fn is_in_inet6(table: &str, ip: Ipv6Addr) -> bool {
     let digits = format!("{:032x}", u128::from(ip));
     table.lines().any(|line| line.starts_with(&digits))
 }
 
-/// Where a connection to `address` arrives: systems take an unspecified address for loopback.
+/// Returns the address that a connection to `address` reaches: kernels treat an unspecified address as loopback.
 fn target(address: SocketAddr) -> SocketAddr {
     let address = canonical(address);
     let ip = match address.ip() {

@@ -1,17 +1,17 @@
-//! How fast a client has to take what is sent.
+//! The minimum rate at which a client has to accept the sent bytes.
 
 use std::time::Duration;
 
-/// How fast a client takes what is sent, whenever it makes us wait.
+/// Measures the rate at which a client accepts bytes, during the time that the sender waits for it.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Bytes a second that it has to take.
+    /// Minimum rate, in bytes per second.
     least: u64,
-    /// Interval in milliseconds after which that is judged, repeatedly.
+    /// Waiting time in milliseconds after which the rate is checked, repeatedly.
     window: u64,
     waited: u64,
     taken: u64,
-    /// Since when we wait, in `clock::millis`.
+    /// The beginning of the current wait, in `clock::millis`.
     since: Option<u64>,
 }
 
@@ -20,12 +20,13 @@ impl Pace {
         Self { least, window: window.as_millis() as u64, waited: 0, taken: 0, since: None }
     }
 
-    /// The client makes us wait from `now` on, if it did not before.
+    /// Notes that the sender waits for the client from `now` on, if it did not wait already.
     pub(crate) fn wait(&mut self, now: u64) {
         self.since.get_or_insert(now);
     }
 
-    /// The client has taken `bytes`: whether that was fast enough. `now` is asked only after a wait.
+    /// Notes that the client has accepted `bytes`. Returns whether the rate was high enough. `now` is called only after
+    /// a wait.
     pub(crate) fn took(&mut self, bytes: u64, now: impl FnOnce() -> u64) -> bool {
         self.taken += bytes;
         let Some(since) = self.since.take() else { return true };
@@ -45,14 +46,14 @@ mod tests {
 
     #[test]
     fn a_client_has_to_keep_pace_only_while_it_makes_us_wait() {
-        // Each step: how long we waited for the client (ms), and what it took then (bytes).
+        // Each step: the wait in milliseconds, and the bytes that the client accepted then.
         let cases: [(&[(u64, u64)], bool); 6] = [
             (&[(0, 1), (0, 1), (0, 1)], true),
             (&[(999, 0)], true),
             (&[(1_000, 100)], true),
             (&[(1_000, 99)], false),
             (&[(600, 1), (600, 118)], false),
-            // What was taken before does not count for ever.
+            // Bytes from before the last check do not count.
             (&[(0, 1_000_000), (1_000, 0), (1_000, 99)], false),
         ];
         for (steps, expected) in cases {

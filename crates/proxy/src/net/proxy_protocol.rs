@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: the header with which a proxy in front begins a connection, and which names the
-//! client that it serves. Nothing behind the header is read.
+//! The PROXY protocol, versions 1 and 2: the header with which a proxy in front of this one begins a connection, and
+//! which contains the address of its client. Bytes behind the header stay unread.
 //!
 //! A header has at most [`MOST`] bytes. Additional values (TLVs) of version 2 are skipped.
 
@@ -11,41 +11,41 @@ use tokio::net::TcpStream;
 
 /// The largest header, in bytes.
 pub const MOST: usize = 4 << 10;
-/// The largest header of version 1, its line end included.
+/// Maximum of bytes of a header of version 1, its line end included.
 const MOST_OF_LINE: usize = 107;
-/// How version 1 begins.
+/// The first bytes of version 1.
 const LINE: &[u8] = b"PROXY ";
-/// How version 2 begins.
+/// The first bytes of version 2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of version 2 before the addresses.
+/// Bytes of a header of version 2 before the addresses.
 const FIXED: usize = 16;
-/// Bytes that are looked at together; an ordinary header is shorter.
+/// Bytes that are peeked at once; an ordinary header is shorter.
 const PIECE: usize = 256;
 
-/// What bytes are.
+/// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// The beginning of a header; all of them belong to it.
+    /// All bytes belong to a header that is not complete.
     Partial,
-    /// A header.
+    /// A complete header.
     Whole {
-        /// The client; `None`: it names none.
+        /// The client's address; `None` if the header contains none.
         client: Option<SocketAddr>,
-        /// Bytes of the header.
+        /// Length of the header in bytes.
         used: usize,
     },
 }
 
-/// Why bytes are no header.
+/// The reason why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// They begin in another way.
+    /// The bytes begin with neither version's signature.
     #[error("the connection begins with other bytes")]
     Other,
-    /// There is no end where there has to be one.
+    /// The header is longer than allowed.
     #[error("it is longer than allowed")]
     TooLong,
-    /// The line of version 1 is none.
+    /// The line of version 1 is malformed.
     #[error(
         "its line is not 'PROXY TCP4' or 'PROXY TCP6' with two addresses and two ports, nor 'PROXY UNKNOWN'"
     )]
@@ -53,29 +53,30 @@ pub enum Malformed {
     /// The version or the command is unknown.
     #[error("its version and command {0:#04x} are unknown")]
     Command(u8),
-    /// The kind of addresses is unknown.
+    /// The address family is unknown.
     #[error("its address family {0:#04x} is unknown")]
     Family(u8),
-    /// The addresses are longer than the header.
+    /// The header is too short for its addresses.
     #[error("it is too short for its addresses")]
     TooShort,
 }
 
-/// Why there is no header.
+/// The reason why no header could be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoHeader {
-    /// There are other bytes.
+    /// The bytes are not a header.
     #[error("{0}")]
     Malformed(Malformed),
-    /// The connection ended.
+    /// The connection ended or failed.
     #[error("{0}")]
     Io(io::Error),
 }
 
-/// Reads the header at the beginning of `stream`, and nothing behind it: the client, if it names one.
+/// Reads the header at the beginning of `stream`, and no bytes behind it. Returns the client's address, if the header
+/// contains one.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no header.
 pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, NoHeader> {
     let mut header = Vec::with_capacity(PIECE);
     loop {
@@ -87,7 +88,7 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, N
         header.extend_from_slice(&piece[..count]);
         let parsed = parse(&header).map_err(NoHeader::Malformed)?;
         let end = if let Parsed::Whole { used, .. } = parsed { used } else { header.len() };
-        // The kernel has them.
+        // The kernel has these bytes already, so this read does not wait.
         stream.read_exact(&mut piece[..end - before]).await.map_err(NoHeader::Io)?;
         if let Parsed::Whole { client, .. } = parsed {
             return Ok(client);
@@ -95,10 +96,11 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, N
     }
 }
 
-/// What `bytes`, the first ones of a connection, are. What is decided does not change with the bytes behind them.
+/// Parses `bytes`, the first bytes of a connection. Once the result is not [`Parsed::Partial`], further bytes do not
+/// change it.
 ///
 /// # Errors
-/// Why they are no header.
+/// The reason why the bytes are not a header.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     match bytes.first() {
         None => Ok(Parsed::Partial),
@@ -107,7 +109,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     }
 }
 
-/// Whether `bytes` begin as `expected` does, as far as they go.
+/// Whether `bytes` and `expected` are equal up to the length of the shorter one.
 fn begins(bytes: &[u8], expected: &[u8]) -> bool {
     let common = bytes.len().min(expected.len());
     bytes[..common] == expected[..common]
@@ -126,11 +128,12 @@ fn parse_line(bytes: &[u8]) -> Result<Parsed, Malformed> {
     Ok(Parsed::Whole { client, used: end + 1 })
 }
 
-/// The client of what stands behind `PROXY `, if there is one; `None` if it is malformed.
+/// Returns the client in the part of a line behind `PROXY `: `Some(None)` if the line contains no client, `None` if it
+/// is malformed.
 fn client_of_line(line: &str) -> Option<Option<SocketAddr>> {
     let mut words = line.split(' ');
     let parse: fn(&str) -> Option<IpAddr> = match words.next()? {
-        // What else is said has no meaning.
+        // The protocol says to ignore the rest of such a line.
         "UNKNOWN" => return Some(None),
         "TCP4" => |text| text.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
         "TCP6" => |text| text.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
@@ -141,7 +144,7 @@ fn client_of_line(line: &str) -> Option<Option<SocketAddr>> {
     words.next().is_none().then(|| Some(SocketAddr::new(ip.to_canonical(), from_port)))
 }
 
-/// A number from 0 to 65535 without a sign or a needless zero.
+/// Parses a number from 0 to 65535 without a sign and without leading zeros.
 fn port(text: &str) -> Option<u16> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
@@ -181,7 +184,7 @@ fn parse_binary(bytes: &[u8]) -> Result<Parsed, Malformed> {
     Ok(Parsed::Whole { client, used: FIXED + length })
 }
 
-/// The client of a connection over TCP. A proxy that was reached otherwise names none.
+/// Returns the client of a connection over TCP; `None` for other transports and families.
 fn client_of_block(family: u8, block: &[u8]) -> Option<SocketAddr> {
     let (ip, port) = match family {
         0x11 => (IpAddr::from(*block.first_chunk::<4>()?), block.get(8..10)?),
@@ -200,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A header of version 2.
+    /// Returns a header of version 2.
     fn binary(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
         let length = u16::try_from(block.len()).unwrap().to_be_bytes();
         [SIGNATURE, &[command, family], &length, block].concat()
@@ -276,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Headers, some of them damaged in one place.
+    /// Headers, some of them with one damaged byte.
     fn nearly_headers() -> impl Strategy<Value = Vec<u8>> {
         let word =
             proptest::sample::select(vec!["TCP4", "TCP6", "UNKNOWN", "1.2.3.4", "::1", "0", "65535", ""]);

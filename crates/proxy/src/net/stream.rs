@@ -1,4 +1,4 @@
-//! A connection's bytes: plain, or under TLS.
+//! The byte stream of a connection, plain or under TLS.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -18,19 +18,20 @@ use crate::net::io::receive;
 /// A connection to an origin.
 #[derive(Debug)]
 pub enum Stream {
-    /// As it is.
+    /// Without TLS.
     Plain(TcpStream),
     /// Under TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection of a Unix socket as one of TCP: the kernel's calls that read, write and close are the same for both.
+/// Wraps the connection of a Unix socket as a TCP stream: the system calls that read, write and close are the same for
+/// both.
 pub(crate) fn of_socket(stream: UnixStream) -> io::Result<TcpStream> {
     TcpStream::from_std(OwnedFd::from(stream.into_std()?).into())
 }
 
 impl Stream {
-    /// The address at the other end, unless it is a Unix socket.
+    /// Returns the address of the other end; `None` for a Unix socket.
     pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
         let stream = match self {
             Self::Plain(stream) => stream,
@@ -39,7 +40,8 @@ impl Stream {
         stream.peer_addr().ok().map(|address| address.ip())
     }
 
-    /// Reads into the spare capacity of `buffer`, which must have some: how many bytes, 0 at the end.
+    /// Reads into the spare capacity of `buffer`, which must not be empty. Returns the number of bytes, 0 at the end of
+    /// the stream.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -57,7 +59,7 @@ impl Stream {
         }
     }
 
-    /// Writes some of `bytes`: how many.
+    /// Writes some of `bytes`. Returns their number.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -65,7 +67,7 @@ impl Stream {
         }
     }
 
-    /// Pushes out what was written.
+    /// Flushes written bytes.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(_) => Poll::Ready(Ok(())),
@@ -73,7 +75,8 @@ impl Stream {
         }
     }
 
-    /// What an idle connection does, by the kernel's own word: what the runtime remembers of it may be of the past.
+    /// Returns the state of an idle connection, as the kernel reports it: the readiness that the runtime has stored may
+    /// be outdated.
     pub(crate) fn state(&mut self) -> State {
         let mut first = [0; UNASKED];
         match self {
@@ -88,7 +91,7 @@ impl Stream {
             Self::Tls(stream) => {
                 let (stream, session) = stream.get_mut();
                 let mut received = Received(stream);
-                // Session tickets come between requests, and mean no harm; there are few.
+                // Servers may send session tickets between requests; these are few and harmless.
                 for _ in 0..MOST_RECORDS {
                     match session.process_new_packets() {
                         Ok(found) if found.plaintext_bytes_to_read() > 0 => {
@@ -110,25 +113,25 @@ impl Stream {
     }
 }
 
-/// What an idle connection does.
+/// The state of an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is open, and nothing came.
+    /// The connection is open, and no bytes have arrived.
     Quiet,
-    /// It was closed.
+    /// The connection was closed.
     Closed,
-    /// Bytes came without a request for them.
+    /// Bytes arrived without a request.
     Talks,
 }
 
-/// Reads from an idle TLS connection before it is given up.
+/// Maximum of reads from an idle TLS connection before it counts as closed.
 const MOST_RECORDS: usize = 16;
-/// Bytes that tell whether what came unasked is harmless.
+/// Unsolicited bytes that are compared with a 408 response.
 const UNASKED: usize = 12;
 
 impl State {
-    /// By the first bytes that came unasked: some origins say 408 before they close an idle connection
-    /// (RFC 9110 section 15.5.9).
+    /// Classifies the first unsolicited bytes: some origins send 408 before they close an idle connection (RFC 9110
+    /// section 15.5.9).
     fn of(first: &[u8]) -> Self {
         match first {
             b"HTTP/1.1 408" | b"HTTP/1.0 408" => Self::Closed,
@@ -137,7 +140,7 @@ impl State {
     }
 }
 
-/// Reads from a socket without waiting, past what the runtime remembers of it.
+/// Reads from a socket without waiting, independently of the runtime's readiness state.
 struct Received<'s>(&'s TcpStream);
 
 impl io::Read for Received<'_> {
@@ -165,7 +168,7 @@ mod tests {
         (connected, listener.accept().await.unwrap().0)
     }
 
-    /// A connection under TLS and its other end; the certificates are for this test alone.
+    /// Returns a connection under TLS and its other end; the certificates are for this test alone.
     async fn secured() -> (Stream, server::TlsStream<TcpStream>) {
         let provider = crate::net::tls::provider();
         let mut roots = RootCertStore::empty();
@@ -186,7 +189,7 @@ mod tests {
         (Stream::Tls(Box::new(near.unwrap())), far.unwrap())
     }
 
-    /// What a connection does once something is there to be found.
+    /// Returns the state of a connection once it is not [`State::Quiet`].
     async fn found(stream: &mut Stream) -> State {
         loop {
             match stream.state() {
@@ -218,7 +221,7 @@ mod tests {
             [(&b"x"[..], State::Talks), (ASKED_TO_LEAVE, State::Closed), (b"", State::Closed)]
         {
             let (mut near, mut far) = secured().await;
-            // The tickets have been sent, and were not read with anything else.
+            // The tickets were sent, but the client has not read them yet.
             assert_eq!(near.state(), State::Quiet);
             let Stream::Tls(stream) = &mut near else { panic!("it is under TLS") };
             stream.write_all(b"ask").await.unwrap();

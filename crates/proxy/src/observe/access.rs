@@ -1,7 +1,7 @@
-//! The access log: one line a request, on standard output or in a file. [`forms`] says what is in a line.
+//! The access log: one line per request, on standard output or in a file. [`forms`] defines the lines.
 //!
-//! A line is written at once and whole, so that nothing is lost when the file is moved away and reopened, and
-//! several processes may share one. A log that cannot be written costs no request; lost lines are counted.
+//! Each line is written at once with a single write. So no line is lost when the file is moved and reopened, and
+//! several processes may share a file. A request does not fail if the log cannot be written; lost lines are counted.
 
 mod forms;
 
@@ -24,7 +24,7 @@ use crate::base::settings::AccessLog;
 
 const FAILED: &str = "cannot write the access log";
 
-/// Where the lines go.
+/// The destination of the lines.
 #[derive(Debug)]
 pub(crate) struct Log {
     /// `None`: to standard output.
@@ -33,7 +33,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log at the end of this file, or on standard output.
+    /// Opens a log at the end of this file, or on standard output.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -43,7 +43,7 @@ impl Log {
         Ok(Self { file: ArcSwapOption::new(file), lost: AtomicU64::new(0) })
     }
 
-    /// Goes on in the file that has this name now. Should it not open, the one that is open stays.
+    /// Continues in the file that has this name now. If it cannot be opened, the open file stays in use.
     pub(crate) fn reopen(&self, path: Option<&Path>) {
         match path.map(append_to).transpose() {
             Ok(file) => self.file.store(file),
@@ -64,16 +64,16 @@ impl Log {
         }
     }
 
-    /// Lines that could not be written.
+    /// Returns the number of lines that could not be written.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a log could be written to this file. Changes nothing.
+/// Checks whether a log could be written to this file, without any change.
 ///
 /// # Errors
-/// Why not, in the words of [`Log::open`].
+/// The reason why not, with the same message as [`Log::open`].
 pub fn examine(path: &Path) -> Result<(), Error> {
     let failed = |error: io::Error| Error::new(FAILED, explain(path, &error));
     let (examined, right) = match std::fs::metadata(path) {
@@ -87,7 +87,8 @@ pub fn examine(path: &Path) -> Result<(), Error> {
     access(examined, right).map_err(|error| failed(error.into()))
 }
 
-/// For the operator's group as well, since other programs read logs; a link is followed.
+/// Opens the file for appending. A new file is readable for the operator's group, for programs that read logs. A
+/// symbolic link is followed.
 fn append_to(path: &Path) -> Result<Arc<File>, String> {
     let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
     file.map(Arc::new).map_err(|error| explain(path, &error))

@@ -1,7 +1,7 @@
-//! What is in the cache, for the statistics database: both tiers are looked through from time to time, on a thread of its
-//! own, at no request's cost.
+//! Snapshots of the cache's contents for the statistics database: a dedicated thread scans both tiers periodically, at
+//! no cost for requests.
 //!
-//! Of a cache with many objects the largest are shown: those that its space goes to.
+//! A snapshot of a large cache contains its largest objects, which use most of the space.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,17 +17,18 @@ use crate::base::error::Error;
 use crate::base::outcome::Tier;
 use crate::base::settings::{QueryStrings, Statistics};
 
-/// Objects of a tier that are shown.
+/// Maximum of objects of each tier in a snapshot.
 const MOST: usize = 25_000;
-/// Objects on disks that are looked at, so many at a time, with a pause between: each has to be read.
+/// Maximum of objects on disks that a snapshot reads, in batches with a pause after each, since every object has to be
+/// read.
 const MOST_READ: usize = 200_000;
 const READ: usize = 500;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Starts to write down what is in the cache, as often as the settings say.
+/// Starts the thread for snapshots, at the interval in the settings.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// When the thread cannot be started.
 pub(crate) fn start(
     ledger: Option<Arc<Ledger>>,
     store: Arc<Store>,
@@ -40,13 +41,13 @@ pub(crate) fn start(
     started.map(drop).map_err(|error| Error::new("cannot start to write down the cache's contents", error))
 }
 
-/// Works until the process ends.
+/// Takes snapshots until the process ends.
 fn keep_up(store: &Store, ledger: &Ledger, every: Duration, query: QueryStrings) {
     let mut recorded = 0;
     loop {
         thread::sleep(every);
         let now = ledger.recorded();
-        // Without requests nothing is stored, and hardly anything is removed.
+        // Without requests, no response is stored and few are removed, so no snapshot is taken.
         if now != recorded {
             let mut contents = in_memory(&store.memory);
             contents.extend(on_disks(&store.disks));
@@ -78,7 +79,7 @@ fn on_disks(disks: &Disks) -> Vec<Content> {
     disks.list(&mut |stored| {
         largest.add(stored.size, || {
             let content = content(&stored.key, &stored.freshness, Tier::Disk)?;
-            // It is not counted there, but when it was last.
+            // The disk tier does not count hits, only the time of the last one.
             let (hash, hits) = (stored.name.to_string(), u64::from(stored.used > stored.stored));
             Some(Content { hash, hits, stored: millis(stored.stored), ..content })
         });
@@ -91,7 +92,7 @@ fn on_disks(disks: &Disks) -> Vec<Content> {
     largest.take()
 }
 
-/// What both tiers know of an object; `None` for what no request of ours was stored under.
+/// Returns the data that both tiers have about an object; `None` if its key is not the key of a request.
 fn content(key: &[u8], freshness: &Freshness, tier: Tier) -> Option<Content> {
     let (_, target) = key.split_last()?;
     let (scheme, authority, path) = key::parse(target)?;
@@ -106,7 +107,7 @@ fn millis(seconds: u32) -> u64 {
     u64::from(seconds) * 1_000
 }
 
-/// The largest objects of those that were added, and for a while some more.
+/// The largest of the added objects. Temporarily holds more than the maximum.
 #[derive(Default)]
 struct Largest(Vec<Content>);
 

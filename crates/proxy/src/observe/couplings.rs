@@ -1,15 +1,18 @@
-//! Writes that seem to change what other paths answer: after `POST /users`, what is under `/feeds` is another one.
+//! Writes that seem to change the responses for other paths: for example, after `POST /users`, responses below `/feeds`
+//! differ.
 //!
-//! Comparisons of a URL's response with the one before are reported here, and so are successful writes. Time between two looks at a URL either has a write to some first segment in it or not; where changes are
-//! clearly more frequent with it, that is a coupling. Nothing is ever done about one: people read of it.
+//! Comparisons of a URL's response with its previous response are reported to this module, and so are successful
+//! writes. The time between two looks at a URL either contains a write to some first segment or not. Where changes are
+//! clearly more frequent with such a write, that is a coupling. Couplings are only reported to the operator; no
+//! behaviour depends on them.
 //!
-//! How that is told from chance, for looks at Q and writes to P:
-//! - Long times between two looks hold more writes and more changes, whatever the cause. So looks are compared within
-//!   groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl. Cancer Inst. 22,
-//!   1959, section "chi-square"), one-sided, with continuity correction.
-//! - Some hundred pairs are tested again and again, so [`SURE`] deviations are asked for instead of the usual three.
-//! - One event may change much at once: changes must follow [`WRITES`] different writes.
-//! - A write to Q itself explains a change in Q: such times do not count.
+//! The distinction from chance, for looks at Q and writes to P:
+//! - Long times between two looks contain more writes and more changes, even if the two are unrelated. So looks are
+//!   compared within groups whose times are equal to within a doubling, by the test of Mantel and Haenszel (J. Natl.
+//!   Cancer Inst. 22, 1959, section "chi-square"), one-sided, with continuity correction.
+//! - Some hundred pairs are tested repeatedly, so [`SURE`] deviations are required instead of the usual three.
+//! - One event may change many responses at once: changes must follow [`WRITES`] different writes.
+//! - A write to Q itself explains a change in Q: times with such a write do not count.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,19 +29,19 @@ use crate::exchange::request::Request;
 use crate::exchange::route::{Route, first_segment};
 use crate::http::response::Lines;
 
-/// Looks after a write below which nothing is said.
+/// Minimum of looks after a write for a coupling.
 const SUPPORT: u64 = 20;
-/// Different writes that changes must follow.
+/// Minimum of different writes that changes must follow.
 const WRITES: u32 = 5;
-/// Deviations from chance: by the normal distribution, 3 in a million pairs get so far without a cause.
+/// Minimum of deviations from chance. With the normal distribution, 3 in a million pairs reach it without a cause.
 const SURE: f64 = 4.5;
-/// First segments that are told apart.
+/// Maximum of first segments.
 const SEGMENTS: usize = 64;
-/// Bytes of a segment's name.
+/// Maximum of bytes of a segment's name.
 const LONGEST_NAME: usize = 64;
-/// URLs that are remembered; those that share a place push each other out.
+/// Number of slots for URLs; a URL replaces another one in the same slot.
 const PLACES: usize = 1 << 14;
-/// Two looks that are further apart say nothing, in microseconds: an hour and some.
+/// Maximum time between two looks that are compared, in microseconds: slightly more than an hour.
 const FURTHEST: u64 = 1 << 32;
 /// The first group of times between two looks, as a power of two of microseconds: about a millisecond.
 const FIRST: u32 = 10;
@@ -46,16 +49,16 @@ const GROUPS: usize = 32 - FIRST as usize;
 /// Bounds of the times between a write and the look that found the change, in seconds.
 const DELAYS: [u32; 10] = [1, 2, 5, 10, 30, 60, 300, 900, 3_600, u32::MAX];
 
-/// What a look at a URL found.
+/// The result of a look at a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Whether its origin says that it changed since the last such look.
+    /// Whether the origin reported a change since the last look of this kind.
     Changed(bool),
-    /// What it answers, as a number: who looks so compares with other looks of this kind.
+    /// A number that identifies the content; it is compared with other looks of this kind.
     Content(u64),
 }
 
-/// Looks, and those that found a change.
+/// The number of looks, and of those that found a change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     looks: u32,
@@ -72,17 +75,17 @@ impl Tally {
 /// Tallies by the time between two looks.
 type Groups = [Tally; GROUPS];
 
-/// What is known of a first segment.
+/// The observations of a first segment.
 #[derive(Debug)]
 struct Segment {
     site: Arc<str>,
     name: Box<str>,
-    /// When it was last written.
+    /// The time of the last write.
     written: Option<u64>,
     methods: Vec<Method>,
-    /// All looks at it.
+    /// All looks at the segment.
     all: Groups,
-    /// Those after a write to another segment, by that one's number.
+    /// Looks after a write to another segment, by the number of that segment.
     after: BTreeMap<usize, After>,
 }
 
@@ -90,11 +93,11 @@ struct Segment {
 #[derive(Debug, Default)]
 struct After {
     groups: Groups,
-    /// Changes by how soon after the write they were found.
+    /// Changes by the time after the write at which they were found.
     delays: [u32; DELAYS.len()],
-    /// Different writes that a change followed.
+    /// Number of different writes that a change followed.
     writes: u32,
-    /// The last of these.
+    /// The time of the last of these writes.
     last: u64,
 }
 
@@ -106,11 +109,11 @@ struct LastView {
     content: u64,
 }
 
-/// All that is remembered. Times are microseconds since some moment.
+/// All observations. Times are microseconds since some moment.
 #[derive(Debug, Default)]
 struct History {
     segments: Vec<Segment>,
-    /// Empty until it is needed.
+    /// Empty until the first look.
     places: Vec<Option<LastView>>,
     looks: u64,
     writes: u64,
@@ -123,7 +126,7 @@ impl History {
         let Some(read) = self.segment(site, segment) else { return };
         let (url, content) = match look {
             Look::Changed(_) => (url, 0),
-            // The two kinds of looks do not know of each other.
+            // The other kind of look gets its own slot.
             Look::Content(content) => (!url, content),
         };
         self.places.resize(PLACES, None);
@@ -176,7 +179,7 @@ impl History {
         }
     }
 
-    /// The number of a segment; `None` if there is no room for it.
+    /// Returns the number of a segment; `None` if the maximum is reached or the name is too long.
     fn segment(&mut self, site: &Arc<str>, name: &str) -> Option<usize> {
         let known = |known: &Segment| *known.name == *name && known.site == *site;
         if let Some(number) = self.segments.iter().position(known) {
@@ -192,7 +195,7 @@ impl History {
         Some(self.segments.len() - 1)
     }
 
-    /// What was found out; `is_configured` says what is coupled already.
+    /// Returns the couplings; `is_configured` tells whether one is configured already.
     fn found(&self, is_configured: impl Fn(&Coupling) -> bool) -> findings::Couplings {
         let all = self.segments.iter().flat_map(|read| {
             let after = read.after.iter();
@@ -207,7 +210,7 @@ impl History {
     }
 }
 
-/// How looks after a write compare with others.
+/// A comparison of looks after a write with other looks.
 struct Comparison {
     support: u64,
     confidence: f64,
@@ -216,7 +219,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Of those of `after` with the rest of `all`. `None` if there are none to compare.
+    /// Compares the looks in `after` with the rest of `all`. `None` if one of them is empty.
     fn of(after: &Groups, all: &Groups) -> Option<Self> {
         let (mut looks, mut changes, mut otherwise, mut expected, mut variance) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (after, all) in after.iter().zip(all) {
@@ -239,7 +242,8 @@ impl Comparison {
         })
     }
 
-    /// Beyond chance, and enough to be worth telling: twice as many changes, or half as many looks without one.
+    /// Whether the difference is significant and large: twice the share of changes, or half the share of looks without
+    /// one.
     fn is_clear(&self) -> bool {
         let Self { support, confidence, otherwise, deviations } = *self;
         let is_much = confidence >= 2.0 * otherwise || 1.0 - confidence <= (1.0 - otherwise) / 2.0;
@@ -280,7 +284,7 @@ fn coupling(written: &Segment, read: &Segment, after: &After) -> Option<Coupling
     })
 }
 
-/// The bound within which nine of ten lie.
+/// Returns the bound within which nine of ten delays are.
 fn nine_in_ten(delays: &[u32; DELAYS.len()]) -> u32 {
     let all: u64 = delays.iter().copied().map(u64::from).sum();
     let mut within = 0;
@@ -291,7 +295,7 @@ fn nine_in_ten(delays: &[u32; DELAYS.len()]) -> u32 {
     DELAYS[reached.unwrap_or(DELAYS.len() - 1)]
 }
 
-/// The line that a gateway before each site would have, if it is to couple something new.
+/// Returns the config lines for gateways before each site, as far as they add couplings.
 fn proposals(couplings: &[Coupling]) -> Vec<Proposal> {
     let mut sites: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for Coupling { site, written, read, .. } in couplings {
@@ -314,12 +318,12 @@ fn key(name: &str) -> String {
     if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { quoted(name) }
 }
 
-/// As a string of TOML, which escapes what JSON does.
+/// Returns `name` as a string of TOML, which has the same escapes as JSON.
 fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }
 
-/// What all workers have seen.
+/// The observations of all workers.
 #[derive(Debug)]
 pub(crate) struct Couplings {
     since: Instant,
@@ -333,8 +337,8 @@ impl Default for Couplings {
 }
 
 impl Couplings {
-    /// Notes what an origin answered when it was asked whether `entry` is still good. Some send all of it again though
-    /// nothing changed, and some have no validators, and cannot tell.
+    /// Notes the response of an origin to the revalidation of `entry`. Some origins send the whole response again
+    /// although it has not changed, and some have no validators, so that no change can be determined.
     pub(crate) fn validated(
         &self,
         plan: &Plan,
@@ -352,7 +356,7 @@ impl Couplings {
         self.looked(plan, request, Look::Changed(changed));
     }
 
-    /// Notes what an origin answers, as a number.
+    /// Notes a fetched response; `content` is a number that identifies it.
     pub(crate) fn fetched(&self, plan: &Plan, request: &Request, content: u64) {
         self.looked(plan, request, Look::Content(content));
     }
@@ -364,7 +368,7 @@ impl Couplings {
         }
     }
 
-    /// Notes what an unsafe request was answered: it changed something unless that failed.
+    /// Notes the response to an unsafe request. Unless the request failed, it counts as a write.
     pub(crate) fn answered(&self, plan: &Plan, request: &Request, status: StatusCode) {
         let succeeded = status.is_success() || status.is_redirection();
         if let (true, Some(at)) = (succeeded, place(plan, request)) {
@@ -372,7 +376,7 @@ impl Couplings {
         }
     }
 
-    /// What was found out.
+    /// Returns the couplings.
     pub(crate) fn found(&self, plan: &Plan) -> findings::Couplings {
         let gateways: Vec<_> = plan.settings.sites.iter().filter_map(|site| site.tags.as_ref()).collect();
         let couples = |written: &str, read: &str| {
@@ -390,7 +394,7 @@ fn has_validator(fields: &impl Fields) -> bool {
     fields.contains("etag") || fields.contains("last-modified")
 }
 
-/// A site and the first segment of a path on it. What any origin may be asked has no couplings.
+/// Returns the site of a request and the first segment of its path. Requests of the forward proxy have no couplings.
 fn place<'r>(plan: &'r Plan, request: &'r Request) -> Option<(&'r Arc<str>, &'r str)> {
     let Route::Site(site) = &request.route else { return None };
     Some((plan.sites.account(site.number).site(), first_segment(&request.path)))

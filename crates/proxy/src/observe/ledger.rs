@@ -1,6 +1,6 @@
-//! Requests on their way into the statistics database: each that is counted is recorded once.
+//! Writes requests to the statistics database: each counted request is recorded once.
 //!
-//! What the words in a row are is decided here; writing them is `larder-stats`'. No request waits for it.
+//! This module decides the values of a row; `larder-stats` writes it. Requests do not wait for the database.
 
 use std::fs::File;
 use std::hash::RandomState;
@@ -24,32 +24,32 @@ use crate::base::settings::{ClientDetail, Database, Door, Statistics};
 use crate::counts::versions;
 use larder_store::private;
 
-/// How long the end of the process waits for what is not yet written.
+/// Maximum time that the end of the process waits for the remaining rows.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Rows that are looked through for those of a URL.
+/// Maximum of rows that are searched for those of a URL.
 const LOOKED_AT: u32 = 20_000;
 
 /// The statistics database of this process.
 pub(crate) struct Ledger {
     pub(super) recorder: Recorder,
     url: String,
-    /// Its URL, without a password.
+    /// The URL without its password.
     place: String,
     pub(super) client: ClientDetail,
-    /// Of words that have no numbers.
+    /// The hasher of values that have no numbers.
     pub(super) hasher: RandomState,
-    /// Keeps others off the default database.
+    /// The lock of the default database.
     lock: Option<Arc<Lock>>,
 }
 
-/// The lock of the default database, which another process may hold for now.
+/// The lock of the default database. Another process may hold it.
 struct Lock {
     path: PathBuf,
     held: Mutex<Option<File>>,
 }
 
-/// What `/stats` shows of it: requests by the outcome of their rows, and the state of the database.
+/// The statistics database in `/stats`: requests by the result of their rows, and the state of the database.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatisticsReport {
     pub(crate) recorded: u64,
@@ -69,10 +69,10 @@ impl From<Figures> for StatisticsReport {
 }
 
 impl Ledger {
-    /// Opens the database, if one is configured. If the default one is unavailable, there is none.
+    /// Opens the database, if one is configured. Returns `None` if the default database is unavailable.
     ///
     /// # Errors
-    /// A database that was asked for by name, and will not become usable by itself.
+    /// When a database at a configured URL is unusable and a retry would not help.
     pub(crate) fn open(settings: &Statistics) -> Result<Option<Self>, Error> {
         match &settings.database {
             Database::Off => Ok(None),
@@ -107,7 +107,7 @@ impl Ledger {
         Self::open_at_with(url, settings, None)
     }
 
-    /// The same for a database that is not used before its lock is held.
+    /// The same for a database that is used only once its lock is held.
     fn open_at_with(url: &str, settings: &Statistics, lock: Option<Arc<Lock>>) -> Result<Self, OpenError> {
         let Statistics { instance, rate, queue, keep, client, max_size, .. } = settings;
         let options = Options {
@@ -124,12 +124,12 @@ impl Ledger {
         Ok(Self { recorder, url: url.to_owned(), place, client: *client, hasher, lock })
     }
 
-    /// Where a worker sums requests.
+    /// Returns the sums of a worker.
     pub(crate) fn tally(&self) -> Tally {
         self.recorder.tally()
     }
 
-    /// The row of a request that took `took`.
+    /// Returns the row of a request that took `took`.
     pub(super) fn row(&self, memo: Memo, ended: &Ended, took: Duration) -> Transaction {
         let Ended { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
@@ -153,23 +153,23 @@ impl Ledger {
         }
     }
 
-    /// Requests that were recorded.
+    /// Returns the number of recorded requests.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorder.figures().recorded
     }
 
-    /// Writes down all that is in the cache, in place of what was.
+    /// Replaces the snapshot of the cache's contents.
     pub(crate) fn record_contents(&self, contents: Vec<Content>) {
         self.recorder.record_contents(contents);
     }
 
-    /// Where the database is, to open it again.
+    /// Returns the URL for opening the database again.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The latest of the requests written down that were for one of `urls`, `most` of them, the latest first: as far as
-    /// they are among the last rows, and none where the database cannot be read. Waits for it.
+    /// Returns the latest `most` requests for one of `urls`, the latest first. Searches only the last rows. Empty if
+    /// the database cannot be read. Blocks on the database.
     pub(crate) fn latest(&self, urls: [&str; 2], most: usize) -> Vec<Written> {
         if !self.recorder.figures().is_connected {
             return Vec::new();
@@ -194,7 +194,7 @@ impl Ledger {
         of_urls.take(most).collect()
     }
 
-    /// Where the database is, without a password; `None` while another process uses it.
+    /// Returns the location of the database, without a password; `None` while another process uses it.
     pub(crate) fn place(&self) -> Option<&str> {
         self.lock.as_ref().is_none_or(|lock| lock.is_held()).then_some(&*self.place)
     }
@@ -203,12 +203,12 @@ impl Ledger {
         self.recorder.figures().into()
     }
 
-    /// Lets [`Ledger::close`], on another thread, end at once.
+    /// Makes a [`Ledger::close`] on another thread return at once.
     pub(crate) fn hurry(&self) {
         self.recorder.close(Duration::ZERO);
     }
 
-    /// Writes what waits, and ends. Waits for the database, but not for ever.
+    /// Writes the waiting rows and closes the database. Waits for a limited time.
     pub(crate) fn close(&self) {
         let before = self.recorder.figures().dropped;
         let lost = self.recorder.close(PATIENCE).dropped - before;
@@ -219,7 +219,7 @@ impl Ledger {
 }
 
 impl Lock {
-    /// The lock of the database at `path`, not held yet. Makes the directory, for this user alone.
+    /// Creates the lock of the database at `path` without taking it, and its directory for this user alone.
     fn make(path: &Path) -> Result<Arc<Self>, String> {
         let folder = path.parent().unwrap_or(path);
         private::make_directory(folder)
@@ -235,7 +235,7 @@ impl Lock {
         file.map_err(|error| format!("statistics database: cannot write {}: {error}", lock.display()))
     }
 
-    /// Takes the lock, unless it is held. It is given back when this goes.
+    /// Takes the lock until this value is dropped; an error if another process holds it.
     fn take(&self) -> Result<(), String> {
         let mut held = self.held();
         if held.is_none() {
@@ -269,7 +269,7 @@ fn log(event: Event) {
     }
 }
 
-/// The methods that are common have their names at hand.
+/// Common methods, whose names need no allocation.
 pub(super) const COMMON: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
 
@@ -278,7 +278,7 @@ fn method(method: Method) -> Text {
     known.map_or_else(|| method.as_str().to_owned().into(), Into::into)
 }
 
-/// A client's address, as far as it may be kept: without what tells the members of a network apart, or not at all.
+/// Returns the stored part of a client's address: the whole, the network, or an empty string.
 fn client(address: IpAddr, detail: ClientDetail) -> String {
     match (detail, address.to_canonical()) {
         (ClientDetail::Off, _) => String::new(),

@@ -1,5 +1,5 @@
-//! What is remembered of a request until its answer has left, and how that ended. The access log, the
-//! live log and the statistics are written from it.
+//! The data of a request that is kept until its response is sent, and the result. The access log, the live log and the
+//! statistics are written from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use crate::exchange::target::Address;
 use crate::http::head::{Head, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
 
-/// The target of what could not be read.
+/// The target of a request that could not be parsed.
 const UNREAD: &str = "-";
 
-/// What is remembered of a request.
+/// The data of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Memo {
     pub(super) client: SocketAddr,
-    /// What the client has shown where certificates are asked for.
+    /// The client's identity on listeners that request certificates.
     pub(super) identity: Option<Arc<ClientIdentity>>,
-    /// The user whose password or token it has shown to rules.
+    /// The user whose password or token a rule has accepted.
     pub(super) user: Option<Arc<str>>,
     pub(super) method: Method,
-    /// The URL, as the client wrote it, without its query string where those are dropped; `-` if it cannot be told.
+    /// The URL from the client, without its query string if that is not stored; `-` if it is unknown.
     pub(super) target: String,
-    /// The site that it is for, if any is.
+    /// The site of the request, if there is one.
     pub(super) site: Option<Arc<str>>,
-    /// The door it came through, if not by HTTP.
+    /// The RPC listener of the request, if it did not arrive by HTTP.
     pub(super) door: Option<Door>,
-    /// The version of HTTP, if it came by HTTP and could be read.
+    /// The version of HTTP, if the request arrived by HTTP and could be parsed.
     pub(crate) version: Option<Version>,
     pub(super) visit: Visit,
-    /// When it came.
+    /// The arrival of the request.
     pub(super) begun: Instant,
-    /// Its span, while requests are traced.
+    /// The span of the request, if requests are traced.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
-/// What only some forms of the access log want to know. It stays empty for the others.
+/// Data for some formats of the access log; empty for the others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Visit {
     pub(super) referer: Option<String>,
     pub(super) agent: Option<String>,
-    /// The answer's.
+    /// The media type of the response.
     pub(super) content_type: Option<String>,
 }
 
@@ -70,25 +70,25 @@ impl Visit {
     }
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) status: u16,
     pub(crate) site: SiteNumber,
     pub(crate) outcome: Outcome,
-    /// Seconds since the answer was made or validated, if it was stored.
+    /// Seconds since the response was generated or validated, if it was stored.
     pub(crate) age: Option<u32>,
     /// Bytes sent.
     pub(crate) bytes: u64,
-    /// Bytes by which content that was compressed here is shorter.
+    /// Bytes saved by compressing the content here.
     pub(crate) saved: Option<u64>,
 }
 
 impl Ended {
-    /// With `reply`, of which `bytes` bytes were sent.
+    /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
         let Reply { site, outcome, age, .. } = *reply;
-        // A reply to HEAD has the length only.
+        // A response to HEAD has a length, but no content.
         let sent = reply.length.filter(|length| outcome.coding.is_some() && *length <= bytes);
         let saved = match (&reply.fields, sent) {
             (Source::Entry(entry), Some(sent)) => Some(entry.body().len().saturating_sub(sent)),
@@ -99,7 +99,7 @@ impl Ended {
 }
 
 impl Memo {
-    /// Of a request that was read at `begun`.
+    /// Creates the data of a request that was read at `begun`.
     pub(crate) fn begin(
         plan: &Plan,
         role: Role,
@@ -130,9 +130,9 @@ impl Memo {
         }
     }
 
-    /// Of a request that could not be read.
+    /// Creates the data of a request that could not be parsed.
     pub(crate) fn unread(client: SocketAddr) -> Self {
-        // A hyphen is a token, as every method is.
+        // `-` is a token, so it is a valid method.
         let method = Method::from_bytes(b"-").unwrap_or_default();
         let (target, visit) = (UNREAD.to_owned(), Visit::default());
         let (identity, site, begun) = (None, None, Instant::now());
@@ -151,7 +151,7 @@ impl Memo {
         }
     }
 
-    /// Of a call for `url` through `door`.
+    /// Creates the data of a call for `url` through `door`.
     pub(crate) fn of_call(plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Self {
         let target = plan.settings.statistics.query.kept(url).escape_debug().to_string();
         let site = plan.sites.name(Role::Forward, "", "");
@@ -172,7 +172,7 @@ impl Memo {
         }
     }
 
-    /// Remembers what the log wants to know of the answer.
+    /// Adds the data of the response for the logs.
     pub(crate) fn answered(&mut self, plan: &Plan, reply: &Reply) {
         self.user.clone_from(&reply.user);
         if plan.settings.access_log == AccessLog::Squid {
@@ -180,38 +180,38 @@ impl Memo {
         }
     }
 
-    /// The user, or else the subject of the client's certificate.
+    /// Returns the user, or else the subject of the client's certificate.
     pub(super) fn user_or_subject(&self) -> Option<&str> {
         self.user.as_deref().or_else(|| self.subject())
     }
 
-    /// The subject of the certificate that the client has shown.
+    /// Returns the subject of the client's certificate.
     pub(super) fn subject(&self) -> Option<&str> {
         self.identity.as_ref()?.subject()
     }
 
-    /// Whether it was understood as a request.
+    /// Whether the request could be parsed.
     pub(super) fn is_read(&self) -> bool {
         self.target != UNREAD
     }
 
-    /// Whether any origin might be asked.
+    /// Whether the request is one of the forward proxy.
     pub(super) fn is_forward(&self) -> bool {
         self.site.as_deref() == Some(FORWARD)
     }
 
-    /// The host of its URL, without a port.
+    /// Returns the host in the URL, without a port.
     pub(super) fn host(&self) -> &str {
         let rest = self.target.split_once("://").map_or(&*self.target, |(_, rest)| rest);
         host_of(rest.split(['/', '?', ' ']).next().unwrap_or_default())
     }
 
-    /// Since it came.
+    /// Returns the time since the arrival.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// The URL, as far as it is kept; `-` if it cannot be told.
+    /// Returns the stored part of the URL; `-` if it is unknown.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }
@@ -220,14 +220,14 @@ impl Memo {
         &self.method
     }
 
-    /// The first segment of its path.
+    /// Returns the first segment of the path.
     pub(super) fn route(&self) -> &str {
         let rest = self.target.split_once("://").map_or("", |(_, rest)| rest);
         rest.find(['/', '?']).map_or("", |at| first_segment(&rest[at..]))
     }
 }
 
-/// What statistics call the site that a request is for, if it is for any.
+/// Returns the name of the request's site in statistics, if it has one.
 pub(super) fn site(plan: &Plan, role: Role, head: &Head<'_>) -> Option<Arc<str>> {
     let address = Address::of(head.target, role).ok()?;
     plan.sites.name(role, address.authority, address.path)

@@ -1,5 +1,4 @@
-//! What the proxy says about itself: counters, access lines, figures, rows of the statistics database, the live log,
-//! traces.
+//! Observability: the access log, the statistics database, the live log, traces, and findings about origins.
 
 pub(crate) mod access;
 pub(crate) mod contents;
@@ -29,25 +28,25 @@ use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::accounts::Accounts;
 
-/// What is told of requests, and what was found out by them.
+/// The logs and statistics of requests, and the findings from them.
 pub(crate) struct Observers {
-    /// What was counted of each site.
+    /// The counts of each site.
     pub(crate) accounts: Accounts,
     /// The access log.
     pub(crate) access: access::Log,
     /// The statistics database, if there is one.
     pub(crate) ledger: Option<Arc<Ledger>>,
-    /// What makes spans of requests, if they are traced.
+    /// The spans of requests, if they are traced.
     pub(crate) tracer: Option<Tracer>,
     /// The live log.
     pub(crate) watch: Watch,
-    /// What was said of answers that were not stored.
+    /// The reasons why responses were not stored.
     pub(crate) verdicts: Verdicts,
-    /// Warnings that are counted rather than logged again.
+    /// Repeated warnings, which are counted instead of logged.
     pub(crate) repeats: Repeats,
-    /// What writes seem to change.
+    /// Writes that seem to change other responses.
     pub(crate) couplings: Couplings,
-    /// What hits were worth when they were compared with what the origin answers.
+    /// The results of comparing hits with the origin's current responses.
     pub(crate) validator: Validator,
 }
 
@@ -55,7 +54,7 @@ impl Observers {
     /// Opens the access log and the statistics database.
     ///
     /// # Errors
-    /// Which of them could not be opened, and why.
+    /// Which of them could not be opened, and the reason.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
         Ok(Self {
             access: access::Log::open(settings.access_log_file.as_deref())?,

@@ -1,22 +1,22 @@
-//! Warnings that repeat: the first is logged, and the others are counted. The log has their number after a second, then
-//! every ten seconds, until there are no more.
+//! Repeated warnings: the first one is logged, and the following ones are counted. Their number is logged after a
+//! second, then every ten seconds, until there are no more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long others are counted before their number is logged for the first time, and then.
+/// Time after which the number is logged for the first time, and then again.
 const FIRST: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(10);
-/// Texts that are told apart; all others count as one.
+/// Maximum of separate texts; all further ones count as one.
 const MOST: usize = 256;
 
-/// The warnings of late, by what they have in common.
+/// The recent warnings with their counts, by their common text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeats(Arc<Mutex<HashMap<Box<str>, u64>>>);
 
 impl Repeats {
-    /// Logs `whole`, unless a warning with the same `text` was logged a short while ago; then counts it.
+    /// Logs `whole`, or counts it if a warning with the same `text` was logged recently.
     pub(crate) fn warn(&self, text: &str, whole: impl FnOnce() -> String) {
         let mut known = self.known();
         let text = if known.len() >= MOST && !known.contains_key(text) { OTHERS } else { text };

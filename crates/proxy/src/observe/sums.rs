@@ -1,7 +1,7 @@
-//! Requests that share a row of the statistics with others of their second.
+//! Sums of requests that share a row of the statistics with equal requests of the same second.
 //!
-//! Up to the rate that the settings say, each request of a worker has a row of its own. Beyond, the worker sums those
-//! that are equal in all their words, which stand here as numbers: so a hit costs no text, and no call of the clock.
+//! Up to the configured rate, each request of a worker gets its own row. Beyond that rate, the worker sums requests
+//! whose values are all equal. The values are represented as numbers, so a hit needs no text and no read of the clock.
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
@@ -20,21 +20,21 @@ use crate::exchange::plan::Plan;
 use crate::http::head::Head;
 use crate::net::tls::client_certificates::ClientIdentity;
 
-/// Stands for the URL and the route where a worker has no room for more of them.
+/// Replaces the URL and the route if a worker has reached its maximum of URLs.
 const ANY: &str = "*";
 
-/// A hit that took no waiting, while its head is at hand.
+/// A hit that was served without waiting, while its head is available.
 pub(crate) struct Hit<'h> {
     pub(crate) role: Role,
     pub(crate) head: &'h Head<'h>,
     pub(crate) client: SocketAddr,
-    /// What the client has shown where certificates are asked for.
+    /// The client's identity on listeners that request certificates.
     pub(crate) identity: Option<&'h Arc<ClientIdentity>>,
-    /// The memory tier's hash of its key.
+    /// The hash of its key in the memory tier.
     pub(crate) hash: u64,
-    /// When it came (UNIX seconds).
+    /// The arrival (UNIX seconds).
     pub(crate) now: u32,
-    /// The same, precisely, if it is timed.
+    /// The precise arrival, if the request is timed.
     pub(crate) begun: Option<Instant>,
 }
 
@@ -46,7 +46,7 @@ impl Hit<'_> {
 }
 
 impl Ledger {
-    /// Records a hit that took no waiting.
+    /// Records a hit that was served without waiting.
     pub(crate) fn record_hit(&self, plan: &Plan, sheet: &mut Sheet, hit: &Hit<'_>, ended: &Ended) {
         let service = hit.begun.map(|begun| begun.elapsed());
         let row = || self.row(hit.memo(plan), ended, service.unwrap_or_default());
@@ -86,8 +86,7 @@ impl Ledger {
         }
     }
 
-    /// Begins a sum. Where there is no more room for URLs, a site's requests are summed whatever theirs, under the hash
-    /// `general`.
+    /// Begins a sum. If the maximum of URLs is reached, all requests of a site share a sum, under the hash `general`.
     fn sum(
         &self,
         sheet: &mut Sheet,
@@ -106,7 +105,7 @@ impl Ledger {
     }
 }
 
-/// All words of a row but its site, URL and client.
+/// Hashes all values of a row except its site, URL and client.
 fn words(ended: &Ended, door: Option<Door>, method: &Method, version: Option<Version>) -> u64 {
     let Ended { status, outcome, .. } = ended;
     let method = COMMON.iter().position(|common| *common == method.as_str()).unwrap_or(COMMON.len());
@@ -124,7 +123,7 @@ fn words(ended: &Ended, door: Option<Door>, method: &Method, version: Option<Ver
     u64::from_le_bytes([low, high, a, b, c, d, e, f])
 }
 
-/// A client's address, as far as it may be kept.
+/// Returns the stored part of a client's address.
 fn client(address: IpAddr, detail: ClientDetail) -> u128 {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -1,7 +1,7 @@
-//! What is asked for most, of late: sums over URLs and routes.
+//! The most frequent requests of the last minutes: sums over URLs and routes.
 //!
-//! Sums are kept for the minute under way and for the one before it, so that they are of one to two minutes.
-//! There is room for so many URLs in each; requests for further ones are counted, but not by URL.
+//! Sums are kept for the current minute and for the previous one, so they cover one to two minutes. Each minute has a
+//! maximum of URLs; requests for further URLs are counted, but not by URL.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,15 +14,15 @@ use serde::Serialize;
 
 use super::watch::EndedRequest;
 
-/// URLs of a minute that have sums of their own.
+/// Maximum of URLs with their own sums in a minute.
 const URLS: usize = 10_000;
-/// Routes of a minute that have; those beyond share one, called `*`.
+/// Maximum of routes with their own sums in a minute; further ones share the sum `*`.
 const ROUTES: usize = 1_000;
-/// URLs and routes that are shown.
+/// Maximum of URLs and routes in a report.
 const SHOWN: usize = 50;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What URLs are ranked by.
+/// The order of URLs in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rank {
     #[default]
@@ -31,12 +31,12 @@ pub(crate) enum Rank {
     Validated,
     Misses,
     Bytes,
-    /// The time that origins took.
+    /// The time of origins.
     Time,
 }
 
 impl Rank {
-    /// All of them, as users name them.
+    /// All orders, with the names that users write.
     pub(crate) const ALL: &[(&str, Self)] = &[
         ("requests", Self::Requests),
         ("hits", Self::Hits),
@@ -58,7 +58,7 @@ impl Rank {
     }
 }
 
-/// Sums over requests, which count as in `GET /stats`.
+/// Sums over requests, counted as in `GET /stats`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Sums {
     requests: u64,
@@ -66,13 +66,13 @@ struct Sums {
     validated: u64,
     misses: u64,
     bytes: u64,
-    /// Microseconds that origins took until they began to answer.
+    /// Time until the first byte of origins' responses, in microseconds.
     origin_us: u64,
     #[serde(skip)]
     bytes_cacheable: u64,
     #[serde(skip)]
     bytes_from_cache: u64,
-    /// Why the last one asked an origin; if none did, the reason of the last one.
+    /// The reason of the last request that went to an origin; if none did, of the last request.
     why: &'static str,
     #[serde(skip)]
     has_asked: bool,
@@ -98,7 +98,7 @@ impl Sums {
         });
     }
 
-    /// Adds what came later.
+    /// Adds the sums of a later time.
     fn add(&mut self, later: &Self) {
         self.requests += later.requests;
         self.hits += later.hits;
@@ -116,12 +116,12 @@ impl Sums {
 
 type SiteRoute = (Arc<str>, String);
 
-/// Sums of a minute.
+/// The sums of a minute.
 #[derive(Debug, Default)]
 struct Minute {
     urls: HashMap<String, Sums>,
     routes: HashMap<SiteRoute, Sums>,
-    /// Requests for URLs that found no room.
+    /// Requests for URLs beyond the maximum.
     others: u64,
 }
 
@@ -145,27 +145,27 @@ impl Minute {
     }
 }
 
-/// Sums of the last minutes.
+/// The sums of the last two minutes.
 #[derive(Debug)]
 pub(crate) struct Top {
     minutes: [Minute; 2],
-    /// When each of them began.
+    /// The beginning of each of them.
     begun: [Instant; 2],
 }
 
-/// What is shown of them.
+/// The report about the last minutes.
 #[derive(Debug, Serialize)]
 pub(crate) struct TopReport<'t> {
-    /// The time they are of.
+    /// The covered time in seconds.
     seconds: f64,
-    /// The first ones, by what was asked for.
+    /// The first URLs in the requested order.
     urls: Vec<Url<'t>>,
-    /// The first ones by misses.
+    /// The first URLs by misses.
     misses: Vec<Url<'t>>,
     routes: Vec<Route<'t>>,
-    /// Requests for URLs that found no room.
+    /// Requests for URLs beyond the maximum.
     others: u64,
-    /// Requests that were not seen.
+    /// Requests that were not counted.
     dropped: u64,
 }
 
@@ -184,11 +184,11 @@ struct Route<'t> {
     hits: u64,
     validated: u64,
     misses: u64,
-    /// Hits / (hits + validated + misses); 0 before the first.
+    /// Hits / (hits + validated + misses); 0 without requests.
     hit_ratio: f64,
-    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    /// (Hits + validated) / (hits + validated + misses); 0 without requests.
     validated_hit_ratio: f64,
-    /// Bytes from the cache / bytes served, over the same requests; 0 before the first.
+    /// Bytes from the cache / bytes served, over the same requests; 0 without requests.
     byte_hit_ratio: f64,
 }
 
@@ -206,7 +206,7 @@ impl Top {
         self.minutes[1].count(seen);
     }
 
-    /// What is to be shown `now`; `dropped` requests were not counted.
+    /// Returns the report at the time `now`; `dropped` requests were not counted.
     pub(crate) fn report(&self, rank: Rank, now: Instant, dropped: u64) -> TopReport<'_> {
         let urls = merged(self.minutes.iter().flat_map(|minute| &minute.urls));
         let urls: Vec<_> = urls.into_iter().map(|(url, sums)| Url { url, sums }).collect();
@@ -228,7 +228,7 @@ impl Top {
     }
 }
 
-/// The sums of each key; `sums` come in their order in time.
+/// Merges the sums of each key; `sums` are in the order of time.
 fn merged<'t, K: std::hash::Hash + Eq>(
     sums: impl Iterator<Item = (&'t K, &'t Sums)>,
 ) -> HashMap<&'t K, Sums> {

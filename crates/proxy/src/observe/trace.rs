@@ -1,7 +1,7 @@
-//! Traces: each request as a span, each question to an origin as a span below it, for an OpenTelemetry collector.
+//! Traces for an OpenTelemetry collector: a span for each request, with a child span for each request to an origin.
 //!
-//! What is known of a request lives in its [`Trace`] until it ends; `otlp` makes spans of it then, and sends them. All of it
-//! is behind the feature `otlp`; without, `untraced` stands here.
+//! [`Trace`] holds the data of a request until it ends; then `otlp` creates and sends its spans. All of this requires
+//! the feature `otlp`; without it, `untraced` replaces this module.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ mod otlp;
 
 use otlp::Exporter;
 
-/// Makes spans of requests.
+/// Creates and sends the spans of requests.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    /// Of the requests whose clients say nothing of it, so many are traced.
+    /// The traced share of the requests whose clients send no sampling decision.
     sample: f64,
     exporter: Exporter,
 }
 
-/// What `/stats` shows of the spans: how many were sent, wait to be sent, or never will be.
+/// The spans in `/stats`: sent, waiting and dropped ones.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceReport {
     pub(crate) sent: u64,
@@ -35,7 +35,7 @@ pub(crate) struct TraceReport {
 }
 
 impl TraceReport {
-    /// The outcomes of those that no longer wait.
+    /// Returns the counts of spans that no longer wait, by result.
     pub(crate) fn fates(&self) -> [(&'static str, u64); 2] {
         [("sent", self.sent), ("dropped", self.dropped)]
     }
@@ -46,10 +46,10 @@ impl TraceReport {
 }
 
 impl Tracer {
-    /// Prepares to send spans, if tracing is configured.
+    /// Starts the export of spans, if tracing is configured.
     ///
     /// # Errors
-    /// When the thread or the client that sends them cannot be made.
+    /// When the export thread or its HTTP client cannot be created.
     pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
         let tracing = &settings.trace;
         let Some(endpoint) = &tracing.endpoint else { return Ok(None) };
@@ -59,12 +59,12 @@ impl Tracer {
         Ok(Some(Self { sample: tracing.sample, exporter }))
     }
 
-    /// The span of a request with `fields`. Whether it is recorded is for the client to say, then for chance.
+    /// Begins the span of a request with `fields`. The client's sampling decision applies, or else chance.
     pub(crate) fn begin(&self, fields: &impl Fields) -> Arc<Trace> {
         Arc::new(Trace::begin(fields, self.sample))
     }
 
-    /// Sends the spans of a request that has ended, and took so long.
+    /// Sends the spans of a request that has ended after `took`.
     pub(crate) fn record(&self, memo: &Memo, ended: &Ended, took: Duration) {
         if let Some(trace) = memo.trace.as_deref().filter(|trace| trace.own.sampled) {
             self.exporter.export(trace, memo, ended, took);
@@ -75,7 +75,7 @@ impl Tracer {
         self.exporter.report()
     }
 
-    /// Sends what waits, for a short while, and ends.
+    /// Sends the waiting spans within a short time, and ends the export.
     pub(crate) fn finish(&self) {
         self.exporter.finish();
     }

@@ -1,4 +1,4 @@
-//! A request as the live log shows it, and which ones somebody wants to see.
+//! A request in the live log, and the filter of requests.
 
 use std::time::Duration;
 
@@ -10,54 +10,54 @@ use crate::base::outcome::Kind;
 use crate::base::settings::Door;
 use crate::counts::versions;
 
-/// The outcome of a request, and the reason.
+/// A request in the live log, with its outcome and reason.
 #[derive(Debug, Serialize)]
 pub(crate) struct Transaction<'s> {
-    /// When it came, in milliseconds since 1970.
+    /// The arrival, in milliseconds since 1970.
     time: u64,
     client: String,
-    /// Of the certificate that the client has shown.
+    /// The subject of the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'s str>,
-    /// Whose password or token rules have accepted.
+    /// The user whose password or token a rule has accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'s str>,
     door: &'static str,
-    /// Empty if no site speaks for its host.
+    /// Empty if no site serves the host.
     site: &'s str,
     route: &'s str,
     method: &'s str,
     url: &'s str,
-    /// Unless it came through an RPC listener, or could not be read.
+    /// Absent if the request came through an RPC listener, or could not be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     http_version: Option<&'static str>,
     status: u16,
     outcome: &'static str,
     reason: &'static str,
-    /// Where the rule stands that the reason is about.
+    /// The section of the specification with the reason's rule.
     section: &'static str,
-    /// Where the answer was found, if it was: `memory` or `disk`.
+    /// The tier of the stored response, if there was one: `memory` or `disk`.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<&'static str>,
-    /// Seconds since the answer was made or validated, if it was stored.
+    /// Seconds since the response was generated or validated, if it was stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     age: Option<u32>,
-    /// Seconds of freshness left; negative when stale.
+    /// Remaining freshness in seconds; negative when stale.
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<i64>,
-    /// What the origin answered, if it was asked.
+    /// The status of the origin's response, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_status: Option<u16>,
-    /// Whether the answer was being stored.
+    /// Whether the response was being stored.
     stored: bool,
     /// Bytes sent.
     bytes: u64,
-    /// From the request's arrival to the end of the answer.
+    /// Time from the request's arrival to the end of the response.
     service_us: u64,
-    /// Until origins began to answer, if any was asked.
+    /// Time until the first byte of origins' responses, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_us: Option<u64>,
-    /// `prefetch`, if the client said so.
+    /// `prefetch`, if the client sent that purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     purpose: Option<&'static str>,
 }
@@ -95,15 +95,15 @@ impl<'s> Transaction<'s> {
     }
 }
 
-/// Statuses somebody wants to see.
+/// A filter of status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Statuses {
     One(u16),
-    /// All that begin with this digit.
+    /// All codes that begin with this digit.
     Class(u16),
 }
 
-/// Which requests somebody wants to see: those that meet every condition.
+/// A filter of requests, which have to meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) site: Option<String>,
@@ -111,7 +111,7 @@ pub(crate) struct Filter {
     pub(crate) outcome: Option<Kind>,
     /// A part of the URL.
     pub(crate) url: Option<String>,
-    /// Those that took longer than this.
+    /// The request took longer than this.
     pub(crate) slower: Option<Duration>,
 }
 
@@ -127,7 +127,7 @@ impl Filter {
 }
 
 impl Statuses {
-    /// From `404` or `4xx`.
+    /// Parses `404` or `4xx`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let number =
             |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,5 +1,5 @@
-//! What stands for [`trace`](super::trace) where the feature `otlp` is not built in: requests have no spans, and the
-//! compiler leaves out what would be done with one.
+//! The replacement of [`trace`](super::trace) without the feature `otlp`: requests have no spans, and the compiler
+//! removes the code that handles them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::span::Trace;
 
-/// Would make spans of requests.
+/// The replacement of the tracer. It has no values.
 #[derive(Debug)]
 pub(crate) enum Tracer {}
 
-/// Would be what `/stats` shows of the spans.
+/// The replacement of the report in `/stats`. It has no values.
 #[derive(Debug, Serialize)]
 pub(crate) enum TraceReport {}
 
@@ -32,7 +32,7 @@ impl TraceReport {
 
 impl Tracer {
     /// # Errors
-    /// If tracing is configured.
+    /// When tracing is configured.
     pub(crate) fn start(settings: &Settings) -> Result<Option<Self>, Error> {
         match &settings.trace.endpoint {
             None => Ok(None),

@@ -1,6 +1,6 @@
-//! The last answers that were not stored, by URL: what `why` explains misses from. Nothing is decided by them.
+//! The last responses that were not stored, by URL. `why` explains misses with them; no decision depends on them.
 //!
-//! There is room for so many, of which each takes about 1 KiB at most; URLs that share a place push each other out.
+//! The number of slots is fixed, and each takes about 1 KiB at most; a URL replaces another one in the same slot.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,13 +12,13 @@ use larder_store::lines::write_line;
 use crate::base::clock;
 
 const PLACES: usize = 4096;
-/// Bytes of a value that are kept, and lines of a field.
+/// Maximum of stored bytes of a value, and of lines of a field.
 const LONGEST: usize = 512;
 const MOST_LINES: usize = 8;
-/// Bytes of all lines together that are kept.
+/// Maximum of stored bytes of all lines together.
 const MOST_BYTES: usize = 1024;
 
-/// The fields that caching depends on, besides targeted ones.
+/// The fields that affect caching, besides targeted ones.
 const FIELDS: [&str; 11] = [
     "age",
     "cache-control",
@@ -33,19 +33,19 @@ const FIELDS: [&str; 11] = [
     "vary",
 ];
 
-/// What was said of an answer.
+/// The reason why a response was not stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
-    /// When, in seconds since 1970.
+    /// The time of the response, in seconds since 1970.
     pub(crate) time: u32,
     pub(crate) why: Why,
-    /// Its status; `None` if there was no answer.
+    /// The status; `None` if there was no response.
     pub(crate) status: Option<StatusCode>,
-    /// The fields of it that caching depends on.
+    /// The response fields that affect caching.
     pub(crate) fields: HeaderMap,
 }
 
-/// A verdict on the URL whose key has this hash, its fields as lines.
+/// The verdict on the URL whose key has this hash, with the fields as lines.
 #[derive(Debug)]
 struct Noted {
     hash: u64,
@@ -55,7 +55,7 @@ struct Noted {
     lines: Box<[u8]>,
 }
 
-/// What was said of the last answers.
+/// The reasons why the last responses were not stored.
 #[derive(Debug)]
 pub(crate) struct Verdicts(Box<[Mutex<Option<Box<Noted>>>]>);
 
@@ -66,7 +66,8 @@ impl Default for Verdicts {
 }
 
 impl Verdicts {
-    /// Notes why the answer to the URL whose key has this hash was not stored; once in a second, if it is always the same.
+    /// Notes why the response for the URL whose key has this hash was not stored; at most once per second for the same
+    /// reason.
     pub(crate) fn note(
         &self,
         hash: u64,
@@ -84,7 +85,7 @@ impl Verdicts {
         *place = Some(Box::new(Noted { hash, time, why, status, lines: lines.into() }));
     }
 
-    /// What was said last of the URL whose key has this hash.
+    /// Returns the last verdict on the URL whose key has this hash.
     pub(crate) fn of(&self, hash: u64) -> Option<Verdict> {
         let place = self.place(hash);
         let Noted { time, why, status, ref lines, .. } =
@@ -97,7 +98,7 @@ impl Verdicts {
     }
 }
 
-/// As many of these fields as are kept.
+/// Returns the lines of these fields, up to the maximum.
 fn lines(fields: &HeaderMap) -> Vec<u8> {
     let mut lines = Vec::new();
     for (name, value) in fields {
@@ -109,7 +110,7 @@ fn lines(fields: &HeaderMap) -> Vec<u8> {
     lines
 }
 
-/// The fields of a response that caching depends on. The cookies that it sets are left out: they are private.
+/// Returns the response fields that affect caching. The cookies in `Set-Cookie` are omitted: they are private.
 pub(crate) fn relevant(response: &impl Fields, targeted: &[String]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for name in FIELDS.into_iter().chain(targeted.iter().map(String::as_str)) {
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_last_word_on_a_url_is_kept() {
-        // In the same place.
+        // A hash with the same slot.
         const OTHER: u64 = 5 + PLACES as u64;
         let verdicts = Verdicts::default();
         let of = |hash| verdicts.of(hash).map(|verdict| (verdict.why, verdict.fields));

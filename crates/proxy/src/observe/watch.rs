@@ -1,8 +1,9 @@
-//! The live log: requests as they end, for those who watch.
+//! The live log: requests as they end, for the watching clients.
 //!
-//! While nobody does, a request costs one comparison. Else each worker puts what it answered into a queue of its
-//! own, which has a limit, and [`Watch::pump`] empties the queues ten times a second and hands what was in them to all who
-//! watch. Requests are numbered, those that found no place included: who sees a gap knows how many are missing.
+//! While no client watches, a request costs one comparison. Otherwise, each worker puts its ended requests into its own
+//! bounded queue. [`Watch::pump`] empties the queues ten times per second and sends their content to all watchers.
+//! Requests are numbered, including those dropped because a queue was full: so a watcher can compute the number of
+//! missing requests from a gap.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,19 +17,19 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::memo::{Ended, Memo, Visit};
 
-/// Who may watch at once.
+/// Maximum of concurrent watchers.
 pub(crate) const MOST: usize = 16;
-/// How often queues are emptied.
+/// Interval at which queues are emptied.
 const EVERY: Duration = Duration::from_millis(100);
-/// Requests that all queues together hold.
+/// Maximum of requests in all queues together.
 const PLACES: usize = 4096;
-/// Requests that a queue holds at least.
+/// Capacity of a queue at least.
 const LEAST_PLACES: usize = 64;
-/// Batches that wait for who is slow.
+/// Maximum of batches that wait for a slow watcher.
 const BATCHES: usize = 8;
-/// Bytes of a URL that are kept.
+/// Maximum of stored bytes of a URL.
 const LONGEST_URL: usize = 2048;
-/// Bytes of a method that are kept, and what stands for a longer one.
+/// Maximum of stored bytes of a method, and the replacement of a longer one.
 const LONGEST_METHOD: usize = 32;
 const LONG_METHOD: &[u8] = b"LONG-METHOD";
 
@@ -40,21 +41,21 @@ pub(crate) struct EndedRequest {
     pub(crate) took: Duration,
 }
 
-/// One worker's queue.
+/// The queue of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Queue(Mutex<Queued>);
 
 #[derive(Debug, Default)]
 struct Queued {
     seen: Vec<EndedRequest>,
-    /// Those that found no place.
+    /// Requests that were dropped because the queue was full.
     dropped: u64,
 }
 
-/// What ended within a tenth of a second, in the order in which it came.
+/// The requests that ended within a tenth of a second, in the order of their arrival.
 #[derive(Debug, Default)]
 struct Batch {
-    /// The number of the first.
+    /// The number of the first request.
     first: u64,
     seen: Vec<EndedRequest>,
     dropped: u64,
@@ -66,21 +67,21 @@ impl Batch {
     }
 }
 
-/// Whether a client watches. Workers read it with every request, so nothing that changes shares its cache line.
+/// Number of watching clients. Workers read it for every request, so no changing data may share its cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Count(AtomicUsize);
 
-/// What those who watch have in common.
+/// The state that watchers share.
 #[derive(Debug)]
 pub(crate) struct Watch {
     count: Arc<Count>,
     begun: Notify,
     batches: Sender<Arc<Batch>>,
-    /// The last batches, for questions about a URL.
+    /// The last batches, for queries about a URL.
     last: Mutex<VecDeque<Arc<Batch>>>,
     seats: Arc<Semaphore>,
-    /// Those of all workers.
+    /// The queues of all workers.
     queues: Mutex<Vec<Arc<Queue>>>,
 }
 
@@ -104,13 +105,13 @@ impl Watch {
         self.count.0.load(Ordering::Relaxed) > 0
     }
 
-    /// A seat for who wants to be told things for long; `None` if all are taken.
+    /// Takes a seat for a long-lived response; `None` if all seats are taken.
     pub(crate) fn seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.seats).try_acquire_owned().ok()
     }
 
-    /// Shows the requests that were seen of late, the latest first, until `see` says false. There are some only while
-    /// somebody watches.
+    /// Passes the recent requests to `see`, the latest first, until it returns false. There are only requests from
+    /// times with a watching client.
     pub(crate) fn last(&self, mut see: impl FnMut(&EndedRequest) -> bool) {
         let batches: Vec<_> = self.batches_of_late().iter().rev().cloned().collect();
         let _ = batches.iter().flat_map(|batch| batch.seen.iter().rev()).all(&mut see);
@@ -133,17 +134,17 @@ impl Watch {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue of another worker.
+    /// Creates the queue of another worker.
     pub(crate) fn queue(&self) -> Arc<Queue> {
         let queue = Arc::<Queue>::default();
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&queue));
         queue
     }
 
-    /// Begins to watch what happens from now on.
+    /// Starts to watch the requests that end from now on.
     pub(crate) fn begin(&self) -> Watcher {
         if !self.is_on() {
-            // What was still put there when the last one had left is old by now.
+            // Discards outdated requests that were queued after the last watcher had left.
             self.collect();
         }
         let batches = self.batches.subscribe();
@@ -152,7 +153,7 @@ impl Watch {
         Watcher { count: Arc::clone(&self.count), batches, next: None, missed: 0 }
     }
 
-    /// Carries what workers saw to those who watch, for as long as the process lives.
+    /// Sends the content of the queues to the watchers, until the process ends.
     pub(crate) async fn pump(&self) {
         let mut first = 0;
         loop {
@@ -191,7 +192,7 @@ impl Queue {
         if memo.method.as_str().len() > LONGEST_METHOD {
             memo.method = Method::from_bytes(LONG_METHOD).unwrap_or_default();
         }
-        // Only the access log has these, and clients write them at any length.
+        // Only the access log needs these values, and clients may send long ones.
         memo.visit = Visit::default();
         queued.seen.push(EndedRequest { memo, ended: *ended, took });
     }
@@ -209,7 +210,7 @@ fn shorten(url: &mut String) {
     url.truncate(end);
 }
 
-/// Somebody who watches.
+/// A watching client.
 pub(crate) struct Watcher {
     count: Arc<Count>,
     batches: Receiver<Arc<Batch>>,
@@ -219,7 +220,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Shows `see` what ended since the last call, once there is something to see.
+    /// Waits for ended requests and passes them to `see`.
     pub(crate) async fn watch(&mut self, mut see: impl FnMut(&EndedRequest)) {
         loop {
             match self.batches.recv().await {
@@ -239,7 +240,7 @@ impl Watcher {
         }
     }
 
-    /// How many requests ended since the first call that were not shown.
+    /// Returns the number of requests that ended since the first call and were not passed on.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
@@ -279,7 +280,7 @@ mod tests {
         watch.batches.send(batch(7, 2, 1)).unwrap();
         watcher.watch(|_| shown += 1).await;
         assert_eq!((shown, watcher.missed()), (2, 1));
-        // More than wait for who is slow: the first ones are gone when they are looked for.
+        // More batches than the maximum: the first ones are lost.
         for at in 0..2 * BATCHES as u64 {
             watch.batches.send(batch(10 + at, 1, 0)).unwrap();
         }

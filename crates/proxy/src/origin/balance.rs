@@ -1,7 +1,7 @@
-//! Which of several origins a request goes to, given their weights. An origin that may not be chosen has the weight 0.
+//! Chooses one of several origins for a request, by their weights. An origin that may not be chosen has the weight 0.
 
-/// Who has the turn `turn`: of as many turns in a row as all weights together, each has as many as its weight, and those of
-/// one are spread. `None` if all weights are 0.
+/// Returns the origin for the turn `turn`. In a cycle of as many turns as the sum of the weights, each origin has as
+/// many turns as its weight, spread over the cycle. `None` if all weights are 0.
 pub(super) fn in_turn(weights: &[u32], turn: usize) -> Option<usize> {
     let (sum, largest) = (sum(weights), weights.iter().copied().max()?);
     if weights.iter().all(|weight| *weight == 0 || *weight == largest) {
@@ -11,8 +11,9 @@ pub(super) fn in_turn(weights: &[u32], turn: usize) -> Option<usize> {
     holder(weights, turn as u64 % sum * stride(sum) % sum, None)
 }
 
-/// Two are drawn by their weights, and the one with fewer requests in progress for its weight is chosen, or else the one that
-/// was drawn first. `draw` gives a number below its argument, all with equal chances.
+/// Draws two origins by their weights and returns the one with fewer requests in progress relative to its weight, or
+/// the first one drawn if they are equal. `draw` returns a number below its argument, all with equal probability.
+/// `None` if all weights are 0.
 pub(super) fn of_two(
     weights: &[u32],
     in_progress: impl Fn(usize) -> u32,
@@ -37,7 +38,7 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().copied().map(u64::from).sum()
 }
 
-/// Where `place` is when the weights, but for that of `besides`, stand side by side.
+/// Returns the origin at `place` when the weights, except that of `besides`, are laid side by side.
 fn holder(weights: &[u32], mut place: u64, besides: Option<usize>) -> Option<usize> {
     weights.iter().enumerate().filter(|(at, _)| Some(*at) != besides).find_map(|(at, weight)| {
         let is_here = place < u64::from(*weight);
@@ -46,8 +47,8 @@ fn holder(weights: &[u32], mut place: u64, besides: Option<usize>) -> Option<usi
     })
 }
 
-/// A number near the golden section of `sum` that has no factor in common with it: its multiples reach every place once, and
-/// neighbours in time are far apart.
+/// Returns a number near the golden section of `sum` that is coprime to it. So its multiples reach every place once,
+/// and consecutive ones are far apart.
 fn stride(sum: u64) -> u64 {
     let near = (sum * 5).div_ceil(8).max(1);
     (near..).find(|stride| gcd(*stride, sum) == 1).unwrap_or(1)
@@ -112,9 +113,10 @@ mod tests {
         assert_eq!(turns(&[4, 4]), [0, 1, 0, 1, 0, 1, 0, 1]);
     }
 
-    /// Without requests in progress, the first that is drawn is chosen, so that each of n requests goes to an origin of the
-    /// share p with the chance p, independently. By Hoeffding's inequality the share found is further from p than e with a
-    /// chance of at most 2 exp(-2 n e^2). For n = 100,000, e = 0.012 and 5 origins that is 10 exp(-28.8) < 4 * 10^-12.
+    /// Without requests in progress, the first origin drawn is chosen, so each of n requests goes to an origin of the
+    /// share p with the probability p, independently. By Hoeffding's inequality the measured share differs from p by
+    /// more than e with a probability of at most 2 exp(-2 n e^2). For n = 100,000, e = 0.012 and 5 origins that is 10
+    /// exp(-28.8) < 4 * 10^-12.
     #[test]
     fn of_two_idle_origins_share_requests_by_their_weights() {
         let (weights, n) = ([1, 2, 0, 5, 10, 7], 100_000);
@@ -125,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Of two, both are drawn each time, so that each request goes to the one with fewer in progress.
+    /// With two origins, both are drawn each time, so each request goes to the one with fewer requests in progress.
     #[test]
     fn two_origins_whose_requests_do_not_end_stay_level() {
         let mut in_progress = [0_u32; 2];

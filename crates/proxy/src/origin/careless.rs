@@ -1,22 +1,22 @@
-//! Remembers origins that sent bytes without a request for them: such bytes would be taken for the answer to the next request
-//! on their connection, so these origins get one request for each connection for a while.
+//! Remembers origins that sent unsolicited bytes. Such bytes could be taken for the response to the next request on the
+//! connection, so for a while each connection to these origins carries only one request.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::clock;
 
-/// How long an origin is remembered, in seconds.
+/// Time for which an origin is remembered, in seconds.
 const MEMORY: u32 = 600;
-/// Origins remembered at once; a new one may take the slot of another.
+/// Maximum of remembered origins; a new one may take the slot of another.
 const SLOTS: usize = 4096;
 
-/// Careless origins, shared by all workers.
+/// The remembered origins, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Careless {
-    /// The upper half of the origin's hash, and until when it is remembered (UNIX seconds).
+    /// The upper half of the origin's hash, and the end of its time (UNIX seconds).
     slots: Box<[AtomicU64]>,
-    /// Whether one was ever seen: most processes never see any, and hash nothing.
+    /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
     any: AtomicBool,
     hasher: RandomState,
 }

@@ -1,4 +1,4 @@
-//! What the clients of all workers share, across reloads.
+//! State that the clients of all workers share, across reloads.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::careless::Careless;
 use super::idle::Quota;
 use super::resolve::Resolver;
 
-/// Connections to origins that wait for another request, however many files the system allows.
+/// Maximum of idle connections to origins, even if the process may open many files.
 const MOST_IDLE: u64 = 8192;
 
-/// What clients share for one kind of destination.
+/// State that clients share for one kind of destination.
 #[derive(Debug)]
 pub struct Common {
     pub(super) careless: Arc<Careless>,
@@ -19,20 +19,21 @@ pub struct Common {
     pub(super) resolver: Arc<Resolver>,
 }
 
-/// The same by who names the destination: a client of the forward proxy that names many hosts neither closes the
-/// connections to sites nor keeps their names from being resolved.
+/// The shared state for each kind of destination. So a client of the forward proxy that requests many hosts neither
+/// closes the connections to sites nor delays the resolution of their names.
 #[derive(Debug)]
 pub struct Destinations {
     /// Origins of sites.
     pub sites: Common,
-    /// Whatever clients of the forward proxy name.
+    /// Destinations that clients of the forward proxy request.
     pub named: Common,
     /// Nodes of the cluster.
     pub nodes: Common,
 }
 
 impl Common {
-    /// Watches the names of these hosts, and no others: addresses that leave their answers get no further requests.
+    /// Watches the names of these hosts, and no others: connections to addresses that are no longer in their DNS
+    /// answers get no further requests.
     pub fn watch(&self, hosts: &[String]) {
         self.resolver.watch(hosts);
     }
@@ -40,18 +41,18 @@ impl Common {
     /// Resolves the name of a watched host again.
     ///
     /// # Errors
-    /// Why that was not possible, in one line; nothing has changed then.
+    /// A description of the failure, in one line; the known addresses stay as they were.
     pub async fn resolve_again(&self, host: &str) -> Result<(), String> {
         self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
     }
 
-    /// With names that are resolved by `resolver`.
+    /// Creates shared state with this `resolver`.
     #[cfg(test)]
     pub(super) fn by(resolver: Resolver) -> Self {
         Self { resolver: Arc::new(resolver), ..Self::new(8) }
     }
 
-    /// At most `most_idle` connections wait for another request.
+    /// Creates shared state with at most `most_idle` idle connections.
     fn new(most_idle: u64) -> Self {
         let quota = Arc::new(Quota::new(usize::try_from(most_idle).unwrap_or(usize::MAX)));
         Self { careless: Arc::default(), quota, resolver: Arc::default() }
@@ -66,7 +67,7 @@ impl Default for Destinations {
     }
 }
 
-/// How many connections to origins may wait for another request where the process may open this many files.
+/// Returns the maximum of idle connections to origins if the process may open this many files.
 pub fn most_idle(files: Option<u64>) -> u64 {
     files.map_or(MOST_IDLE, |files| MOST_IDLE.min(files / 8))
 }

@@ -1,4 +1,5 @@
-//! Connects to origins: resolve once, check, connect to what was checked, TLS if asked.
+//! Connects to origins: resolves a name once, checks the addresses, connects to a checked address, and sets up TLS if
+//! requested.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,65 +24,66 @@ use crate::net::stream::{self, Stream};
 use crate::net::tls::certificates::{self, Certificate};
 use crate::net::tls::provider;
 
-/// How HTTP/2 is called in TLS (RFC 9113 section 3.2).
+/// The ALPN name of HTTP/2 over TLS (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The name is unknown, or the name server did not answer.
+    /// The name has no address, or the name server did not answer.
     #[error("cannot resolve {}: {}", .0, cause(.1))]
     Resolve(String, Arc<io::Error>),
-    /// So many names are being resolved that this one was not.
+    /// The queue of names to resolve is full.
     #[error("cannot resolve {0}: too many other names wait to be resolved")]
     Busy(String),
-    /// All its addresses are in networks that clients may not reach.
+    /// All addresses of the name are in networks that clients may not reach.
     #[error("{0} is at {1}, which is not a public address of another machine; allow_private would permit it")]
     Forbidden(String, IpAddr),
-    /// It is a listener of this process.
+    /// The address is a listener of this process.
     #[error("{0} is at {1}, where this proxy listens itself")]
     Own(String, SocketAddr),
-    /// The connection was refused, or there was no answer.
+    /// The address refused the connection or did not answer.
     #[error("cannot connect to {}: {}", .0, cause(.1))]
     Connect(String, io::Error),
-    /// It does not prove to be who was asked for, or speaks no TLS.
+    /// The TLS handshake failed, for example because of the origin's certificate.
     #[error("no TLS with {0}: {1}")]
     Tls(String, TlsFault),
-    /// It took longer than allowed.
+    /// The connection took longer than the timeout.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
 }
 
-/// Makes connections for one kind of destination.
+/// Opens connections for one kind of destination.
 #[derive(Clone, Debug)]
 pub struct Connector {
     timeout: Duration,
     public_only: bool,
     own: OwnListeners,
     tls: Option<Arc<ClientConfig>>,
-    /// The name of all origins under TLS, if it is not that of their URLs.
+    /// The name to verify for all origins under TLS, if it is not the host of their URLs.
     name: Option<ServerName<'static>>,
     resolver: Arc<Resolver>,
 }
 
 impl Connector {
-    /// Connections within `timeout`, if so told only to public addresses that are not this machine's, by what `common` resolves.
+    /// Creates a connector with a timeout and the resolver of `common`. With `public_only`, it connects only to public
+    /// addresses of other machines.
     pub fn new(timeout: Duration, public_only: bool, common: &Common) -> Self {
         let own = OwnListeners::default();
         Self { timeout, public_only, own, tls: None, name: None, resolver: Arc::clone(&common.resolver) }
     }
 
-    /// The same, never to this process's `own` listeners.
+    /// Forbids connections to this process's `own` listeners.
     pub fn never_to(self, own: &OwnListeners) -> Self {
         Self { own: own.clone(), ..self }
     }
 
-    /// The same with TLS for https, by this configuration.
+    /// Uses `config` for https.
     pub fn with_tls(self, config: &Arc<ClientConfig>) -> Self {
         Self { tls: Some(Arc::clone(config)), ..self }
     }
 
-    /// The same with TLS as a site wants it, or else by `config`.
+    /// Uses the TLS configuration of `site` for https, or else `config`.
     pub fn with_tls_of(self, site: Option<&OriginTls>, config: &Arc<ClientConfig>) -> Self {
         match site {
             None => self.with_tls(config),
@@ -89,10 +91,10 @@ impl Connector {
         }
     }
 
-    /// A TCP connection to `host`, without TLS.
+    /// Opens a TCP connection to `host`, without TLS.
     ///
     /// # Errors
-    /// Why there is none; every address was tried.
+    /// The reason of the failure, after all addresses were tried.
     pub async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
         let name = format!("{host}:{port}");
         match tokio::time::timeout(self.timeout, self.connect(host, port, &name)).await {
@@ -101,18 +103,18 @@ impl Connector {
         }
     }
 
-    /// A connection to `authority`, under TLS for https.
+    /// Opens a connection to `authority`, under TLS for https.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason of the failure.
     pub(super) async fn open(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
         self.open_for(https, authority, None).await
     }
 
-    /// The same for HTTP/2, which the origin has to agree to under TLS.
+    /// The same for HTTP/2, which the origin has to negotiate under TLS.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
         self.open_for(https, authority, Some(HTTP2)).await
     }
@@ -138,7 +140,7 @@ impl Connector {
         }
     }
 
-    /// A connection to a Unix socket, which only the config can name.
+    /// Connects to a Unix socket. Only the config may contain one.
     async fn socket(&self, path: &Path, name: &str) -> Result<TcpStream, ConnectError> {
         let failed = |error| ConnectError::Connect(name.to_owned(), error);
         if self.public_only {
@@ -158,7 +160,7 @@ impl Connector {
     ) -> io::Result<Stream> {
         let mut config = Arc::clone(self.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?);
         if let Some(protocol) = protocol {
-            // Such connections are few, and sessions are kept for all of them.
+            // Such connections are few, so a clone of the config is cheap enough. It shares the store of sessions.
             Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
         }
         let name = match &self.name {
@@ -182,7 +184,7 @@ impl Connector {
         for ip in found.iter() {
             let address = SocketAddr::new(*ip, port);
             if let Err(refused) = self.check(address, name) {
-                // That another address did not answer says more.
+                // A failed connection to another address is the more helpful error.
                 if !matches!(last, ConnectError::Connect(..)) {
                     last = refused;
                 }
@@ -190,7 +192,7 @@ impl Connector {
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => {
-                    // Heads and bodies are written whole; waiting for more would only delay them.
+                    // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
@@ -200,7 +202,7 @@ impl Connector {
         Err(last)
     }
 
-    /// Whether clients may have a connection to `address`.
+    /// Checks whether clients may connect to `address`.
     fn check(&self, address: SocketAddr, name: &str) -> Result<(), ConnectError> {
         let is_private = || !guard::is_public(address.ip()) || own::is_of_this_machine(address);
         if self.public_only && is_private() {
@@ -213,28 +215,28 @@ impl Connector {
     }
 }
 
-/// A host without the brackets of an IPv6 address.
+/// Returns a host without the brackets of an IPv6 address.
 pub(super) fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// What is wrong with TLS towards the origins of a site.
+/// An error in the configuration of TLS to the origins of a site.
 #[derive(Debug)]
 pub enum OriginTlsFault {
-    /// The authorities.
+    /// The file of the authorities is unusable.
     Authorities(String),
-    /// The certificate that is shown, or its key.
+    /// The client certificate, or its key, is unusable.
     Client(CertificateFault),
-    /// The name that is asked for.
+    /// The name to verify is invalid.
     Name(String),
-    /// None of them.
+    /// Any other error.
     Other(String),
 }
 
-/// TLS towards the origins of a site that says how, with what its files hold.
+/// Sets up TLS to the origins of a site with its own TLS settings, from `files`.
 ///
 /// # Errors
-/// The first thing that is wrong with them: which file, and why.
+/// The first problem: its file and a description.
 pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> {
     let roots = match &files.ca {
         None => of_system(),
@@ -256,7 +258,7 @@ pub fn tls_of_site(files: &OriginTlsFiles) -> Result<OriginTls, OriginTlsFault> 
     Ok(OriginTls { config: Arc::new(config), name })
 }
 
-/// TLS towards origins: the system's certificate roots, no client certificate.
+/// Sets up TLS to origins with the system's root certificates and without a client certificate.
 ///
 /// # Errors
 /// When the cryptography provider cannot be set up.
@@ -265,7 +267,7 @@ pub fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     Ok(Arc::new(config.with_root_certificates(of_system()).with_no_client_auth()))
 }
 
-/// The authorities that the system trusts.
+/// Returns the root certificates that the system trusts.
 fn of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,4 +1,4 @@
-//! An origin's content as it arrives.
+//! The content of an origin's response as it arrives.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -14,45 +14,45 @@ use crate::http::response::Framing;
 use crate::net::concurrency::Permit;
 use crate::net::stream::Stream;
 
-/// An origin's content as it arrives. It is boxed from the start: it passes through many hands, and is large.
+/// The content of an origin's response as it arrives. It is boxed from the start, since it is large and is moved often.
 #[derive(Debug)]
 pub struct Download {
-    /// `None` once all has been read.
+    /// `None` once all content has been read.
     source: Option<Source>,
-    /// Bytes at the start of the piece that were handed out.
+    /// Length of the piece that the caller holds, at the start of the source's buffer.
     lent: usize,
     length: Option<u64>,
     limit: Duration,
     permit: Option<Permit>,
     in_progress: Option<InProgress>,
     meter: Option<Meter>,
-    /// What was read before it was known who takes it: handed out first.
+    /// Bytes that were read ahead; they are returned first.
     early: Option<Vec<u8>>,
     handed: Vec<u8>,
-    /// Kept until the last of the content is handed out.
+    /// Dropped once the last of the content is returned.
     guard: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A piece of an origin's content.
+/// A piece of a response's content.
 #[derive(Debug)]
 pub enum Chunk<'d> {
-    /// Bytes.
+    /// Content bytes.
     Data(&'d [u8]),
-    /// Fields after the content.
+    /// Trailers.
     Trailers(HeaderMap),
 }
 
-/// A connection on which the origin now speaks another protocol.
+/// A connection that has switched to another protocol.
 #[derive(Debug)]
 pub struct Upgraded {
     /// The connection.
     pub stream: Stream,
-    /// What the origin has said already.
+    /// Bytes that the origin has already sent in that protocol.
     pub early: Vec<u8>,
 }
 
 impl Download {
-    /// Content from `source`, delimited as `framing` says, whose next piece may take `limit`.
+    /// Creates a download from `source` with the given `framing`. Each piece may take `limit`.
     pub(super) fn new(mut source: Source, framing: Framing, limit: Duration) -> Box<Self> {
         source.within(limit);
         let length = match framing {
@@ -73,45 +73,45 @@ impl Download {
         })
     }
 
-    /// The same, holding `permit` until it ends.
+    /// Holds `permit` until the content ends.
     #[must_use]
     pub fn holding(mut self: Box<Self>, permit: Permit) -> Box<Self> {
         self.permit = Some(permit);
         self
     }
 
-    /// The same, in progress at its origin until it ends.
+    /// Holds `in_progress` until the content ends.
     #[must_use]
     pub fn in_progress(mut self: Box<Self>, in_progress: Option<InProgress>) -> Box<Self> {
         self.in_progress = in_progress.filter(|_| self.source.is_some());
         self
     }
 
-    /// The same, counted by `meter` as it arrives.
+    /// Counts arriving content with `meter`.
     #[must_use]
     pub(crate) fn counted(mut self: Box<Self>, meter: Meter) -> Box<Self> {
         self.meter = Some(meter);
         self
     }
 
-    /// The same, beginning once more with `early`, which has been read from it.
+    /// Puts `early`, which was already read from the download, back at its beginning.
     #[must_use]
     pub fn behind(mut self: Box<Self>, early: Vec<u8>) -> Box<Self> {
         self.early = Some(early);
         self
     }
 
-    /// The same, keeping `guard` until the last of the content is handed out, or its reader has left.
+    /// Keeps `guard` until the last of the content is returned, or the download is dropped.
     #[must_use]
     pub fn guarded(mut self: Box<Self>, guard: impl Any + Send + Sync) -> Box<Self> {
         self.guard = self.source.is_some().then(|| Box::new(guard) as _);
         self
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
-    /// What went wrong, for the log: the content is truncated.
+    /// The reason why the content is truncated, for the log.
     pub async fn next(&mut self) -> Result<Option<Chunk<'_>>, String> {
         if let Some(early) = self.early.take() {
             self.handed = early;
@@ -124,7 +124,7 @@ impl Download {
         self.chunk(piece)
     }
 
-    /// The next piece if it is there already.
+    /// Returns the next piece, if it has arrived already.
     pub fn ready(&mut self) -> Option<Result<Option<Chunk<'_>>, String>> {
         if let Some(early) = self.early.take() {
             self.handed = early;
@@ -158,17 +158,17 @@ impl Download {
         }
     }
 
-    /// Whether all that is still to come is in a buffer.
+    /// Whether all remaining content is in a buffer.
     pub fn is_here(&self) -> bool {
         self.source.as_ref().is_none_or(Source::is_here)
     }
 
-    /// Whether nothing is still to come.
+    /// Whether no content is left.
     pub(crate) fn is_over(&self) -> bool {
         self.source.is_none() && self.early.is_none()
     }
 
-    /// Ends content that has no bytes.
+    /// Ends the download if its content has no bytes.
     pub(super) fn end_if_empty(&mut self) {
         if self.length == Some(0) {
             self.end();
@@ -182,12 +182,12 @@ impl Download {
         (self.permit, self.in_progress, self.guard) = (None, None, None);
     }
 
-    /// The length that the origin announced.
+    /// Returns the length in the origin's `Content-Length`.
     pub fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// Leaves HTTP, which the answer's head agreed to. `None` when it has ended already.
+    /// Returns the connection after a response that switches protocols. `None` if the download has ended.
     pub fn into_upgraded(self: Box<Self>) -> Option<Upgraded> {
         let (stream, early) = self.source?.into_parts()?;
         Some(Upgraded { stream, early })

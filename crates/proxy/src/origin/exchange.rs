@@ -1,7 +1,7 @@
-//! One request and its answer on a connection to an origin.
+//! One request and its response on an HTTP/1.1 connection to an origin.
 //!
-//! All of it happens in the task that wants the answer, so that one wake-up serves a request: the
-//! request's content is sent while the answer is waited for, and while its content is read.
+//! All of it runs in the task that waits for the response, so that one wake-up serves a request: the request's content
+//! is sent during the wait for the response, and while its content is read.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,36 +24,36 @@ use crate::net::deadline::Deadline;
 use crate::net::input::{Input, Looking};
 use crate::net::stream::{State, Stream};
 
-/// Content still to come from which on a larger buffer pays, and how large it is.
+/// Remaining content from which on a larger buffer pays, and the size of that buffer, in bytes.
 const MUCH: u64 = 64 << 10;
 const LARGE: usize = 256 << 10;
 
-/// A connection to an origin, between requests or in the middle of one.
+/// A connection to an origin, idle or with a request in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
     input: Input,
     deadline: Deadline,
-    /// What is left to send of the request's content.
+    /// The content of the request that is still to be sent.
     sending: Sending,
     looking: Looking,
-    /// Nothing that was said forbids another request.
+    /// Whether the response permits another request on the connection.
     keep_alive: bool,
     https: bool,
     authority: Box<str>,
-    /// The address that it leads to, if that was found by a name.
+    /// The address of the other end, if the authority is a name and not an address.
     found: Option<IpAddr>,
 }
 
-/// A request under way on a connection of its own.
+/// A request in flight, and its connection.
 #[derive(Debug)]
 pub(super) struct Exchange {
     connection: Box<Connection>,
-    /// Where the connection waits afterwards.
+    /// The pool to which the connection returns.
     idle: Arc<Idle>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{0}")]
@@ -66,10 +66,10 @@ pub(super) enum Failure {
     TimedOut,
     #[error("the client stopped in the middle of its request")]
     ClientGone,
-    /// The stream failed, or its connection did.
+    /// The stream or its connection failed.
     #[error("{0}")]
     Stream(h2::Error),
-    /// The origin has not looked at the request (RFC 9113 section 8.7).
+    /// The origin has not processed the request (RFC 9113 section 8.7).
     #[error("the origin did not process the request: {0}")]
     Unprocessed(h2::Error),
 }
@@ -90,27 +90,27 @@ impl Connection {
         }
     }
 
-    /// Whom it leads to: whether by TLS, and the authority.
+    /// Returns the origin: whether over TLS, and the authority.
     pub(super) fn target(&self) -> (bool, &str) {
         (self.https, &self.authority)
     }
 
-    /// Whether it leads to an address that is none of its name's any more.
+    /// Whether the connection's address is no longer an address of its name.
     pub(super) fn has_left(&self, resolver: &Resolver) -> bool {
         self.found.is_some_and(|ip| resolver.has_left(bare(host_of(&self.authority)), ip))
     }
 
-    /// What it does while it waits for a request.
+    /// Returns the state of the idle connection.
     pub(super) fn state(&mut self) -> State {
         self.stream.state()
     }
 
-    /// What is left of it for another protocol: the stream, and bytes that came early.
+    /// Returns the stream for another protocol, and the unread bytes.
     fn into_parts(self) -> (Stream, Vec<u8>) {
         (self.stream, self.input.unread().to_vec())
     }
 
-    /// Sends bytes whole; `sent` counts them.
+    /// Sends all of `bytes`; `sent` counts the sent ones.
     async fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<(), Failure> {
         poll_fn(|cx| {
             while *sent < bytes.len() {
@@ -125,7 +125,7 @@ impl Connection {
         .await
     }
 
-    /// Reads more, at least a byte: `Closed` at the end.
+    /// Reads at least one byte; [`Failure::Closed`] at the end of the stream.
     fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<(), Failure>> {
         let buffer = self.input.make_room();
         if room > buffer.capacity() - buffer.len() {
@@ -157,14 +157,14 @@ impl Connection {
         }
     }
 
-    /// Some origins send empty lines before an answer.
+    /// Skips empty lines before a response, which some origins send.
     fn skip_empty_lines(&mut self) {
         let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
         let count = self.input.unread().iter().take_while(is_end).count();
         self.input.consume(count);
     }
 
-    /// Sends on as far as that goes. Waiting for this does not hold up the answer.
+    /// Sends as much of the request's content as possible without waiting. The response may arrive meanwhile.
     fn poll_sending(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.sending.poll(cx, &mut self.stream, &mut self.deadline)
     }
@@ -179,12 +179,12 @@ impl Exchange {
         Self { connection, idle }
     }
 
-    /// Sends a request's head, and then its content while it waits for the answer's head.
+    /// Sends a request's head, and then its content while it waits for the response's head.
     ///
-    /// `content` is taken only when the head has left; `sent` counts the bytes of that.
+    /// `content` is taken only once the head is sent; `sent` counts the sent bytes of the head.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no response.
     pub(super) async fn ask(
         &mut self,
         request: &mut Outgoing<'_>,
@@ -207,8 +207,8 @@ impl Exchange {
         }
     }
 
-    /// Reads the next piece of the answer's content, as `delimited` says. The piece is in
-    /// [`Exchange::piece`] until `consumed` is called.
+    /// Reads the next piece of the response's content, as delimited by `content`. The piece is at the start of the
+    /// buffer ([`Exchange::bytes`]) until `consume` is called.
     pub(super) fn poll_content(
         &mut self,
         cx: &mut Context<'_>,
@@ -229,7 +229,7 @@ impl Exchange {
         }
     }
 
-    /// The next piece, if it is in the buffer.
+    /// Returns the next piece, if it is in the buffer.
     pub(super) fn next_piece(&mut self, content: &mut Content) -> Result<Option<Piece>, Failure> {
         let there = self.there();
         let input = &mut self.connection.input;
@@ -262,27 +262,27 @@ impl Exchange {
         }
     }
 
-    /// How many bytes are in the buffer.
+    /// Returns the number of bytes in the buffer.
     pub(super) fn there(&self) -> usize {
         self.connection.input.unread().len()
     }
 
-    /// The first `len` bytes of what is in the buffer.
+    /// Returns the first `len` bytes of the buffer.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         &self.connection.input.unread()[..len]
     }
 
-    /// Forgets the first `len` bytes of what is in the buffer.
+    /// Removes the first `len` bytes of the buffer.
     pub(super) fn consume(&mut self, len: usize) {
         self.connection.input.consume(len);
     }
 
-    /// From now on a piece may take `limit`.
+    /// Sets the time limit of each following piece.
     pub(super) fn within(&mut self, limit: Duration) {
         self.connection.deadline.set(limit);
     }
 
-    /// Lets the connection wait for another request, if it can take one.
+    /// Returns the connection to the pool, if it can carry another request.
     pub(super) fn finish(mut self) {
         let connection = &mut self.connection;
         if !connection.input.is_empty() {
@@ -293,20 +293,20 @@ impl Exchange {
         }
     }
 
-    /// Leaves HTTP: the stream, and bytes that came early.
+    /// Returns the stream for another protocol, and the unread bytes.
     pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
         self.connection.into_parts()
     }
 }
 
-/// What is still to come of an answer's content.
+/// The remaining content of a response.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// This many bytes.
+    /// This number of bytes.
     Length(u64),
     /// Chunks.
     Chunked(Chunked),
-    /// Whatever comes until the connection ends.
+    /// All bytes until the connection ends.
     Close,
 }
 
@@ -327,13 +327,13 @@ impl Content {
     }
 }
 
-/// A piece of an answer's content.
+/// A piece of a response's content.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// This many bytes at the start of the buffer.
+    /// This number of bytes at the start of the buffer.
     Data(usize),
-    /// Fields after the content.
+    /// Trailers.
     Trailers(HeaderMap),
-    /// The end.
+    /// The end of the content.
     End,
 }

@@ -1,14 +1,14 @@
-//! Connections to origins that wait for another request.
+//! The pool of idle connections to origins.
 //!
-//! Nobody watches one: whether it is still good is looked at when it is taken, and by a sweep now and
-//! then that also closes those that waited too long.
+//! No task watches an idle connection. Its state is checked when it is taken, and by a periodic sweep, which also
+//! closes connections that were idle for too long.
 //!
-//! Bytes that an origin sends behind an answer are found if they are there when the answer has been read, or when the
-//! connection is taken for another request: the connection is closed, and the origin remembered
-//! ([`Careless`]). Bytes that arrive after that look and before the answer cannot be told from the answer. They reach
-//! one client, and may be stored, as the answer to a request to the same scheme, host and port through the same kind of
-//! listener, never to another origin's. The true answer is then what is left over, so that the origin is remembered from
-//! then on.
+//! Bytes that an origin sends behind a response are detected if they have arrived when the response was read, or when
+//! the connection is taken for another request: then the connection is closed, and the origin is remembered
+//! ([`Careless`]). Bytes that arrive after that check and before the response cannot be distinguished from the
+//! response. They reach one client, and may be stored, as the response to a request to the same scheme, host and port
+//! through the same kind of listener, never as the response of another origin. The true response is then left over, so
+//! that the origin is remembered from then on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,16 +23,16 @@ use super::resolve::Resolver;
 use crate::base::clock;
 use crate::net::stream::State;
 
-/// How long a connection waits for another request, in milliseconds.
+/// Maximum idle time of a connection, in milliseconds.
 const PATIENCE: u64 = 30_000;
-/// How often those that are no good are swept out.
+/// Interval between sweeps of unusable connections.
 const SWEEP: Duration = Duration::from_secs(2);
-/// Connections that wait for one origin, on one worker.
+/// Maximum of idle connections to one origin, on one worker.
 const MOST: usize = 256;
 
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
-/// The waiting connections of one client.
+/// The idle connections of one client.
 #[derive(Debug)]
 pub(super) struct Idle {
     waiting: Mutex<Waiting>,
@@ -43,7 +43,7 @@ pub(super) struct Idle {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// By authority: without TLS, and with it.
+    /// Connections by authority: first without TLS, then with TLS.
     connections: [HashMap<Box<str>, Vec<Since>>; 2],
     swept: bool,
 }
@@ -51,24 +51,24 @@ struct Waiting {
 #[derive(Debug)]
 struct Since {
     connection: Box<Connection>,
-    /// In `clock::millis`.
+    /// The beginning of the idle time, in `clock::millis`.
     since: u64,
     _counted: Counted,
 }
 
-/// How many connections may wait, over all origins and workers.
+/// The limit of idle connections, over all origins and workers.
 #[derive(Debug)]
 pub(super) struct Quota {
     most: usize,
     waiting: AtomicUsize,
 }
 
-/// One of a quota, given back on drop.
+/// One idle connection that counts against a quota until it is dropped.
 #[derive(Debug)]
 struct Counted(Arc<Quota>);
 
 impl Quota {
-    /// So many.
+    /// Creates a quota of `most` connections.
     pub(super) fn new(most: usize) -> Self {
         Self { most, waiting: AtomicUsize::new(0) }
     }
@@ -86,14 +86,14 @@ impl Drop for Counted {
 }
 
 impl Idle {
-    /// None yet.
+    /// Creates an empty pool.
     pub(super) fn new(common: &Common) -> Arc<Self> {
         let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
         let resolver = Arc::clone(&common.resolver);
         Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver })
     }
 
-    /// A connection to `authority` that is still good, the last one used first.
+    /// Takes a usable connection to `authority`, the most recently used one first.
     pub(super) fn take(&self, https: bool, authority: &str) -> Option<Box<Connection>> {
         let mut waiting = self.waiting();
         let all = &mut waiting.connections[usize::from(https)];
@@ -118,7 +118,7 @@ impl Idle {
         None
     }
 
-    /// Lets a connection wait, in place of the one that waits longest if there are too many.
+    /// Adds a connection to the pool, in place of the longest idle one if the quota is exhausted.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
         let (https, authority) = connection.target();
         if self.careless.is_marked(https, authority) {
@@ -145,13 +145,13 @@ impl Idle {
         }
     }
 
-    /// Remembers that the origin of a connection sent more than its answer.
+    /// Remembers that the origin of this connection sent more bytes than its response.
     pub(super) fn distrust(&self, connection: &Connection) {
         let (https, authority) = connection.target();
         self.careless.mark(https, authority);
     }
 
-    /// Lets go of those that are no good. False when none is left.
+    /// Drops unusable connections. Returns false when none is left.
     fn sweep(&self) -> bool {
         let mut waiting = self.waiting();
         for (https, connections) in waiting.connections.iter_mut().enumerate() {
@@ -177,7 +177,7 @@ impl Idle {
 }
 
 impl Waiting {
-    /// Closes the connection that waits longest.
+    /// Closes the connection that was idle for the longest time.
     fn close_oldest(&mut self) {
         let since = |to_it: &[Since]| to_it.first().map(|one| one.since);
         let oldest = self.connections.iter().flat_map(HashMap::values).filter_map(|to_it| since(to_it)).min();
@@ -197,7 +197,7 @@ impl Since {
     }
 }
 
-/// Sweeps until no connection is left, or none can be taken any more.
+/// Sweeps until the pool is empty or dropped.
 async fn sweep(idle: Weak<Idle>) {
     loop {
         tokio::time::sleep(SWEEP).await;

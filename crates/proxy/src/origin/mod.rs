@@ -1,7 +1,7 @@
-//! The origin side: which origin, over which connection, how long to wait, whether to try again.
+//! The origin side: choice of the origin, connections, timeouts and retries.
 //!
-//! Each worker has a [`Client`] of its own, with its own idle connections; what is known of an
-//! origin's health ([`Pool`]) and the places for requests under way ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
+//! Each worker has its own [`Client`] with its own idle connections. The health of origins ([`Pool`]) and the permits
+//! for requests in flight ([`ConcurrencyLimit`](crate::net::concurrency::ConcurrencyLimit)) are shared.
 
 mod balance;
 mod careless;
@@ -41,54 +41,54 @@ use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
-/// Why an origin gave no answer: what the client is told, and what the log says besides.
+/// The reason why an origin sent no response: the status and reason for the client, and details for the log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {detail}", why.token())]
 pub struct OriginError {
     /// 502, 503 or 504.
     pub status: StatusCode,
-    /// The word for `Cache-Status`, metrics and the client.
+    /// The reason, for `Cache-Status`, metrics and the client.
     pub why: Why,
-    /// What happened, for the log.
+    /// Details, for the log.
     pub detail: String,
-    /// The request never reached the origin, so that even an unsafe one may be tried elsewhere.
+    /// Whether the request never reached the origin, so that even an unsafe request may be retried at another origin.
     pub unsent: bool,
-    /// There was no connection, whatever the request says: others would fare no better.
+    /// Whether there was no connection, independently of the request: other requests would fail, too.
     pub unconnected: bool,
 }
 
-/// A request on its way to an origin.
+/// A request to an origin.
 pub struct Outgoing<'r> {
-    /// Over TLS.
+    /// Whether over TLS.
     pub https: bool,
-    /// In HTTP/2.
+    /// Whether in HTTP/2.
     pub http2: bool,
-    /// The origin: host, and port if it is not the scheme's own.
+    /// The origin: its host, and its port if that is not the scheme's default.
     pub authority: &'r str,
-    /// The method, which says what the answer may be.
+    /// The method, which determines whether the response may have content.
     pub method: &'r Method,
-    /// The head as it goes over the wire in HTTP/1.1, blank line included.
+    /// The head in HTTP/1.1 syntax, blank line included.
     pub head: &'r [u8],
-    /// The content, which is taken when it begins to leave.
+    /// The content, which is taken when sending it begins.
     pub content: &'r mut Upload,
-    /// Called with each interim answer.
+    /// Called with each interim response.
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
-    /// Set when a try has got no answer though the origin may have all of it, and another one follows.
+    /// Set when an attempt failed after the origin may have received the whole request, and another attempt follows.
     pub lost_try: Option<&'r AtomicBool>,
-    /// How long to wait for the answer.
+    /// Time limits for the response.
     pub waits: Waits,
 }
 
-/// How long to wait for an answer, where it is not as long as the client does otherwise.
+/// Time limits for a response that replace those of the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
-    /// For its first byte.
+    /// Time until the first byte.
     pub first_byte: Option<Duration>,
-    /// Between two reads of it.
+    /// Time between two reads.
     pub between: Option<Duration>,
 }
 
-/// Sends requests to origins; one per worker.
+/// Sends requests to origins. Each worker has one.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Ways>);
 
@@ -99,17 +99,17 @@ struct Ways {
     places: Places,
     first_byte: Duration,
     between: Duration,
-    /// Has the other ends of new connections prove who they are.
+    /// Verifies the peers of new connections.
     prover: Option<Arc<dyn Prove>>,
 }
 
 impl Client {
-    /// A client that connects through `connector`.
+    /// Creates a client that connects through `connector`.
     pub fn new(connector: Connector, timeouts: &Timeouts, common: &Common) -> Self {
         Self::by(connector, timeouts, common, None)
     }
 
-    /// A client of those only that prove to `prover` who they are.
+    /// Creates a client that sends requests only to peers that `prover` accepts.
     pub fn of_proven(
         connector: Connector,
         timeouts: &Timeouts,
@@ -130,14 +130,13 @@ impl Client {
         Self(Arc::new(Ways { connector, idle, places, first_byte, between, prover }))
     }
 
-    /// Sends a request and waits for the head of the final answer.
+    /// Sends a request and waits for the head of the final response.
     ///
-    /// A connection that waited may have been closed by the origin just now. A request that failed on
-    /// one goes over a new one if the origin has not seen it, or if to see it twice does no harm
-    /// (RFC 9112 section 9.3.1).
+    /// The origin may have closed an idle connection at the same moment. A request that failed on such a connection is
+    /// retried on a new one if the origin has not received it, or if it is idempotent (RFC 9112 section 9.3.1).
     ///
     /// # Errors
-    /// Why there is no answer: 504 for time, 502 for the rest.
+    /// The reason why there is no response: status 504 for a timeout, 502 for the rest.
     pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Box<Download>), OriginError> {
         if request.http2 {
             return Box::pin(self.send_on_stream(request)).await;
@@ -151,7 +150,7 @@ impl Client {
             let is_new = waited.is_none();
             let connection = match waited.take() {
                 Some(connection) => connection,
-                // Rare, and much larger than all the rest.
+                // Boxed, since it is rare and much larger than the rest of this future.
                 None => {
                     let opened = Box::pin(connector.open(request.https, request.authority)).await;
                     let stream = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
@@ -167,7 +166,7 @@ impl Client {
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);
                     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-                        // There is no content to read.
+                        // Ends a download without content at once.
                         download.end_if_empty();
                     }
                     return Ok((head, download));
@@ -176,7 +175,7 @@ impl Client {
                     unsent = sent == 0;
                     if sent == request.head.len() {
                         request.lose_try();
-                        // What that means is in force before the next try leaves.
+                        // Lets the effects of the lost attempt complete before the next one is sent.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -213,7 +212,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Whether sending a request twice means what sending it once does (RFC 9110 section 9.2.2).
+/// Whether a method is idempotent (RFC 9110 section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {
     matches!(
         *method,

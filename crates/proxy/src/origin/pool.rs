@@ -1,4 +1,4 @@
-//! A site's origins: which is asked next, and which are not asked for a while after failures.
+//! A site's origins: the choice of the next one, and the backoff after failures.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use super::balance;
 use crate::base::clock;
 use crate::base::settings::{Balance, Origin, Site};
 
-/// The origins of one site and what is known of them. Shared by all workers.
+/// The origins of one site and their health. Shared by all workers.
 #[derive(Debug)]
 pub struct Pool {
     origins: Vec<Member>,
@@ -22,41 +22,41 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     origin: Origin,
-    /// Requests whose answer has not arrived whole, where that matters.
+    /// Requests whose response is not complete; counted only if the balance method needs it.
     in_progress: Arc<AtomicU32>,
-    /// In a row.
+    /// Consecutive failures.
     fails: AtomicU32,
-    /// In all.
+    /// Failures since the pool was created.
     failures: AtomicU64,
-    /// Left alone until then (`clock::millis`).
+    /// The end of the backoff (`clock::millis`).
     until: AtomicU64,
-    /// What the last active check said.
+    /// Whether the last active check failed.
     sick: AtomicBool,
-    /// When it failed first since it last answered (`clock::millis`); 0 if it answers.
+    /// The first failure since the last success (`clock::millis`); 0 without one.
     failing_since: AtomicU64,
-    /// Why it failed then.
+    /// The reason of that failure.
     trouble: Mutex<String>,
 }
 
-/// How an origin is.
+/// The health of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginHealth {
-    /// Whether it is asked in its turn.
+    /// Whether the origin takes part in the balance.
     pub is_well: bool,
-    /// Requests that it did not answer since the config was read.
+    /// Requests without a response since the config was read.
     pub failures: u64,
-    /// If it is not asked: for how long it has failed, and why it failed first.
+    /// For an origin that is not well: the time since its first failure, and the reason of that failure.
     pub down: Option<(Duration, String)>,
 }
 
-/// One origin, chosen for one try. Say how it went.
+/// An origin that was chosen for one attempt. The caller reports the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'p> {
     pool: &'p Pool,
     at: usize,
 }
 
-/// A request in progress at an origin.
+/// A request in progress at an origin; dropping it ends it.
 #[derive(Debug)]
 pub struct InProgress(Arc<AtomicU32>);
 
@@ -67,7 +67,7 @@ impl Drop for InProgress {
 }
 
 impl Pool {
-    /// These origins, all thought to be well, as `site` wants to use them.
+    /// Creates a pool of `origins`, all assumed to be well, with the settings of `site`.
     pub fn new(origins: &[Origin], site: &Site) -> Self {
         let origins = origins.iter().map(|origin| Member {
             origin: origin.clone(),
@@ -88,8 +88,8 @@ impl Pool {
         }
     }
 
-    /// The origin for the next try: one that is not left alone, and not the one that `failed` just now if there is another. When
-    /// every one is left alone it may be any, since a request that may succeed is better than an error that is certain.
+    /// Returns the origin for the next attempt: a well one, and not the one that has just `failed` if there is another.
+    /// If no origin is well, it may be any: a request that may succeed is better than a certain error.
     pub fn next(&self, failed: Option<Turn<'_>>) -> Turn<'_> {
         if self.origins.len() == 1 {
             return Turn { pool: self, at: 0 };
@@ -113,17 +113,17 @@ impl Pool {
         Turn { pool: self, at: at.unwrap_or(0) }
     }
 
-    /// Every origin, for active checks.
+    /// Returns all origins, for active checks.
     pub fn all(&self) -> impl Iterator<Item = Turn<'_>> {
         (0..self.origins.len()).map(|at| Turn { pool: self, at })
     }
 
-    /// Whether origins of it speak HTTP/2.
+    /// Whether any origin is configured to speak HTTP/2.
     pub fn speaks_http2(&self) -> bool {
         self.origins.iter().any(|member| member.origin.http2)
     }
 
-    /// How many origins would be asked, of how many.
+    /// Returns the number of well origins, and the number of all origins.
     pub fn well(&self) -> (usize, usize) {
         let now = clock::millis();
         (self.origins.iter().filter(|member| member.is_well(now)).count(), self.origins.len())
@@ -135,7 +135,7 @@ impl Member {
         !self.sick.load(Ordering::Relaxed) && self.until.load(Ordering::Relaxed) <= now
     }
 
-    /// Notes why it fails, unless it has failed since before.
+    /// Notes the reason and time of a failure, unless the origin was failing already.
     fn begin_to_fail(&self, why: &dyn Display) {
         if self.failing_since.load(Ordering::Relaxed) == 0 {
             *self.trouble() = why.to_string();
@@ -149,12 +149,13 @@ impl Member {
 }
 
 impl<'p> Turn<'p> {
-    /// The origin.
+    /// Returns the origin.
     pub fn origin(&self) -> &'p Origin {
         &self.member().origin
     }
 
-    /// A request to it has begun, and is in progress while the result lives; `None` where they are not counted.
+    /// Notes the beginning of a request, which is in progress until the result is dropped. `None` if requests are not
+    /// counted.
     pub fn begun(&self) -> Option<InProgress> {
         (self.pool.balance == Balance::TwoChoices).then(|| {
             self.member().in_progress.fetch_add(1, Ordering::Relaxed);
@@ -162,10 +163,10 @@ impl<'p> Turn<'p> {
         })
     }
 
-    /// It answered.
+    /// Notes that the origin sent a response.
     pub fn succeeded(&self) {
         let member = self.member();
-        // Read before write: a success is the rule, and a shared line stays shared.
+        // Reads come before writes: most requests succeed, and without a write, workers share the cache line.
         if member.fails.load(Ordering::Relaxed) != 0 {
             member.fails.store(0, Ordering::Relaxed);
         }
@@ -174,7 +175,7 @@ impl<'p> Turn<'p> {
         }
     }
 
-    /// It did not answer, because of `why`.
+    /// Notes that the origin sent no response, with the reason `why`.
     pub fn failed(&self, why: &dyn Display) {
         self.member().begin_to_fail(why);
         self.member().failures.fetch_add(1, Ordering::Relaxed);
@@ -185,7 +186,7 @@ impl<'p> Turn<'p> {
         }
     }
 
-    /// How it is.
+    /// Returns the health of the origin.
     pub fn health(&self) -> OriginHealth {
         let (member, now) = (self.member(), clock::millis());
         let (is_well, since) = (member.is_well(now), member.failing_since.load(Ordering::Relaxed));
@@ -195,12 +196,13 @@ impl<'p> Turn<'p> {
         OriginHealth { is_well, failures: member.failures.load(Ordering::Relaxed), down }
     }
 
-    /// Whether it did not answer when it was asked last, by a request or a check.
+    /// Whether the origin failed its last request or active check, or is in its backoff.
     pub fn is_failing(&self) -> bool {
         self.member().fails.load(Ordering::Relaxed) > 0 || !self.member().is_well(clock::millis())
     }
 
-    /// What an active check found: that it is well, or why not. True when that is news.
+    /// Notes the result of an active check: success, or the reason of the failure. Returns whether the result has
+    /// changed.
     pub fn checked(&self, found: &Result<(), String>) -> bool {
         let member = self.member();
         match found {

@@ -1,4 +1,5 @@
-//! A peer on a new connection may have to prove that it is a node before anything else is sent to it.
+//! Verification of nodes: a peer on a new connection may have to prove that it is a node before any other request is
+//! sent to it.
 
 use std::fmt::Debug;
 
@@ -10,26 +11,26 @@ use super::{Client, OriginError, Outgoing, Waits};
 use crate::http::body::Upload;
 use crate::http::response::Head;
 
-/// Asks for proof, and judges it.
+/// Creates challenges and verifies the responses.
 pub trait Prove: Debug + Send + Sync {
-    /// A challenge for who answers at `authority`.
+    /// Returns a challenge for the peer at `authority`.
     fn challenge(&self, authority: &str) -> Challenge;
 
-    /// Whether the answer to it with this `head` is proof.
+    /// Whether the response with this `head` proves that the peer is a node.
     fn accepts(&self, authority: &str, challenge: &Challenge, head: &Head) -> bool;
 }
 
-/// What is asked.
+/// A challenge.
 #[derive(Debug)]
 pub struct Challenge {
     /// The head of a HEAD request, blank line included.
     pub head: Vec<u8>,
-    /// What the proof has to be about.
+    /// The nonce that the proof has to contain.
     pub nonce: String,
 }
 
 impl Client {
-    /// Has the one at the other end of a new connection prove who it is.
+    /// Makes the peer of a new connection prove that it is a node, if this client requires that.
     pub(super) async fn prove(
         &self,
         exchange: &mut Exchange,

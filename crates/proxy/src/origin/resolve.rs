@@ -1,12 +1,12 @@
-//! Resolves host names, on threads of its own: the system's resolver waits for name servers, and would keep the
-//! threads that read from disks waiting with it.
+//! Resolves host names on dedicated threads: the system's resolver blocks on name servers, and would block the threads
+//! that read from disks.
 //!
-//! Requests for one name share one question. What was not found is remembered for a moment, so that a name that does
-//! not exist costs a name server one question and not one for each request. What was found is not remembered for new
-//! connections: the system does that, and knows for how long.
+//! Concurrent requests for one name share one lookup. A failed lookup is cached for a moment, so that a name that does
+//! not exist costs one query to the name server and not one for each request. A successful lookup is not cached for new
+//! connections: the system's resolver may do that, since it knows the TTL.
 //!
-//! The names of sites' origins are watched: they are resolved again at intervals. What was found since the last time says
-//! which connections may be used for further requests, and stands in for an answer while there is none.
+//! The names of sites' origins are watched: they are resolved again at intervals. The addresses found since the last
+//! time decide which connections may carry further requests, and are used while a lookup fails.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,57 +18,58 @@ use tokio::sync::watch;
 
 use crate::base::clock;
 
-/// Names looked up at once.
+/// Maximum of concurrent lookups.
 const THREADS: usize = 16;
-/// Names that wait for a thread; further ones are refused.
+/// Maximum of names that wait for a thread; further ones are refused.
 const QUEUE: usize = 512;
-/// How long a name that was not found is remembered, in milliseconds, and how many of them are.
+/// Time for which a failed lookup is cached, in milliseconds, and the maximum of cached failures.
 const NEGATIVE: u64 = 3_000;
 const NEGATIVES: usize = 1024;
-/// How long a thread waits for another name before it ends.
+/// Time after which an idle thread ends.
 const REST: Duration = Duration::from_secs(10);
-/// What the system's resolver needs, and more.
+/// Bytes of a thread's stack; the system's resolver needs less.
 const STACK: usize = 512 << 10;
 
-/// Why a name has no addresses.
+/// The reason why a name has no addresses.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Unresolved {
-    /// It has no address, or the name server did not answer.
+    /// The name has no address, or the name server did not answer.
     #[error("{0}")]
     NotFound(Arc<io::Error>),
-    /// Too many other names are being looked up.
+    /// The queue is full.
     #[error("{QUEUE} other names wait to be resolved")]
     Busy,
 }
 
-/// Addresses of a name.
+/// The result of a lookup.
 type Found = Result<Arc<[IpAddr]>, Unresolved>;
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Looks names up.
+/// Resolves names.
 pub(super) struct Resolver(Arc<Inner>);
 
 struct Inner {
     lookup: Box<Lookup>,
     state: Mutex<State>,
     work: Condvar,
-    /// The addresses of watched names that were found when they were last resolved again, and since then; the newest come first.
+    /// The addresses of watched names: those found when the name was last resolved again, and those found since; the
+    /// newest first.
     watched: RwLock<HashMap<Box<str>, Vec<IpAddr>>>,
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<(Arc<str>, watch::Sender<Option<Found>>)>,
-    /// In the queue, or being looked up.
+    /// Names in the queue or in a lookup.
     asked: HashMap<Arc<str>, watch::Receiver<Option<Found>>>,
-    /// What was not found, and until when that is believed (`clock::millis`).
+    /// Failed lookups, and the times until which they are cached (`clock::millis`).
     unknown: HashMap<Arc<str>, (Unresolved, u64)>,
     threads: usize,
     resting: usize,
 }
 
 impl Default for Resolver {
-    /// By the system's resolver.
+    /// Creates a resolver that calls the system's resolver.
     fn default() -> Self {
         Self::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
     }
@@ -86,10 +87,11 @@ impl Resolver {
         Self(Arc::new(Inner { lookup: Box::new(lookup), state, work, watched }))
     }
 
-    /// The addresses of `host`, which may be one; for a watched name that cannot be resolved now, those found before.
+    /// Returns the addresses of `host`, which may be an address itself. For a watched name whose lookup fails, returns
+    /// its last known addresses.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why there are none.
     pub(super) async fn resolve(&self, host: &str) -> Found {
         if let Ok(address) = host.parse() {
             return Ok(Arc::new([address]));
@@ -118,23 +120,23 @@ impl Resolver {
         }
     }
 
-    /// Resolves a watched name again: addresses that are not found any more have left.
+    /// Resolves a watched name again. Its addresses become those of the answer.
     ///
     /// # Errors
-    /// Why none was found; then none has left.
+    /// The reason of the failure; the known addresses stay as they were.
     pub(super) async fn resolve_again(&self, name: &str) -> Result<(), Unresolved> {
         let found = self.look_up(name).await?;
         self.change(name, |known| *known = found.to_vec());
         Ok(())
     }
 
-    /// Whether `ip` was an address of the watched name `host`, and is none any more.
+    /// Whether addresses of the watched name `host` are known, and `ip` is not among them.
     pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
         let watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner);
         watched.get(host).is_some_and(|known| !known.is_empty() && !known.contains(&ip))
     }
 
-    /// Changes what is known of a name, if it is watched.
+    /// Changes the known addresses of a name, if it is watched.
     fn change(&self, host: &str, change: impl FnOnce(&mut Vec<IpAddr>)) {
         let is_watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner).contains_key(host);
         if is_watched {
@@ -148,7 +150,7 @@ impl Resolver {
     async fn look_up(&self, host: &str) -> Found {
         let mut answer = self.ask(host)?;
         let answer = answer.wait_for(Option::is_some).await;
-        // The thread that looks names up always answers, unless it panicked.
+        // The lookup thread always sends a result, unless it panicked.
         let ended = || Unresolved::NotFound(Arc::new(io::ErrorKind::Interrupted.into()));
         answer.ok().and_then(|answer| answer.clone()).unwrap_or_else(|| Err(ended()))
     }
@@ -202,7 +204,7 @@ impl Inner {
         }
     }
 
-    /// The next name; `None` when there was none for a while.
+    /// Takes the next name from the queue; `None` after [`REST`] without one.
     fn next(&self) -> Option<(Arc<str>, watch::Sender<Option<Found>>)> {
         let mut state = self.state();
         state.resting += 1;

@@ -1,4 +1,4 @@
-//! Sends a request's content while its answer is waited for.
+//! Sends a request's content while the exchange waits for the response.
 
 use std::io::Write;
 use std::task::{Context, Poll};
@@ -11,15 +11,15 @@ use crate::http::body::Upload;
 use crate::net::deadline::Deadline;
 use crate::net::stream::Stream;
 
-/// A request's content on its way out.
+/// The content of a request while it is sent.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
     content: Upload,
-    /// What is ready to leave, and how much of it has left.
+    /// Bytes that are ready to be sent, and the number of sent ones.
     out: Vec<u8>,
     sent: usize,
     ended: bool,
-    /// The origin takes no more; it may have answered all the same.
+    /// Whether the origin accepts no more bytes; it may have sent a response nevertheless.
     refused: bool,
 }
 
@@ -28,15 +28,15 @@ impl Sending {
         Self { content, ..Self::default() }
     }
 
-    /// Whether all of it has left.
+    /// Whether all content is sent.
     pub(super) fn is_done(&self) -> bool {
         !self.refused && self.out.is_empty() && (self.ended || self.content.is_empty())
     }
 
-    /// Sends as much as can be sent now; each piece restarts `deadline`.
+    /// Sends as much as possible without waiting; each sent piece restarts `deadline`.
     ///
     /// # Errors
-    /// When the client stops in the middle.
+    /// When the client stops in the middle of its request.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -65,7 +65,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends what is in `out`: false when the origin takes no more.
+    /// Sends the bytes in `out`. Returns false when the origin accepts no more.
     fn poll_out(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<bool> {
         while self.sent < self.out.len() {
             match stream.poll_write(cx, &self.out[self.sent..]) {
@@ -113,8 +113,9 @@ impl Sending {
     }
 }
 
-/// Whether a field may come after the content. Many servers put trailers among the other fields, where any that frames,
-/// routes or authorises a message would pass unchecked (RFC 9110 section 6.5.1): so these are all that is let through.
+/// Whether a field may be sent as a trailer. Many servers merge trailers into the header section, where fields that
+/// frame, route or authorise a message would bypass checks (RFC 9110 section 6.5.1). So only these fields are
+/// permitted.
 fn may_trail(name: &HeaderName) -> bool {
     ["content-digest", "repr-digest", "digest", "content-md5"].contains(&name.as_str())
 }

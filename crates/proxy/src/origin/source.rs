@@ -1,4 +1,4 @@
-//! Where the content of an answer comes from: a connection of its own, or a stream of one.
+//! The source of a response's content: an HTTP/1.1 connection, or an HTTP/2 stream.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::http2;
 use crate::http::response::Framing;
 use crate::net::stream::Stream;
 
-/// A request whose answer has begun to arrive.
+/// A request whose response has begun to arrive.
 #[derive(Debug)]
 pub(super) enum Source {
     /// On a connection of HTTP/1.1.
@@ -18,12 +18,12 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Content that is delimited as `framing` says.
+    /// Creates a source whose content has the given `framing`.
     pub(super) fn http1(exchange: Exchange, framing: Framing) -> Self {
         Self::Http1(exchange, Content::new(framing))
     }
 
-    /// From now on a piece may take `limit`.
+    /// Sets the time limit of each following piece.
     pub(super) fn within(&mut self, limit: Duration) {
         match self {
             Self::Http1(exchange, _) => exchange.within(limit),
@@ -31,7 +31,7 @@ impl Source {
         }
     }
 
-    /// The next piece, which is in [`bytes`](Self::bytes) until `consume` is called.
+    /// Reads the next piece, which is in [`bytes`](Self::bytes) until `consume` is called.
     pub(super) fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Failure>> {
         match self {
             Self::Http1(exchange, content) => exchange.poll_content(cx, content),
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// The next piece, if it is there already.
+    /// Returns the next piece, if it has arrived already.
     pub(super) fn next_piece(&mut self) -> Result<Option<Piece>, Failure> {
         match self {
             Self::Http1(exchange, content) => exchange.next_piece(content),
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// The first `len` bytes of the piece.
+    /// Returns the first `len` bytes of the piece.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         match self {
             Self::Http1(exchange, _) => exchange.bytes(len),
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// Forgets the first `len` bytes of the piece.
+    /// Removes the first `len` bytes of the piece.
     pub(super) fn consume(&mut self, len: usize) {
         match self {
             Self::Http1(exchange, _) => exchange.consume(len),
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// Whether the piece that was handed out is the last.
+    /// Whether the last returned piece is the last one of the content.
     pub(super) fn is_last(&self) -> bool {
         match self {
             Self::Http1(_, content) => matches!(content, Content::Length(0)),
@@ -71,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Whether all that is still to come is known to be in a buffer.
+    /// Whether all remaining content is known to be in a buffer.
     pub(super) fn is_here(&self) -> bool {
         match self {
             Self::Http1(exchange, Content::Length(left)) => *left <= exchange.there() as u64,
@@ -80,14 +80,15 @@ impl Source {
         }
     }
 
-    /// Lets the connection take another request, if it can.
+    /// Returns the connection to the pool, if it can carry another request.
     pub(super) fn finish(self) {
         if let Self::Http1(exchange, _) = self {
             exchange.finish();
         }
     }
 
-    /// Leaves HTTP: the stream, and bytes that came early. `None` for HTTP/2, where nothing can do so.
+    /// Returns the stream for another protocol, and the unread bytes. `None` for HTTP/2, which does not switch
+    /// protocols.
     pub(super) fn into_parts(self) -> Option<(Stream, Vec<u8>)> {
         match self {
             Self::Http1(exchange, _) => Some(exchange.into_parts()),

@@ -1,4 +1,4 @@
-//! Which connections requests are sent over when the addresses of a name change.
+//! Tests of the choice of connections when the addresses of a name change.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use super::{Client, Common, Connector, Outgoing, Waits};
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 
-/// Answers each request with the status `first` for its first connection, the next one for its second.
+/// Responds to each request: with the status `first` on the first connection, with the next number on the second.
 async fn serve(listener: TcpListener, first: u16) {
     let mut number = first - 1;
     while let Ok((mut stream, _)) = listener.accept().await {

@@ -1,4 +1,4 @@
-//! Why there is no TLS with an origin, in words that say what to do.
+//! The reasons of failed TLS handshakes with an origin, in messages that say how to resolve them.
 
 use std::fmt;
 use std::io;
@@ -6,23 +6,23 @@ use std::io;
 use larder_semantics::status::Why;
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// What went wrong between a connection and TLS on it.
+/// An error between the TCP connection and the end of the TLS handshake.
 #[derive(Debug)]
 pub enum TlsFault {
     /// No trusted authority has signed the certificate.
     Untrusted,
-    /// The certificate's time is over, or has not come.
+    /// The certificate has expired, or is not valid yet.
     OutOfDate(&'static str),
-    /// The certificate is for these names only.
+    /// The certificate is valid for these other names only.
     OtherName(Vec<String>),
     /// The server does not use TLS.
     NoTls,
-    /// Anything else.
+    /// Any other error.
     Other(String),
 }
 
 impl TlsFault {
-    /// The reason that clients are told.
+    /// Returns the reason for the client.
     pub(super) fn why(&self) -> Why {
         match self {
             Self::Untrusted => Why::OriginTlsUntrusted,
@@ -51,7 +51,7 @@ impl TlsFault {
     fn of_certificate(fault: &CertificateError) -> Self {
         match fault {
             CertificateError::UnknownIssuer => Self::Untrusted,
-            // As `openssl req -x509` makes it.
+            // `openssl req -x509` makes such certificates.
             CertificateError::Other(other)
                 if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
             {
@@ -110,7 +110,7 @@ impl fmt::Display for TlsFault {
     }
 }
 
-/// The name in `DnsName("docs.example")`, as certificates' names are reported.
+/// Returns the name in `DnsName("docs.example")`, the form in which errors report a certificate's names.
 fn name_in(text: &str) -> &str {
     let inner = text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.map_or(text, |inner| inner.trim_matches('"'))

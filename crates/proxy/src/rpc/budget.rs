@@ -1,4 +1,4 @@
-//! The memory for pages that are assembled before they are sent.
+//! The memory budget for pages that are buffered whole before they are sent.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::failure;
 
 /// The unit of the budget, in bytes.
 const UNIT: usize = 4 << 10;
-/// Bytes of pages that are being put together, in the whole process.
+/// Maximum of bytes of buffered pages in the whole process.
 const MOST: usize = 256 << 20;
 
-/// The bytes that all calls together may hold in pages that are assembled before they are sent.
+/// The bytes that all calls together may hold in buffered pages.
 #[derive(Debug)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
@@ -23,7 +23,7 @@ impl Default for Budget {
     }
 }
 
-/// The part of the budget that one call holds.
+/// The share of the budget that one call holds.
 pub(super) struct Share {
     budget: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
@@ -31,14 +31,14 @@ pub(super) struct Share {
 }
 
 impl Budget {
-    /// Nothing yet.
+    /// Creates an empty share.
     pub(super) fn share(&self) -> Share {
         Share { budget: Arc::clone(&self.0), held: None, bytes: 0 }
     }
 }
 
 impl Share {
-    /// Makes room for so many bytes more; false when others hold it.
+    /// Adds `bytes` to the share. Returns false if the budget is exhausted.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         self.bytes += bytes;
@@ -56,20 +56,20 @@ impl Share {
     }
 }
 
-/// A page as a whole, and its share of the budget.
+/// A whole page, and its share of the budget.
 pub(super) struct Collected {
     pub(super) bytes: Bytes,
     pub(super) share: Share,
 }
 
-/// Why a page cannot be put together.
+/// The reason why a page cannot be buffered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// It has more bytes than this.
+    /// The page has more than this number of bytes.
     TooLong(u64),
-    /// All calls together hold too much.
+    /// The budget is exhausted.
     Crowded,
-    /// The origin stopped, or what it sent is not what it said.
+    /// The origin's response is incomplete or malformed.
     Broken(String),
 }
 

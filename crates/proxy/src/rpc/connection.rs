@@ -1,7 +1,7 @@
-//! A connection of a client that speaks RPC: reads calls and answers them in their order.
+//! A connection of an RPC client: reads calls and sends the replies in their order.
 //!
-//! Whatever the protocol, the loop is the same; a codec says where a call ends and what an answer looks like.
-//! Between calls the connection holds no buffer.
+//! The loop is the same for all protocols; a codec finds the end of a call and encodes the replies. Between calls the
+//! connection holds no buffer.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -23,49 +23,49 @@ use crate::flow::worker::Worker;
 use crate::net::io::{Reading, Writing, linger};
 use crate::observe::memo::Ended;
 
-/// A client's connection.
+/// The connection of a client.
 struct Connection {
     visitor: Visitor,
     reading: Reading,
     writing: Writing,
-    /// What has arrived and is no whole call yet.
+    /// Received bytes that are not yet a whole call.
     buffer: BytesMut,
-    /// A call has begun to arrive.
+    /// Whether a call has begun to arrive.
     begun: bool,
     drain: Drain,
     _permit: ConnectionPermit,
 }
 
-/// What came of waiting for bytes.
+/// The result of waiting for bytes.
 enum Received {
-    /// Some.
+    /// Bytes arrived.
     More,
-    /// Not the rest of a call that has begun, in time.
+    /// The rest of a call did not arrive in time.
     Late,
-    /// Nothing: the connection must end.
+    /// No bytes arrive: the connection has to end.
     Nothing,
 }
 
-/// How a connection ends.
+/// The way in which a connection ends.
 enum Ending {
-    /// No call is in progress.
+    /// Without a call in progress.
     Silent,
-    /// After an answer that the client should get.
+    /// After a reply that the client should receive.
     Answered,
-    /// After a failure that only a reset tells.
+    /// With a reset, since the protocol has no other way to report the failure.
     Failed,
 }
 
-/// What a call led to.
+/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answered {
-    /// What was asked for.
+    /// The requested reply was sent.
     Well,
-    /// A failure.
+    /// A failure was sent.
     Failed,
 }
 
-/// Serves a client until it leaves.
+/// Starts to serve a client until it leaves.
 pub(crate) fn welcome(
     (worker, doors): (&Arc<Worker>, &Arc<State>),
     door: Door,
@@ -132,7 +132,7 @@ impl Connection {
             if answered == Answered::Failed && codec.fails_by_reset() {
                 return Ok(Ending::Failed);
             }
-            // A client that reads no answers must not make them gather here.
+            // Replies to a client that does not read must not accumulate here.
             if self.writing.out.len() >= GATHER {
                 self.writing.flush().await?;
             }
@@ -170,7 +170,7 @@ impl Connection {
         Received::More
     }
 
-    /// A call has begun, and has `limit` to arrive as a whole.
+    /// Notes that a call has begun, and that all of it has to arrive within `limit`.
     fn begin(&mut self, limit: std::time::Duration) {
         self.begun = true;
         self.reading.within(limit);
@@ -185,7 +185,7 @@ impl Connection {
     async fn answer<R: Replying>(&mut self, asked: Asked<R>) -> Result<Answered, SendError> {
         let Asked { call, reply } = asked;
         let answer = match call {
-            // The flow needs much room, which a connection that waits should not hold.
+            // Boxed: the future is large, and a waiting connection should not hold its memory.
             Call::Fetch { url } => return Box::pin(self.fetch(&url, &reply)).await,
             Call::Ping => reply.done(),
             Call::Statistics => reply.statistics(&statistics(&self.visitor)),
@@ -208,7 +208,7 @@ impl Connection {
             match page::look(&self.visitor, &plan, url, memo.as_ref().and_then(|memo| memo.trace.clone())) {
                 Ok(look) => {
                     if look.waits() {
-                        // Answers to earlier calls do not wait for an origin, and no buffer does.
+                        // Before the wait for the origin, earlier replies are sent and the buffer is released.
                         self.writing.flush().await?;
                         self.writing.rest();
                     }
@@ -221,7 +221,7 @@ impl Connection {
         let (status, outcome, sent) = match page.found {
             Ok(mut reply) => {
                 let delivery = Delivery { visitor: &self.visitor, plan: &plan, url, encoder };
-                // The log says of a page that did not arrive what the client was told.
+                // For a page that was not delivered, the log has the status that the client received.
                 match delivery.send(&mut self.writing, &mut reply).await {
                     Ok(Ok(())) => (reply.status.as_u16(), outcome, Ok(Answered::Well)),
                     Ok(Err(failure)) => (failure.status, undelivered(outcome), Ok(Answered::Failed)),

@@ -1,4 +1,4 @@
-//! Reads a page's content where it has to be put together before, or cut up while, it is sent.
+//! Reads the content of a page that is buffered before it is sent, or sent in chunks.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::origin::Chunk;
 
 /// Bytes that are read from a file at once.
 const BLOCK: u64 = 64 << 10;
-/// Reads a reply's content from its beginning.
+/// Reads the content of a response from its beginning.
 pub(super) struct Pieces<'r> {
     reply: &'r mut Reply,
-    /// Bytes that have been read of what is stored, or pieces of several.
+    /// The number of bytes read of stored content, or the number of pieces read of content in several pieces.
     at: u64,
-    /// What is left of a piece of a fill that lies in a file.
+    /// The rest of a piece of a fill that is in a file.
     file: Option<(Arc<Extent>, u64, u64)>,
 }
 
@@ -27,10 +27,10 @@ impl<'r> Pieces<'r> {
         Self { reply, at: 0, file: None }
     }
 
-    /// The next bytes, few enough to be held; `None` at the end.
+    /// Returns the next bytes, at most the size of a block or a piece; `None` at the end.
     ///
     /// # Errors
-    /// Why there are no more, though there should be.
+    /// The reason why the content is incomplete.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         match &mut self.reply.content {
             Content::Bytes(bytes) => Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())),
@@ -52,7 +52,7 @@ impl<'r> Pieces<'r> {
                     Some(Piece::Stored(entry, from, to)) => read(entry, *from, to - from).await.map(Some),
                 }
             }
-            // No reply to these clients is coded by us (`Reply::unnegotiated`).
+            // Responses to these clients are never compressed by this proxy (`Reply::unnegotiated`).
             Content::None | Content::Tunnel(_) | Content::Coded(_) => Ok(None),
         }
     }
@@ -112,10 +112,10 @@ fn block(extent: &Extent, from: u64, len: u64) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Puts a page of at most `most` bytes together, its coding undone.
+/// Buffers a page of at most `most` bytes, and decodes it.
 ///
 /// # Errors
-/// What stands in the way.
+/// The reason why the page cannot be buffered.
 pub(super) async fn collect(
     reply: &mut Reply,
     coding: Option<decode::Coding>,
@@ -136,7 +136,7 @@ pub(super) async fn collect(
     }
     let coded = Collected { bytes: whole.freeze(), share };
     let Some(coding) = coding else { return Ok(coded) };
-    // It takes as long as it takes, and a worker has other clients.
+    // Decoding may take long, and would block the worker's other clients.
     let work = tokio::task::spawn_blocking(move || decode::decode(coding, coded, most));
     work.await.unwrap_or_else(|error| Err(Obstacle::Broken(error.to_string())))
 }

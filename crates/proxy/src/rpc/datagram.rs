@@ -1,7 +1,7 @@
-//! ONC RPC over UDP: one socket, a datagram a call, a datagram an answer.
+//! ONC RPC over UDP: one socket, with one datagram for each call and each reply.
 //!
-//! Clients ask again when nothing comes back, so that what is too much is simply dropped. An answer is much longer than
-//! its call, and goes to whatever address the call names: beyond loopback only to listed clients, and few in a second.
+//! Clients repeat calls without a reply, so calls beyond a limit are dropped. A reply is much longer than its call, and
+//! its destination address can be forged: beyond loopback, only listed clients get replies, and few per second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::observe::memo::Ended;
 
-/// Calls under way at once.
+/// Maximum of concurrent calls.
 const CALLS: usize = 64;
-/// The longest datagram there is, and so more than any page in one.
+/// The maximum length of a datagram, which also bounds the page in it.
 const LONGEST: usize = 64 << 10;
 
-/// Answers calls until the drain begins.
+/// Replies to calls until the drain begins.
 pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSocket) {
     let (socket, places) = (Arc::new(socket), Arc::new(Semaphore::new(CALLS)));
     let mut drain = Drain::new(&worker);
@@ -63,7 +63,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, doors: Arc<State>, socket: UdpSoc
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let visitor =
             Visitor { worker: Arc::clone(&worker), doors: Arc::clone(&doors), door: Door::Onc, client };
-        // The process does not end in the middle of a call.
+        // The process must not end during a call.
         let permit = ConnectionPermit::take(&worker.shared);
         let (socket, call) = (Arc::clone(&socket), buffer[..length].to_vec());
         tokio::spawn(async move {
@@ -121,7 +121,7 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
     answer
 }
 
-/// The answer that has all of the page in it.
+/// Returns the reply that contains the whole page.
 async fn whole(
     visitor: &Visitor,
     plan: &Plan,

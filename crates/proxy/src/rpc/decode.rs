@@ -1,4 +1,4 @@
-//! Undoes content codings, for clients that asked for none and cannot.
+//! Decodes content codings for clients that did not request any and cannot decode them.
 
 use std::io::{self, Read};
 
@@ -10,10 +10,10 @@ use super::budget::{Collected, Obstacle};
 
 /// Bytes that are decoded at once.
 const BLOCK: usize = 64 << 10;
-/// A window that a zstd page may want, as a power of two: that of the format's own tools, 128 MiB.
+/// Maximum window of a zstd page, as a power of two: the maximum of the format's own tools, 128 MiB.
 const ZSTD_WINDOW: u32 = 27;
 
-/// A coding that we can undo (RFC 9110 section 8.4.1, RFC 7932, RFC 8878).
+/// A supported content coding (RFC 9110 section 8.4.1, RFC 7932, RFC 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Gzip,
@@ -23,10 +23,10 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The coding that a `Content-Encoding` names; `None` if it names none.
+    /// Parses the value of `Content-Encoding`; `None` if there is no coding.
     ///
     /// # Errors
-    /// One that we do not know, or several.
+    /// An unknown coding, or several codings.
     pub(super) fn of(field: Option<&[u8]>) -> Result<Option<Self>, String> {
         let name = String::from_utf8_lossy(field.unwrap_or_default()).trim().to_ascii_lowercase();
         match name.as_str() {
@@ -49,7 +49,7 @@ impl Coding {
     }
 }
 
-/// Undoes `coding`, as long as that makes no more than `most` bytes.
+/// Decodes `coded`, up to `most` bytes.
 pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Collected, Obstacle> {
     let Collected { bytes: input, mut share } = coded;
     if input.is_empty() {
@@ -88,8 +88,8 @@ fn reader(coding: Coding, input: &Bytes) -> io::Result<Box<dyn Read + '_>> {
     })
 }
 
-/// What is called deflate: the zlib format, or, from many senders, only what is inside it. The reader that
-/// `flate2` has takes a stream that was cut short for a whole one.
+/// Decodes deflate: the zlib format, or raw deflate data, which many senders use instead. The reader of `flate2`
+/// accepts truncated streams as complete, so it is not used.
 struct Inflating<'i> {
     input: &'i [u8],
     inner: Decompress,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::rpc::budget::Budget;
 
-    /// `page` in blocks that are not compressed (RFC 7932 section 9.2), behind the smallest window's bit.
+    /// Encodes `page` in uncompressed blocks (RFC 7932 section 9.2), behind the bit of the smallest window.
     fn brotli(page: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         for (number, block) in page.chunks(1 << 16).enumerate() {

@@ -1,4 +1,4 @@
-//! Sends a page in its envelope: as it comes where its length is known, put together before where it is not.
+//! Sends a page in its envelope: streamed if its length is known, or else buffered first.
 
 use larder_rpc::{Envelope, Failure, Replying};
 
@@ -13,21 +13,21 @@ use crate::exchange::send::send_content;
 use crate::exchange::sink::{Direct, GATHER, SendError};
 use crate::net::io::Writing;
 
-/// What is asked of a page before it is sent.
+/// The parameters for sending a page.
 pub(super) struct Delivery<'d, R> {
     pub(super) visitor: &'d Visitor,
     pub(super) plan: &'d Plan,
-    /// As the client wrote it.
+    /// The URL from the client.
     pub(super) url: &'d str,
     pub(super) encoder: &'d R,
 }
 
 impl<R: Replying> Delivery<'_, R> {
-    /// Sends `reply`'s content as the page. A failure in its place has been sent as well; the last bytes of
-    /// either may wait for the next flush.
+    /// Sends `reply`'s content as the page, or a failure instead, which the inner result contains. The last bytes may
+    /// wait for the next flush.
     ///
     /// # Errors
-    /// What was sent is no answer, and the connection has to go.
+    /// The sent bytes are not a complete reply, so the connection has to be closed.
     pub(super) async fn send(
         &self,
         writing: &mut Writing,
@@ -53,7 +53,7 @@ impl<R: Replying> Delivery<'_, R> {
         };
         let length = match length {
             Some(length) => length,
-            // Its envelope is the same for all pages.
+            // The envelope of the line protocol does not depend on the length.
             None if coding.is_none() && self.visitor.door == Door::Line => 0,
             None => return self.collected(writing, reply, coding).await,
         };
@@ -110,20 +110,20 @@ impl<R: Replying> Delivery<'_, R> {
         })
     }
 
-    /// A page that is there and cannot be sent is worth a line: not every protocol tells its client why.
+    /// Logs an available page that cannot be sent, since not every protocol reports the reason to its client.
     fn logged(&self, failure: Failure) -> Failure {
         tracing::warn!(client = %self.visitor.client, url = self.url, "{}", failure.why);
         failure
     }
 
-    /// Sends the content in chunks; the inner error says why it ended early.
+    /// Sends the content in chunks. The inner error is the reason why it ended early.
     async fn chunks(
         &self,
         writing: &mut Writing,
         reply: &mut Reply,
         envelope: &Envelope,
     ) -> Result<Result<(), String>, SendError> {
-        // What others have yet to send must not hold back what is here.
+        // Available bytes are flushed before waiting for the origin or for another request's fill.
         let arrives = matches!(reply.content, Content::Fill(_) | Content::Origin(_));
         let (mut pieces, mut parts) = (Pieces::of(reply), Vec::new());
         loop {
@@ -141,7 +141,7 @@ impl<R: Replying> Delivery<'_, R> {
     }
 }
 
-/// The coding of a page, and how long it will be as it is sent, if that is known.
+/// Returns the coding of a page, and its length as it is sent, if that is known.
 pub(super) fn shape(reply: &Reply) -> Result<(Option<Coding>, Option<u64>), String> {
     if matches!(reply.content, Content::None) {
         return Ok((None, Some(0)));

@@ -1,4 +1,4 @@
-//! What each door counted since it opened, or since a client reset it.
+//! Counts of each door since its start, or since a client reset them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::base::outcome::Outcome;
 use crate::base::settings::Door;
 use crate::counts::counters::{Counters, Counts as Sum, Totals};
 
-/// The longest time that is told from longer ones, in microseconds: an hour.
+/// The longest time that is distinguished from longer ones, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 
-/// The numbers of all doors.
+/// The counts of all doors.
 #[derive(Debug, Default)]
 pub(crate) struct Figures([Tally; Door::ALL.len()]);
 
-/// The numbers of one door.
+/// The counts of one door.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(Mutex<Counts>);
 
@@ -33,13 +33,13 @@ struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        // Two digits are what a percentile is worth; more would cost every door ten times the memory.
+        // Two digits are sufficient for percentiles; a third digit would need ten times the memory.
         let times = Histogram::new_with_bounds(1, LONGEST, 2).expect("constant bounds are sound");
         Self { counters: Counters::default(), times }
     }
 }
 
-/// A door's numbers at one moment. Times are in microseconds, ratios from 0 to 1.
+/// The counts of a door at one moment. Times are in microseconds, ratios from 0 to 1.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct RpcReport {
     requests: u64,
@@ -63,7 +63,7 @@ impl Figures {
 }
 
 impl Tally {
-    /// Counts a call that took `time` and of which `bytes` bytes were sent.
+    /// Counts a call that took `time`, with `bytes` bytes sent.
     pub(crate) fn record(&self, outcome: &Outcome, bytes: u64, time: Duration) {
         let counts = &mut *self.counts();
         counts.counters.record(outcome, bytes);
@@ -103,7 +103,7 @@ impl Tally {
     }
 }
 
-/// What a client is told: the numbers of its door, and those of the cache.
+/// Returns the statistics for a client: the counts of its door, and those of the cache.
 pub(super) fn statistics(visitor: &Visitor) -> Statistics {
     let report = visitor.doors.figures.of(visitor.door).report();
     let shared = &visitor.worker.shared;

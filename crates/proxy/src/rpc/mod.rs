@@ -1,9 +1,9 @@
-//! Doors: thin fronts by which programs that speak RPC get pages through the same flow.
+//! Doors: listeners for RPC clients, which get pages through the same flow as HTTP clients.
 //!
-//! `page` turns a URL into requests and follows redirects; `deliver` sends a page as it is, `content`
-//! reads it where it has to be put together first, `decode` undoes codings; `connection` is what a TCP client
-//! meets, `datagram` what one over UDP does, `rate` how much of it; `rpcbind` tells ONC clients where we are; `figures` counts.
-//! The protocols themselves are `larder-rpc`'s, what may be cached is `larder-semantics`'.
+//! `page` converts a URL into requests and follows redirects; `deliver` streams a page, `content` buffers it if
+//! necessary, `decode` decodes content codings; `connection` serves TCP clients, `datagram` UDP clients, and `rate`
+//! limits the latter; `rpcbind` registers the ONC door; `figures` counts. The protocols are implemented in
+//! `larder-rpc`, the rules of caching in `larder-semantics`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,16 +34,16 @@ pub(crate) use figures::RpcReport;
 use figures::{Figures, statistics};
 pub(crate) use rpcbind::Registration;
 
-/// What all workers share of the doors.
+/// State of the doors that all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// What the doors counted.
+    /// The counts of the doors.
     pub(crate) figures: Figures,
-    /// What the doors may hold.
+    /// The memory budget for buffered pages.
     budget: Budget,
 }
 
-/// Who asks, and through which door.
+/// A client and its door.
 struct Visitor {
     worker: Arc<Worker>,
     doors: Arc<State>,
@@ -52,12 +52,12 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// The record of a call for `url`; `None` if nothing needs it.
+    /// Returns the data of a call for `url`; `None` if no log or statistics need it.
     fn note(&self, plan: &Plan, url: &str) -> Option<Memo> {
         self.worker.note_call(plan, self.door, url, self.client)
     }
 
-    /// Counts a call that came at `begun`.
+    /// Counts a call that arrived at `begun`.
     fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<Memo>) {
         let tally = self.doors.figures.of(self.door);
         let took = begun.elapsed();
@@ -67,7 +67,7 @@ impl Visitor {
     }
 }
 
-/// How much a call may make us hold: a URL, and what frames it.
+/// Returns the limits of a call: the length of a URL, and of its framing.
 fn limits(plan: &Plan) -> Limits {
     Limits { message: plan.settings.limits.target_bytes + 1024, ..Limits::default() }
 }

@@ -1,7 +1,7 @@
-//! From a URL to a page: each URL is asked for as a client of the forward proxy would, redirects are followed.
+//! From a URL to a page: sends requests like those of a client of the forward proxy, and follows redirects.
 //!
-//! The request is written as text and read by the parser that reads all requests, so that a door has no way
-//! around what is checked there, and finds the same cache entries.
+//! The request is written as text and parsed by the parser for all requests. So calls pass the same checks, and find
+//! the same cache entries.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use crate::features::{dispatch, validator};
 use crate::flow::serve;
 use crate::http::head::{self, Parsed, Refusal};
 
-/// What is known of a URL before anything has been waited for.
+/// The result of looking up a URL without waiting.
 pub(super) struct Look {
     url: Url,
     step: PageStep,
-    /// The call's span, if it is traced.
+    /// The span of the call, if it is traced.
     trace: Option<Arc<Trace>>,
 }
 
@@ -37,30 +37,30 @@ enum PageStep {
     Ask(Box<Request>),
 }
 
-/// A page that is there or on its way, or why there is none; and the outcome for the cache.
+/// A response with a page, or the reason why there is none; and the outcome of the call.
 pub(super) struct Page {
     pub(super) found: Result<Box<Reply>, Failure>,
     pub(super) outcome: Outcome,
 }
 
 impl Page {
-    /// Seconds since it was made or validated, if it was stored.
+    /// Returns the seconds since the page was generated or validated, if it was stored.
     pub(super) fn age(&self) -> Option<u32> {
         self.found.as_ref().ok().and_then(|reply| reply.age)
     }
 }
 
 impl Look {
-    /// Whether going on takes an origin, and time.
+    /// Whether the page requires a request to an origin.
     pub(super) fn waits(&self) -> bool {
         matches!(self.step, PageStep::Ask(_))
     }
 }
 
-/// Looks for the page at `text`, as far as that takes no waiting.
+/// Looks up the page at `text`, without waiting.
 ///
 /// # Errors
-/// What is wrong with the URL.
+/// The problem with the URL.
 pub(super) fn look(
     visitor: &Visitor,
     plan: &Plan,
@@ -71,7 +71,7 @@ pub(super) fn look(
     step(visitor, plan, url, trace).map_err(|refusal| refused(text, refusal))
 }
 
-/// The page that `look` leads to. `text` is its URL as the client wrote it.
+/// Returns the page for `look`. `text` is its URL as the client sent it.
 pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look: Look) -> Page {
     let Look { mut url, mut step, trace } = look;
     let mut seen: Vec<Url> = Vec::new();
@@ -83,7 +83,7 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
                 Box::new(dispatch::serve(&visitor.worker, plan, request).await.unnegotiated())
             }
         };
-        // A call is a hit only if no redirect on its way asked an origin.
+        // A call is a hit only if no redirect on its way required a request to an origin.
         let times =
             first.and_then(|outcome| outcome.origin_time).into_iter().chain(reply.outcome.origin_time);
         let origin_time = times.reduce(|sum, time| sum + time);
@@ -114,12 +114,12 @@ pub(super) async fn follow(visitor: &Visitor, plan: &Arc<Plan>, text: &str, look
     }
 }
 
-/// The outcome of a call that got no further than its URL.
+/// Returns the outcome of a call that was refused because of its URL.
 pub(super) fn refusal() -> Outcome {
     Outcome::forwarded(Kind::Refused, Why::Refused)
 }
 
-/// The outcome of a call that has no page, although the flow has one: it is neither a hit nor a miss.
+/// Returns the outcome of a call whose page was not delivered although the flow returned it: neither a hit nor a miss.
 pub(super) fn undelivered(outcome: Outcome) -> Outcome {
     Outcome { kind: Kind::Failed, why: Why::Undelivered, ttl: None, ..outcome }
 }
@@ -128,7 +128,7 @@ fn from_cache(outcome: &Outcome) -> bool {
     matches!(outcome.kind, Kind::Hit | Kind::StaleHit | Kind::Coalesced)
 }
 
-/// A URL as people write them, made into one that can be sent.
+/// Parses a URL as users write it, and completes it.
 fn parse(text: &str) -> Result<Url, String> {
     if text.trim().is_empty() {
         return Err("the url is empty".to_owned());
@@ -149,7 +149,7 @@ fn parse(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Asks for `url` as a client of the forward proxy.
+/// Looks up `url` as a request of a client of the forward proxy.
 fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
     let head = request_head(&url, &plan.settings.doors.user_agent);
     let mut lines = head::room();
@@ -183,7 +183,7 @@ fn request_head(url: &Url, user_agent: &str) -> String {
     )
 }
 
-/// The head, if it is one and nothing besides.
+/// Returns the head if it fills all `length` bytes and announces no content.
 fn whole(parsed: Parsed<'_>, length: usize) -> Option<head::Head<'_>> {
     match parsed {
         Parsed::Whole(head, used) if used == length && head.framing == head::Framing::Length(0) => Some(head),
@@ -191,7 +191,7 @@ fn whole(parsed: Parsed<'_>, length: usize) -> Option<head::Head<'_>> {
     }
 }
 
-/// Where a redirect leads; `None` if `reply` is none.
+/// Returns the target of a redirect; `None` if `reply` is not a redirect.
 fn target(url: &Url, reply: &Reply) -> Option<Result<Url, String>> {
     if !matches!(reply.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -209,7 +209,7 @@ fn location(fields: &Source) -> Option<Vec<u8>> {
     field(fields, "location").filter(|location| !location.is_empty())
 }
 
-/// The value of a field that stands once; several lines are joined by commas.
+/// Returns the value of a field; several lines are joined by commas.
 pub(super) fn field(fields: &Source, name: &str) -> Option<Vec<u8>> {
     fn joined(fields: &impl Fields, name: &str) -> Option<Vec<u8>> {
         let lines: Vec<_> = fields.lines(name).collect();
@@ -223,7 +223,7 @@ pub(super) fn field(fields: &Source, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether a redirect from `url` to `next` may be followed after those `seen`.
+/// Checks whether the redirect from `url` to `next` may be followed after the redirects in `seen`.
 fn check(plan: &Plan, seen: &[Url], url: &Url, next: &Url) -> Result<(), String> {
     let doors = &plan.settings.doors;
     if next == url || seen.contains(next) {
@@ -242,7 +242,8 @@ fn refused(text: &str, refusal: Refusal) -> Failure {
     failure(text, refusal.status.as_u16(), refusal.reason)
 }
 
-/// Why a reply that is no page is none. What the proxy itself says is its content.
+/// Returns the failure for a response that is not a page. For a response that this proxy generated, the reason is its
+/// content.
 fn unsuccessful(text: &str, url: &Url, reply: &Reply) -> Failure {
     let status = reply.status;
     let own = matches!(reply.outcome.kind, Kind::Failed | Kind::Refused);
@@ -253,7 +254,7 @@ fn unsuccessful(text: &str, url: &Url, reply: &Reply) -> Failure {
     failure(text, status.as_u16(), why.trim_end())
 }
 
-/// A text such as `502: why` without the number, which is told besides.
+/// Returns the text of an error such as `502: why` without the status, which is reported separately.
 fn own_words(status: StatusCode, text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let words = text.strip_prefix(status.as_str()).and_then(|rest| rest.strip_prefix(": "));

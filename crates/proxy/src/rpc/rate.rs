@@ -1,22 +1,23 @@
-//! How many datagrams of one sender are answered: senders can be forged, and answers go to those who were named.
+//! Limits the datagrams of each sender that get a reply: sender addresses can be forged, and replies go to these
+//! addresses.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Senders that are told apart in one second; others get no answer in it.
+/// Maximum of senders in one second; further ones get no reply in that second.
 const SENDERS: usize = 4_096;
 
-/// Counts the calls of a second.
+/// Counts the calls of the current second.
 #[derive(Default)]
 pub(super) struct Rate {
-    /// UNIX time.
+    /// The second, as UNIX time.
     second: u32,
     calls: HashMap<IpAddr, u32>,
 }
 
 impl Rate {
-    /// Whether a call from `ip` may be answered in the second `now` if `most` of each sender may be. Nobody else can
-    /// send from loopback.
+    /// Whether a call from `ip` in the second `now` gets a reply, with at most `most` replies per sender. Loopback
+    /// addresses cannot be forged from other machines, so they have no limit.
     pub(super) fn admits(&mut self, ip: IpAddr, now: u32, most: u32) -> bool {
         let ip = ip.to_canonical();
         if ip.is_loopback() {
@@ -36,7 +37,8 @@ impl Rate {
     }
 }
 
-/// Who shares a limit: an IPv6 network of 64 bits has as many addresses as one likes.
+/// Returns the address that identifies a sender. All addresses of an IPv6 /64 network are one sender, since a client
+/// may have all of them.
 fn sender(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,

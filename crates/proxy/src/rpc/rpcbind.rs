@@ -1,4 +1,4 @@
-//! Tells rpcbind where ONC clients find us, and takes that back. Without an rpcbind, clients know the port.
+//! Registers the ONC door with rpcbind, and unregisters it. Without rpcbind, clients have to know the port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,17 +11,17 @@ use larder_rpc::onc::{PROGRAM, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// How long rpcbind may take for everything it is asked at once.
+/// Timeout of rpcbind for a series of requests.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// That rpcbind knows us.
+/// A registration with rpcbind.
 pub(crate) struct Registration {
     socket: PathBuf,
 }
 
 impl Registration {
-    /// Registers the program at `addresses`, over TCP, and over UDP where it is said to be, in place of whatever was registered before.
-    /// `None` if there is nothing to register, or no rpcbind to register with; the log says which and why.
+    /// Registers the program at `addresses`, over TCP, and over UDP where the boolean is set. Replaces existing
+    /// registrations. `None` if there is no address or no rpcbind, or the registration failed; the log has the reason.
     pub(crate) async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
         let socket = socket.filter(|_| !addresses.is_empty())?;
         if !socket.exists() {
@@ -32,7 +32,7 @@ impl Registration {
             let transports = std::iter::once(Transport::Tcp).chain(has_udp.then_some(Transport::Udp));
             transports.map(move |transport| Request::Set { transport, address })
         };
-        // A registration that another process left behind would refuse ours.
+        // A registration that another process has left would prevent the new one.
         let requests: Vec<_> =
             std::iter::once(Request::Unset).chain(addresses.iter().flat_map(transports)).collect();
         match ask(socket, &requests).await {
@@ -47,7 +47,7 @@ impl Registration {
         }
     }
 
-    /// Takes it back.
+    /// Removes the registration.
     pub(crate) async fn withdraw(self) {
         if let Err(error) = ask(&self.socket, &[Request::Unset]).await {
             tracing::warn!("still registered with rpcbind at {}: {error}", self.socket.display());

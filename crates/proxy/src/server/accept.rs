@@ -1,5 +1,5 @@
-//! Accepts connections on a worker, and lets clients in: the header of a proxy in front, whether the client may use the listener,
-//! TLS, then the protocol of the listener.
+//! Accepts connections on a worker and admits clients: reads the PROXY header, checks whether the client may use the
+//! listener, makes the TLS handshake, and starts the listener's protocol.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,13 +25,13 @@ use crate::net::tls::accept::{Secured, Unsecured};
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::rpc;
 
-/// How long a client that may not use a listener has to read that.
+/// Time for which a client that is refused may read the response.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// For what clients of Unix sockets count: they are on this machine.
+/// The address that clients of Unix sockets count as: they are on this machine.
 const AT_SOCKET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A worker, and what takes the connections of its listeners.
+/// A worker, with the state that its connections need.
 #[derive(Clone)]
 pub(super) struct Listening {
     pub(super) worker: Arc<Worker>,
@@ -39,7 +39,7 @@ pub(super) struct Listening {
     pub(super) rpc: Arc<rpc::State>,
 }
 
-/// What accepts connections.
+/// A socket that accepts connections.
 enum Listens {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -54,7 +54,7 @@ impl Listens {
     }
 }
 
-/// A worker's life.
+/// Runs a worker with these sockets.
 pub(super) async fn work(listening: Listening, sockets: Sockets) {
     let cannot = |error| tracing::error!("a worker cannot listen: {error}");
     for (front, socket) in sockets.streams {
@@ -97,7 +97,7 @@ async fn accept(listening: Listening, front: Front, listener: Listens) {
         match accepted {
             Ok((stream, client)) => welcome(&listening, front, stream, client),
             Err(error) => {
-                // Out of descriptors, mostly: the clients that are here get a chance to leave.
+                // Usually, no file descriptors are left: a pause lets existing clients leave.
                 tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -118,7 +118,7 @@ fn welcome(listening: &Listening, front: Front, stream: TcpStream, peer: SocketA
     }
 }
 
-/// The networks of proxies that begin each connection with a PROXY header.
+/// Returns the networks of proxies that begin each connection with a PROXY header.
 fn proxies_before(settings: &Settings, front: Front) -> &[IpNet] {
     match front {
         Front::Http(Arrival { role: Role::Reverse, .. }) => &settings.proxy_protocol.reverse,
@@ -127,7 +127,7 @@ fn proxies_before(settings: &Settings, front: Front) -> &[IpNet] {
     }
 }
 
-/// Reads the PROXY header of `peer`, and goes on with the client that it names.
+/// Reads the PROXY header of `peer`, and continues with the client in it.
 async fn introduce(
     listening: Listening,
     front: Front,
@@ -139,7 +139,7 @@ async fn introduce(
     let mut drain = Drain::new(&listening.worker);
     let header = tokio::select! {
         header = tokio::time::timeout(limit, proxy_protocol::read(&mut stream)) => header,
-        // A client that has sent no request loses nothing.
+        // The client has not sent a request yet, so it can retry safely.
         () = drain.begun() => return,
     };
     match header {
@@ -153,7 +153,7 @@ async fn introduce(
     }
 }
 
-/// Takes the connection of a client.
+/// Checks the connection of a client and continues with the handshake or the protocol.
 fn receive(
     listening: &Listening,
     front: Front,
@@ -169,7 +169,7 @@ fn receive(
         }
         return;
     }
-    // Heads and bodies are written whole; waiting for more would only delay them.
+    // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     match front.speaks_tls() {
         true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
@@ -177,7 +177,7 @@ fn receive(
     }
 }
 
-/// Makes the handshake with a client, and lets it in.
+/// Makes the handshake with a client, and admits it.
 async fn secure(
     listening: Listening,
     front: Front,
@@ -188,11 +188,11 @@ async fn secure(
     let mut drain = Drain::new(&listening.worker);
     let accepted = tokio::select! {
         accepted = handshake(&listening.worker, front, stream, client) => accepted,
-        // A client that has sent no request loses nothing.
+        // The client has not sent a request yet, so it can retry safely.
         () = drain.begun() => return,
     };
     match accepted {
-        // An authority that has verified a name says nothing more.
+        // An authority that has verified a name sends no request.
         Ok((secured, _)) if secured.session.is_challenge => {}
         Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
@@ -202,7 +202,7 @@ async fn secure(
     }
 }
 
-/// Makes the handshake of this kind of listener.
+/// Makes the TLS handshake for this kind of listener.
 async fn handshake(
     worker: &Worker,
     front: Front,
@@ -220,7 +220,7 @@ async fn handshake(
     tls.accept(stream, client, limit, role, http2).await
 }
 
-/// Lets a client in, whose connection has these halves.
+/// Starts the listener's protocol on the two halves of a client's connection.
 fn admit(
     Listening { worker, idle, rpc }: &Listening,
     front: Front,
@@ -237,7 +237,7 @@ fn admit(
     idle.enter(Box::new(connection));
 }
 
-/// Whether a client at `ip` may use a listener of this kind at all.
+/// Whether a client at `ip` may use this kind of listener.
 fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
     match front {
         Front::Http(Arrival { role: Role::Forward, .. }) => networks::have(&settings.forward.clients, ip),
@@ -246,7 +246,7 @@ fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
     }
 }
 
-/// Tells a client that it may not use the forward proxy, whatever it asks for.
+/// Tells a client that it may not use the forward proxy, without reading its request.
 async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit) {
     let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
     let head = format!(
@@ -257,11 +257,11 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit)
     let said = async {
         stream.write_all((head + &text).as_bytes()).await?;
         stream.shutdown().await?;
-        // A connection that is closed with unread bytes is reset, and the client may lose the answer.
+        // Closing with unread bytes would reset the connection, and the client could lose the response.
         let mut unread = [0; 1 << 10];
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    // A client that goes away, or that stays, is no matter.
+    // The connection ends in any case, so errors and the timeout have no consequence.
     let _ = tokio::time::timeout(FAREWELL, said).await;
 }

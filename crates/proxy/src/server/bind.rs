@@ -1,4 +1,4 @@
-//! Makes the sockets that listen.
+//! Creates the listening sockets.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// Connections the kernel holds for us between two accepts.
+/// Maximum of connections that the kernel queues between two accepts.
 const BACKLOG: i32 = 4096;
 
-/// The file of a socket that listens. Dropped, it removes the file, unless it is another one by now.
+/// The file of a listening socket. Dropping this removes the file, unless another file has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode number of the file.
     identity: (u64, u64),
 }
 
@@ -45,10 +45,10 @@ pub(super) fn explain(error: io::Error) -> String {
     }
 }
 
-/// A Unix socket at `path` whose file has the permissions `mode`.
+/// Creates a Unix socket at `path` whose file has the permissions `mode`.
 ///
 /// # Errors
-/// Why there is none, in one line.
+/// The reason of the failure, in one line.
 pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, SocketFile), String> {
     let address = SockAddr::unix(path).map_err(|error| error.to_string())?;
     remove_stale(path, &address)?;
@@ -56,7 +56,7 @@ pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, So
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address)?;
-        // Clients are let in after that.
+        // Clients can connect only after `listen`, so the permissions apply to all of them.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
         socket.listen(BACKLOG)?;
@@ -70,7 +70,7 @@ pub(super) fn unix_socket(path: &Path, mode: u32) -> Result<(StdUnixListener, So
     })
 }
 
-/// Removes the socket that a process has left, if no process listens there.
+/// Removes the socket file of an ended process; an error if a process listens there.
 fn remove_stale(path: &Path, address: &SockAddr) -> Result<(), String> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -81,7 +81,7 @@ fn remove_stale(path: &Path, address: &SockAddr) -> Result<(), String> {
         Ok(_) => {}
     }
     let probe = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|probe| {
-        // A listener whose queue is full must not make this wait.
+        // The probe must not block on a listener whose queue is full.
         probe.set_nonblocking(true)?;
         probe.connect(address)
     });

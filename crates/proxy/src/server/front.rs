@@ -6,21 +6,21 @@ use std::os::unix::net::UnixListener as StdUnixListener;
 use crate::base::settings::Door;
 use crate::exchange::arrival::Arrival;
 
-/// The protocol of clients at an address.
+/// The protocol of a listening address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
     /// HTTP.
     Http(Arrival),
     /// RPC.
     Door {
-        /// Which protocol.
+        /// The RPC protocol.
         door: Door,
-        /// Clients connect over TLS.
+        /// Whether clients connect over TLS.
         tls: bool,
     },
-    /// HTTP, among the nodes of a cluster.
+    /// HTTP between the nodes of a cluster.
     Peer {
-        /// Nodes connect over TLS.
+        /// Whether nodes connect over TLS.
         tls: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Active health checks: asks each origin of the sites that want it, at their interval.
+//! Active health checks: sends requests to the origins of sites with active checks, at the sites' intervals.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::flow::worker::Shared;
 use crate::http::body::Upload;
 use crate::origin::{Client, Connector, Outgoing, Pool, Turn, Waits, connect};
 
-/// Starts the checks of the plan in force; dropping the set ends them.
+/// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
     let plan = shared.plan();
     let mut checks = JoinSet::new();
@@ -49,10 +49,10 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
     }
 }
 
-/// Asks an origin for the path of its checks.
+/// Requests the health check path from an origin.
 ///
 /// # Errors
-/// Why it is not well.
+/// The reason why the origin is not well.
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
     let origin = turn.origin();
     let (authority, path) = (&origin.authority, &health.path);

@@ -1,7 +1,7 @@
-//! Sockets and threads: binds, starts a worker per thread, stops them gracefully.
+//! Sockets and threads: binds the sockets, starts one worker per thread, and stops the workers gracefully.
 //!
-//! Every worker has its own accept queue on every address (`SO_REUSEPORT`), so that workers share
-//! nothing while they accept, and a connection stays on one core for its life.
+//! Every worker has its own accept queue for every address (`SO_REUSEPORT`). So workers share no state while they
+//! accept, and a connection stays on one core for its lifetime.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ use crate::server::bind::{self, SocketFile, datagram_socket, explain, socket};
 use crate::server::front::{Front, Sockets};
 use crate::server::{health, names};
 
-/// How long the end of a process waits until other nodes have been told what was purged. Longer than is waited between two
-/// tries to reach the engine.
+/// Maximum time that the end of a process waits until purges are sent to other nodes. Longer than the pause between two
+/// attempts to reach the engine.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Time between two looks at the files of certificates.
+/// Time between two checks of the certificate files.
 const CERTIFICATES: Duration = Duration::from_secs(2);
 
 /// A proxy that is bound to its addresses.
@@ -46,7 +46,7 @@ pub struct Server {
     rpc: Arc<rpc::State>,
     upkeep: Upkeep,
     done: Arc<Done>,
-    /// For each worker.
+    /// One set of sockets for each worker.
     sockets: Vec<Sockets>,
     addresses: Vec<(Front, SocketAddr)>,
     files: Vec<SocketFile>,
@@ -54,24 +54,24 @@ pub struct Server {
     admin_tls: Option<Arc<Acceptor>>,
 }
 
-/// What a running proxy can be told.
+/// A command to a running proxy.
 #[derive(Debug)]
 pub enum Control {
     /// Use these settings from now on.
     Reload(Box<Settings>),
     /// Reopen the access log.
     Reopen,
-    /// Accept nothing more, finish what is under way, then end.
+    /// Accept no more connections, finish the requests in flight, then end.
     Drain,
-    /// End now.
+    /// End at once.
     Stop,
 }
 
 impl Server {
-    /// Binds every address, and takes the disk tier and the statistics database in use.
+    /// Binds every address, and opens the disk tier and the statistics database.
     ///
     /// # Errors
-    /// Which address, directory or database could not be had, and why.
+    /// The address, directory or database that is unavailable, and the reason.
     pub fn bind(settings: Settings) -> Result<Self, Error> {
         let mut sockets: Vec<_> = (0..settings.threads.max(1)).map(|_| Sockets::default()).collect();
         let mut addresses = Vec::new();
@@ -86,8 +86,9 @@ impl Server {
             .map(|cluster| (Front::Peer { tls: cluster.tls.is_some() }, &cluster.listen));
         for (front, address) in http.chain(rpc).chain(peers) {
             let busy = |error| Error::new(format!("cannot listen on {address}"), explain(error));
-            // SO_REUSEPORT would let a second process share the address unnoticed: look first. A port that the kernel chooses
-            // is free, and another process must not get it meanwhile.
+            // With SO_REUSEPORT, a second process could share the address unnoticed, so the first socket tests the
+            // address without it. A port that the kernel has chosen is free, and its socket stays open so that no other
+            // process gets the port.
             let is_chosen = address.port() == 0;
             let first = socket(*address, is_chosen).map_err(busy)?;
             let address = first.local_addr().map_err(busy)?;
@@ -132,35 +133,36 @@ impl Server {
         Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
     }
 
-    /// Where clients connect.
+    /// Returns the addresses for clients.
     pub fn addresses(&self) -> Vec<(Front, SocketAddr)> {
         self.addresses.clone()
     }
 
-    /// The Unix sockets where clients of the sites connect.
+    /// Returns the Unix sockets for clients of the sites.
     pub fn sockets(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(SocketFile::path)
     }
 
-    /// Where the admin listener is.
+    /// Returns the address of the admin listener.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// What is stored.
+    /// Returns the store of responses.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.cache.store
     }
 
-    /// Where statistics are kept, without a password; `None` if they are not, or not yet.
+    /// Returns the location of the statistics database, without its password; `None` if there is none, or it is not
+    /// open yet.
     pub fn statistics(&self) -> Option<&str> {
         self.shared.observers.ledger.as_deref().and_then(Ledger::place)
     }
 
-    /// Serves until told to end.
+    /// Serves until a command ends it.
     ///
     /// # Errors
-    /// When a thread or a runtime cannot be made.
+    /// When a thread or a runtime cannot be created.
     pub fn run(self, mut control: UnboundedReceiver<Control>) -> Result<(), Error> {
         let Self { shared, rpc, upkeep, done, sockets, admin, admin_tls, addresses, files } = self;
         for (number, sockets) in sockets.into_iter().enumerate() {
@@ -190,13 +192,13 @@ impl Server {
                 close_ledger(&shared, &mut control).await;
             }
         });
-        // Disk flushes must not delay shutdown.
+        // Disk flushes must not delay the shutdown.
         runtime.shutdown_background();
         Ok(())
     }
 }
 
-/// Binds the Unix sockets of the settings; all workers accept from each.
+/// Binds the Unix sockets of the settings; all workers accept from each socket.
 fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<SocketFile>, Error> {
     let front = Front::Http(Arrival { role: Role::Reverse, tls: false });
     let bind = |path: &PathBuf| {
@@ -211,23 +213,23 @@ fn bind_files(settings: &Settings, sockets: &mut [Sockets]) -> Result<Vec<Socket
     settings.sockets.paths.iter().map(bind).collect()
 }
 
-/// Waits until the last spans are sent, for a short while.
+/// Waits a short while for the export of the last spans.
 async fn end_traces(shared: &Arc<Shared>) {
     if shared.observers.tracer.is_some() {
         let shared = Arc::clone(shared);
         let finish = move || shared.observers.tracer.as_ref().map(Tracer::finish);
-        // A panic has been told by the thread itself.
+        // The thread has logged its panic itself.
         let _ = tokio::task::spawn_blocking(finish).await;
     }
 }
 
-/// Waits until the statistics are written, or the process must end at once.
+/// Waits until the statistics are written, or until the process has to end at once.
 async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) {
     let Some(ledger) = shared.observers.ledger.clone() else { return };
     let closer = Arc::clone(&ledger);
     let mut closing = tokio::task::spawn_blocking(move || closer.close());
     tokio::select! {
-        // A panic has been told by the thread itself.
+        // The thread has logged its panic itself.
         _ = &mut closing => {}
         () = stopped(control) => {
             ledger.hurry();
@@ -236,12 +238,12 @@ async fn close_ledger(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Cont
     }
 }
 
-/// Waits until told to end at once.
+/// Waits for the command to end at once.
 async fn stopped(control: &mut UnboundedReceiver<Control>) {
     while !matches!(control.recv().await, Some(Control::Stop) | None) {}
 }
 
-/// Serves until told to end; whether there is time to put things in order.
+/// Serves until a command ends it. Returns whether there is time for an orderly shutdown.
 async fn supervise(
     shared: &Arc<Shared>,
     admin: Option<(StdListener, admin::State)>,
@@ -263,7 +265,7 @@ async fn supervise(
     }
     let registration = Registration::make(shared.plan().settings.doors.rpcbind.as_deref(), onc).await;
     let drains = until_told(shared, control).await;
-    // A process that starts now finds no socket, and this one accepts nothing more.
+    // From now on this process accepts no connections, and a new process finds no socket file.
     drop(files);
     if drains {
         if let Some(cluster) = &shared.cluster {
@@ -304,12 +306,12 @@ async fn watch_certificates(shared: Arc<Shared>) {
                 nodes.look();
             }
         };
-        // A panic has been told by the thread itself.
+        // The thread has logged its panic itself.
         let _ = tokio::task::spawn_blocking(look).await;
     }
 }
 
-/// Reloads as told, until told to end: true for a drain.
+/// Applies reloads until a command ends the process. Returns true for a drain.
 async fn until_told(shared: &Arc<Shared>, control: &mut UnboundedReceiver<Control>) -> bool {
     let mut tasks = (health::start(shared), names::start(shared));
     loop {

@@ -12,7 +12,7 @@ use crate::base::networks::host_of;
 use crate::base::settings::{Site, socket_of};
 use crate::flow::worker::Shared;
 
-/// Starts that for the plan in force; dropping the set ends it.
+/// Starts the resolution for the current plan; dropping the set ends it.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
     let plan = shared.plan();
     let mut intervals = HashMap::new();
@@ -30,7 +30,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
     all
 }
 
-/// The names of a site's origins, each with the interval.
+/// Returns the names of a site's origins, each with the interval.
 fn names(site: &Site) -> impl Iterator<Item = (String, Duration)> {
     let by_name =
         |authority: &&str| socket_of(authority).is_none() && host_of(authority).parse::<IpAddr>().is_err();

@@ -7,28 +7,28 @@ use super::{ClientAuths, Listener, OriginTls, Role};
 
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// The directory of Let's Encrypt for tests, whose certificates no browser trusts.
+/// The staging directory of Let's Encrypt, whose certificates browsers do not trust.
 pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
-/// From whom a site has its certificates, and how.
+/// The authority of a site's certificates, and the way to order them.
 #[derive(Clone, Debug)]
 pub struct Acme {
-    /// The URLs by which the authority reaches the operator.
+    /// The URLs at which the authority contacts the operator.
     pub contact: Vec<String>,
-    /// The URL of its directory.
+    /// The URL of the authority's directory.
     pub directory: String,
-    /// Whether its terms are accepted.
+    /// Whether the operator accepts the authority's terms of service.
     pub accept_terms: bool,
-    /// The challenges to answer, in this order; at least one.
+    /// The supported challenges in order of preference; at least one.
     pub challenges: Vec<AcmeChallenge>,
-    /// The authorities that sign the certificate of the directory itself, in PEM; `None`: the system's.
+    /// The authorities that sign the certificate of the directory's server, in PEM; `None`: the system's.
     pub ca: Option<PathBuf>,
-    /// The same, read.
+    /// The TLS configuration with `ca`.
     pub tls: Arc<OriginTls>,
 }
 
 impl Acme {
-    /// Whether an order by the other settings would be the same one: one in progress goes on then.
+    /// Whether an order with the `other` settings would be the same; an order in progress continues then.
     pub fn is_same(&self, other: &Self) -> bool {
         let Self { contact, directory, accept_terms, challenges, ca, tls: _ } = self;
         (contact, directory, challenges, ca)
@@ -37,17 +37,17 @@ impl Acme {
     }
 }
 
-/// How it is proved to an authority that a name leads here.
+/// The method by which an authority verifies that a name leads to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// By a file at port 80 (RFC 8555 section 8.3).
+    /// A file at port 80 (RFC 8555 section 8.3).
     Http01,
-    /// By a certificate at port 443 (RFC 8737).
+    /// A certificate at port 443 (RFC 8737).
     TlsAlpn01,
 }
 
 impl AcmeChallenge {
-    /// Its name, as authorities write it.
+    /// Returns the name in ACME messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",
@@ -55,7 +55,7 @@ impl AcmeChallenge {
         }
     }
 
-    /// The port at which authorities look for the answer.
+    /// Returns the port to which authorities connect.
     pub fn port(self) -> u16 {
         match self {
             Self::Http01 => 80,
@@ -63,14 +63,14 @@ impl AcmeChallenge {
         }
     }
 
-    /// Those that these listeners can answer, the most promising first: an authority that looks for the answer where nothing
-    /// listens may still be led here by another machine.
+    /// Returns the challenges that these listeners can complete, the most promising first. Another machine may forward
+    /// an authority's connection to these listeners, so challenges without a listener on the right port come last.
     pub fn answered(listen: &[Listener], has_sockets: bool, client_auth: &ClientAuths) -> Vec<Self> {
         let ports = |tls: bool| {
             let of_sites = listen.iter().filter(move |listener| listener.role == Role::Reverse);
             of_sites.filter(move |listener| listener.tls == tls).map(|listener| listener.address.port())
         };
-        // The authority has no certificate to show.
+        // The authority has no client certificate.
         let is_closed = client_auth.reverse.as_ref().is_some_and(|auth| auth.files.is_required);
         let is_answered = |kind: &Self| match kind {
             Self::Http01 => has_sockets || ports(false).next().is_some(),
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_challenge_at_its_own_port_is_answered_first() {
-        // Ports and whether they speak TLS, whether there are Unix sockets, what is answered.
+        // Ports with their use of TLS, whether there are Unix sockets, and the expected challenges.
         type Row = (&'static [(u16, bool)], bool, &'static [AcmeChallenge]);
         let table: &[Row] = &[
             (&[(80, false), (443, true)], false, &[Http01, TlsAlpn01]),

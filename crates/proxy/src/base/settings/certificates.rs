@@ -1,4 +1,4 @@
-//! Where the certificates of the listeners are.
+//! The files of the listeners' certificates.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,53 +6,53 @@ use std::path::PathBuf;
 /// A certificate and its key, in two files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The chain in PEM, the server's certificate first.
+    /// The chain in PEM, the leaf certificate first.
     pub cert: PathBuf,
-    /// Its key in PEM.
+    /// The key in PEM.
     pub key: PathBuf,
-    /// Where the pair was configured, as an error says it: `larder.toml:7`.
+    /// The place of the pair in the config, for error messages: `larder.toml:7`.
     pub place: String,
-    /// The same of the chain, with what the key of the config is called: `larder.toml:8: tls.cert`.
+    /// The place of the chain in the config, with the name of its setting: `larder.toml:8: tls.cert`.
     pub cert_place: String,
-    /// The same of the key.
+    /// The same for the key.
     pub key_place: String,
 }
 
 impl CertificateFiles {
-    /// Those that were configured in one place.
+    /// Creates a pair whose files were configured in the same place.
     pub fn at(cert: PathBuf, key: PathBuf, place: &str) -> Self {
         let place = || place.to_owned();
         Self { cert, key, place: place(), cert_place: place(), key_place: place() }
     }
 
-    /// Whether these are the same files, wherever they were configured.
+    /// Whether both pairs have the same files, wherever they were configured.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.cert, &self.key) == (&other.cert, &other.key)
     }
 
-    /// What is wrong with one of the files, with the place where that was configured in front.
+    /// Returns the error message for `fault`, with the place of the file's configuration in front.
     pub fn blame(&self, fault: &CertificateFault) -> String {
         let place = if fault.is_of_key { &self.key_place } else { &self.cert_place };
         format!("{place}: {fault}")
     }
 }
 
-/// What is wrong with a certificate or its key.
+/// An error in a certificate or its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFault {
-    /// Whether the key is wrong, or does not belong to the certificate.
+    /// Whether the key is invalid, or does not match the certificate.
     pub is_of_key: bool,
-    /// Which file, and why.
+    /// The file and the reason.
     pub why: String,
 }
 
 impl CertificateFault {
-    /// The fault of a chain.
+    /// Creates a fault of a chain.
     pub(crate) fn of_cert(why: String) -> Self {
         Self { is_of_key: false, why }
     }
 
-    /// The fault of a key.
+    /// Creates a fault of a key.
     pub(crate) fn of_key(why: String) -> Self {
         Self { is_of_key: true, why }
     }

@@ -1,4 +1,4 @@
-//! Certificates that clients show to listeners.
+//! Client certificates that listeners request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use rustls::server::danger::ClientCertVerifier;
 use super::Role;
 use crate::base::file_version::FileVersion;
 
-/// What the config says of clients' certificates on the listeners of one table.
+/// The settings of client certificates for the listeners of one table of the config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientAuthFiles {
-    /// Certificates of the authorities that sign those of clients, in PEM.
+    /// Certificates of the authorities that sign client certificates, in PEM.
     pub ca: PathBuf,
-    /// Clients without a certificate are refused.
+    /// Whether clients without a certificate are refused.
     pub is_required: bool,
-    /// Where it was configured, as an error says it: `larder.toml:7`.
+    /// The place in the config, for error messages: `larder.toml:7`.
     pub place: String,
 }
 
-/// The same with the authorities that were read from the file.
+/// The settings of client certificates, with the authorities read from the file.
 #[derive(Clone, Debug)]
 pub struct ClientAuth {
-    /// Where they were read from.
+    /// The settings with the file.
     pub files: ClientAuthFiles,
-    /// Verifies what clients show.
+    /// Verifies client certificates.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// How many there are.
+    /// The number of authorities.
     pub count: usize,
-    /// The version of the file.
+    /// The version of the file when it was read.
     pub version: Option<FileVersion>,
 }
 
-/// The certificates of clients, by the role of the listeners.
+/// The settings of client certificates, by the role of the listeners.
 #[derive(Clone, Debug, Default)]
 pub struct ClientAuths {
-    /// On listeners for sites.
+    /// For listeners for sites.
     pub reverse: Option<Arc<ClientAuth>>,
-    /// On those of the forward proxy.
+    /// For listeners of the forward proxy.
     pub forward: Option<Arc<ClientAuth>>,
 }
 
 impl ClientAuths {
-    /// What holds on listeners of this role; `None`: clients are asked for no certificate.
+    /// Returns the settings for listeners of this role; `None`: they request no certificate.
     pub fn of(&self, role: Role) -> Option<&Arc<ClientAuth>> {
         match role {
             Role::Reverse => self.reverse.as_ref(),

@@ -1,4 +1,4 @@
-//! What a cluster is told: plain data, already checked.
+//! The settings of a cluster: plain data, already validated.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,56 +9,56 @@ use crate::base::settings::{EngineTls, NodeTls, Origin, Token};
 /// The cluster that this proxy is a node of.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the engine is.
+    /// The address of the engine.
     pub engine: EngineAddress,
-    /// The certificates of connections to it, if they are over TLS.
+    /// The certificates for connections to the engine over TLS.
     pub engine_tls: EngineTls,
-    /// What this node is called: different for each, and the same after a restart.
+    /// The name of this node: unique, and the same after a restart.
     pub node: String,
-    /// Where other nodes connect.
+    /// The address for connections from other nodes.
     pub listen: SocketAddr,
-    /// By which URL they do; `None`: by the address that this node listens on.
+    /// The URL of this node for other nodes; `None`: the address of `listen`.
     pub advertise: Option<Origin>,
-    /// How much of the keys it owns, against the others' weights. At least 1.
+    /// The weight that determines this node's share of the keys. At least 1.
     pub weight: u16,
-    /// What the names of all keys in the engine begin with.
+    /// The prefix of all keys in the engine.
     pub prefix: String,
-    /// By which they know each other, and what they wrote on the engine.
+    /// The shared secret by which nodes authenticate each other and their data on the engine.
     pub token: Option<Token>,
-    /// How connections between nodes are encrypted; `None`: they are not.
+    /// The encryption of connections between nodes; `None`: no encryption.
     pub tls: Option<NodeTls>,
-    /// How often it says that it is there.
+    /// Interval between heartbeats on the engine.
     pub heartbeat: Duration,
-    /// For how long that is believed.
+    /// Time after its last heartbeat for which a node counts as a member.
     pub drop_out: Duration,
-    /// For how long hits need no news of what was purged.
+    /// Maximum time without updates about purges for which hits are served normally.
     pub max_invalidation_lag: Duration,
-    /// How hits beyond that are answered.
+    /// The treatment of hits after that time.
     pub without_engine: WithoutEngine,
-    /// The share of the memory that copies of what other nodes own may take: 0 to 1.
+    /// Maximum share of the memory for copies of responses that other nodes own: 0 to 1.
     pub hot: f64,
-    /// What the engine keeps of responses; `None`: nothing.
+    /// The second tier, which stores responses on the engine; `None`: no second tier.
     pub tier: Option<Tier>,
 }
 
-/// What the engine keeps of responses.
+/// The second tier of the cache, on the engine.
 #[derive(Clone, Debug)]
 pub struct Tier {
-    /// Bytes of content that it takes at most.
+    /// Maximum size of a stored content, in bytes.
     pub object: u64,
-    /// For how long it keeps them at most.
+    /// Maximum time for which a response is stored.
     pub lifetime: Duration,
-    /// Whether they are compressed.
+    /// Whether responses are compressed.
     pub compression: bool,
-    /// How long a request waits for each of its answers.
+    /// Maximum time for which a request waits for a reply of the engine.
     pub deadline: Duration,
 }
 
-/// How hits are answered while purges of other nodes cannot be received.
+/// The treatment of hits while this node cannot receive the purges of other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutEngine {
-    /// They count as stale.
+    /// Hits count as stale.
     Revalidate,
-    /// They are served.
+    /// Hits are served.
     Serve,
 }

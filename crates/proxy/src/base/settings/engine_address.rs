@@ -1,4 +1,4 @@
-//! Where the engine is: one server, a master that Sentinels know, or a Redis Cluster, by the scheme of a URL.
+//! The address of the engine: one server, a master known to Sentinels, or a Redis Cluster, by the scheme of a URL.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,32 +6,32 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// How an engine is found.
+/// The kind of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EngineKind {
     /// One server.
     Single,
-    /// The master of this name, which Sentinels know.
+    /// A master that Sentinels know by this name.
     Sentinel(String),
     /// A cluster of masters.
     Cluster,
 }
 
-/// Where the engine is, and what it is shown.
+/// The address of the engine, with its credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EngineAddress {
     pub(crate) kind: EngineKind,
     pub(crate) tls: bool,
-    /// Names or addresses, with ports. At least one.
+    /// Host names or addresses, with ports. At least one.
     pub(crate) hosts: Vec<(String, u16)>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u16,
-    /// As it was written, password included.
+    /// The URL as configured, password included.
     text: String,
 }
 
-/// The schemes: what is written, what is found there, and whether over TLS.
+/// The schemes with their kind of engine, and whether they use TLS.
 const SCHEMES: &[(&str, EngineKind, bool)] = &[
     ("redis", EngineKind::Single, false),
     ("rediss", EngineKind::Single, true),
@@ -45,17 +45,17 @@ const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl EngineAddress {
-    /// The schemes that are understood.
+    /// Returns the supported schemes.
     pub fn schemes() -> impl Iterator<Item = &'static str> {
         SCHEMES.iter().map(|(scheme, ..)| *scheme)
     }
 
-    /// Whether connections to it are encrypted.
+    /// Whether connections to the engine use TLS.
     pub fn is_over_tls(&self) -> bool {
         self.tls
     }
 
-    /// The URL, password included.
+    /// Returns the URL, password included.
     pub fn secret(&self) -> &str {
         &self.text
     }
@@ -100,7 +100,7 @@ impl FromStr for EngineAddress {
     }
 }
 
-/// What may have a password in it is not repeated.
+/// Returns the error for a text without a scheme, without repeating text that may contain a password.
 fn without_scheme(text: &str) -> String {
     let text = text.strip_prefix("redis:").unwrap_or(text);
     let is_address = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
@@ -116,7 +116,7 @@ fn unknown(scheme: &str) -> String {
     }
 }
 
-/// Without the password.
+/// Displays the URL without the password.
 impl fmt::Display for EngineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.text.split("://").next().unwrap_or_default();

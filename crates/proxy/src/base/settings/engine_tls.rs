@@ -1,14 +1,14 @@
-//! TLS towards the engine of a cluster.
+//! TLS to the engine of a cluster.
 
 use std::path::PathBuf;
 
 use super::CertificateFiles;
 
-/// The certificates of connections to an engine over TLS. They are read with each new connection.
+/// The certificates for connections to an engine over TLS. They are read for each new connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineTls {
-    /// Certificates of the authorities that sign those of the engine, in PEM; `None`: those that the system trusts.
+    /// Certificates of the authorities that sign the engine's certificate, in PEM; `None`: the system's authorities.
     pub ca: Option<PathBuf>,
-    /// The certificate that is shown to the engine.
+    /// The client certificate for the engine.
     pub own: Option<CertificateFiles>,
 }

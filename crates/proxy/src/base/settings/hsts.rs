@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What browsers are told by `Strict-Transport-Security`.
+/// The directives of `Strict-Transport-Security`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hsts {
-    /// For how many seconds they use TLS only.
+    /// Time for which browsers use only TLS, in seconds.
     pub max_age: u32,
-    /// For subdomains as well.
+    /// Whether it applies to subdomains as well.
     pub subdomains: bool,
-    /// The host may be in the lists that browsers come with.
+    /// Whether the host may be in the preload lists of browsers.
     pub preload: bool,
 }
 

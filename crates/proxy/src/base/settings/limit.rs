@@ -1,55 +1,55 @@
-//! Limits of rules: how many requests in which time and at once, and which requests share them.
+//! Limits of rules: the rate of requests, concurrent requests, and the requests that share a limit.
 
 use std::fmt;
 use std::time::Duration;
 
 use http::HeaderName;
 
-/// A limit.
+/// A limit on requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// How many requests in which time; `None`: any number.
+    /// The rate; `None`: unlimited.
     pub rate: Option<Rate>,
-    /// How many requests in progress at once; `None`: any number.
+    /// Maximum of concurrent requests; `None`: unlimited.
     pub concurrent: Option<u32>,
-    /// Which requests share it.
+    /// The requests that share the limit.
     pub by: LimitBy,
-    /// Which requests count.
+    /// The requests that count against the limit.
     pub counted: Counted,
 }
 
-/// So many requests in each period, evenly; and so many at once after a pause.
+/// A rate of requests per period, with a burst after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// At least 1.
+    /// Requests in each period. At least 1.
     pub requests: u32,
-    /// More than nothing.
+    /// The period. More than zero.
     pub period: Duration,
-    /// At least 1.
+    /// Maximum of requests at once after a pause. At least 1.
     pub burst: u32,
 }
 
 /// The requests that share a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitBy {
-    /// Those of one client's address; of IPv6, of one /64.
+    /// Requests from one client address; from one /64 for IPv6.
     Client,
-    /// Those of one network: a /24 of IPv4, a /48 of IPv6.
+    /// Requests from one network: a /24 for IPv4, a /48 for IPv6.
     Network,
-    /// Those for one host.
+    /// Requests for one host.
     Host,
-    /// Those with one value of this field. Requests without it share one limit, too.
+    /// Requests with the same value of this field. Requests without the field share one limit, too.
     Field(HeaderName),
-    /// All.
+    /// All requests.
     All,
 }
 
-/// The requests that count.
+/// The requests that count against a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// All.
+    /// All requests.
     All,
-    /// Those for which an origin is asked.
+    /// Requests that go to an origin.
     Misses,
 }
 

@@ -1,4 +1,4 @@
-//! Where clients connect.
+//! The addresses and sockets for clients.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use ipnet::IpNet;
 
 use super::CertificateFiles;
 
-/// One listening address and what it does.
+/// One listening address and its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// The address; port 0 lets the kernel choose.
     pub address: SocketAddr,
-    /// What clients may ask here.
+    /// The role, which decides which requests clients may send.
     pub role: Role,
-    /// Clients reach it over TLS.
+    /// Whether clients connect over TLS.
     pub tls: bool,
 }
 
-/// What a listener does.
+/// The role of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Speaks for the configured sites.
+    /// Serves the configured sites.
     Reverse,
-    /// Speaks to any origin for its clients: absolute-form requests and `CONNECT`.
+    /// Forwards requests of its clients to any origin: absolute-form requests and `CONNECT`.
     Forward,
 }
 
 impl Role {
-    /// What it is called in lists and logs.
+    /// Returns the role's name in lists and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reverse => "reverse",
@@ -40,26 +40,27 @@ impl Role {
 /// TLS of the admin listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminTls {
-    /// The certificate that this program signs itself, for clients on this machine; `None`: there is no directory for it, and
-    /// all clients get those of the sites.
+    /// The self-signed certificate of this program, for clients on this machine; `None`: there is no directory for it,
+    /// and all clients get the certificates of the sites.
     pub own: Option<CertificateFiles>,
 }
 
-/// The networks of proxies that begin each connection with a PROXY header, by what the listener does; none by default.
+/// The networks of proxies that begin each connection with a PROXY header, by the role of the listener; none by
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyProtocol {
-    /// For the sites' listeners.
+    /// For listeners for sites.
     pub reverse: Vec<IpNet>,
-    /// For the forward proxy's.
+    /// For listeners of the forward proxy.
     pub forward: Vec<IpNet>,
 }
 
-/// Unix sockets where clients of the sites connect, without TLS. Their clients count as clients at 127.0.0.1.
+/// Unix sockets for clients of the sites, without TLS. Their clients count as clients at 127.0.0.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixSockets {
-    /// Their absolute paths.
+    /// The absolute paths of the sockets.
     pub paths: Vec<PathBuf>,
-    /// The permissions of their files.
+    /// The permissions of the socket files.
     pub mode: u32,
 }
 

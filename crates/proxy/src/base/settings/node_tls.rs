@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::CertificateFiles;
 
-/// How nodes prove to each other that they are nodes, on connections over TLS.
+/// The authentication of nodes on TLS connections between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeTls {
-    /// With a key that follows from the cluster's token.
+    /// With a key derived from the cluster's token.
     Token,
     /// With certificates.
     Files(NodeTlsFiles),
@@ -16,10 +16,11 @@ pub enum NodeTls {
 /// The certificates of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTlsFiles {
-    /// Certificates of the authorities that sign those of nodes, in PEM.
+    /// Certificates of the authorities that sign node certificates, in PEM.
     pub ca: PathBuf,
     /// The certificate of this node.
     pub own: CertificateFiles,
-    /// The name in the certificates of all nodes; `None`: the host in a node's URL, and any in those of nodes that connect.
+    /// The name in the certificates of all nodes; `None`: the host in a node's URL for outgoing connections, and any
+    /// name for incoming ones.
     pub name: Option<String>,
 }

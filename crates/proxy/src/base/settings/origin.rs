@@ -8,38 +8,38 @@ use super::PathPrefix;
 /// One origin of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Spoken over TLS.
+    /// Whether over TLS.
     pub https: bool,
-    /// Spoken in HTTP/2, else in HTTP/1.1.
+    /// Whether in HTTP/2, or else in HTTP/1.1.
     pub http2: bool,
-    /// Host name or address, with its port if one was written; or `unix:` and the absolute path of a socket.
+    /// Host name or address, with its port if it was configured; or `unix:` and the absolute path of a socket.
     pub authority: String,
-    /// What stands in place of the site's path there; `None`: paths stay as they are.
+    /// The path that replaces the site's path in requests to the origin; `None`: paths stay unchanged.
     pub path: Option<PathPrefix>,
-    /// How many requests it gets for one of an origin of weight 1. At least 1.
+    /// The weight in the balance: requests to this origin for each request to an origin of weight 1. At least 1.
     pub weight: u16,
 }
 
-/// Which of a site's origins a request goes to.
+/// The method that chooses one of a site's origins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// They take turns.
+    /// Origins in turn, by their weights.
     #[default]
     RoundRobin,
-    /// Of two that are drawn, the one with fewer requests in progress.
+    /// Two origins drawn at random, and of these the one with fewer requests in progress.
     TwoChoices,
 }
 
 impl Origin {
-    /// What stands before the path of a socket.
+    /// The prefix of a socket's path.
     pub const SOCKET: &'static str = "unix:";
 
-    /// The server at `authority`, without a path.
+    /// Creates an origin of HTTP/1.1 at `authority`, without a path and with weight 1.
     pub fn new(https: bool, authority: impl Into<String>) -> Self {
         Self { https, http2: false, authority: authority.into(), path: None, weight: 1 }
     }
 
-    /// The scheme with which it is written.
+    /// Returns the scheme of the origin in the config.
     pub fn scheme(&self) -> &'static str {
         match (self.http2, self.https) {
             (false, false) => "http",
@@ -49,13 +49,14 @@ impl Origin {
         }
     }
 
-    /// What it is called as a host.
+    /// Returns the host of the origin; `localhost` for a socket.
     pub fn host(&self) -> &str {
         if socket_of(&self.authority).is_some() { "localhost" } else { &self.authority }
     }
 }
 
-/// The socket that an authority stands for. Those of requests stand for none, since they have no slash.
+/// Returns the path of the socket in an authority. Authorities of requests contain no slash, so they cannot name a
+/// socket.
 pub(crate) fn socket_of(authority: &str) -> Option<&Path> {
     authority.strip_prefix(Origin::SOCKET).filter(|path| path.starts_with('/')).map(Path::new)
 }

@@ -1,4 +1,4 @@
-//! TLS towards the origins of a site.
+//! TLS to the origins of a site.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,22 +8,23 @@ use rustls::pki_types::ServerName;
 
 use super::CertificateFiles;
 
-/// What a site says of TLS towards its origins.
+/// The TLS settings of a site for its origins.
 #[derive(Clone, Debug, Default)]
 pub struct OriginTlsFiles {
     /// Certificates of the authorities that sign the origins' certificates, in PEM; `None`: the system's.
     pub ca: Option<PathBuf>,
-    /// The certificate that is shown to origins that ask for one.
+    /// The client certificate for origins that request one.
     pub client: Option<CertificateFiles>,
-    /// The name that is sent to origins and that their certificates must have; `None`: the host of the origin's URL.
+    /// The server name that is sent to origins and verified in their certificates; `None`: the host of the origin's
+    /// URL.
     pub name: Option<String>,
 }
 
-/// The same, read from its files.
+/// The TLS settings with their files read.
 #[derive(Clone, Debug)]
 pub struct OriginTls {
-    /// The authorities and the client's certificate.
+    /// The TLS configuration with the authorities and the client certificate.
     pub config: Arc<ClientConfig>,
-    /// The name of all origins.
+    /// The server name for all origins.
     pub name: Option<ServerName<'static>>,
 }

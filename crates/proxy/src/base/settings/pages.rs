@@ -1,4 +1,4 @@
-//! Pages in place of the content of errors.
+//! Pages that replace the content of error responses.
 
 use std::ops::RangeInclusive;
 
@@ -8,42 +8,42 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 /// A page for errors with some status codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Of 400 to 599.
+    /// The status codes, within 400 to 599.
     pub statuses: RangeInclusive<u16>,
-    /// Its media type.
+    /// The media type of the page.
     pub content_type: HeaderValue,
-    /// Its content.
+    /// The content of the page.
     pub content: Bytes,
 }
 
-/// Pages by status, the one that counts first.
+/// Pages by status, the preferred one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages(Vec<Page>);
 
 impl Pages {
-    /// These, of which one for fewer status codes goes before others.
+    /// Creates the list. A page for fewer status codes is preferred.
     pub fn new(mut pages: Vec<Page>) -> Self {
         pages.sort_by_key(|page| page.statuses.clone().count());
         Self(pages)
     }
 
-    /// Whether there is none.
+    /// Whether there are no pages.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The page for this status.
+    /// Returns the page for this status.
     pub fn of(&self, status: StatusCode) -> Option<&Page> {
         self.0.iter().find(|page| page.statuses.contains(&status.as_u16()))
     }
 
-    /// Adds those of a later rule, which go before these.
+    /// Adds the pages of a later rule, which are preferred to these.
     pub(super) fn extend(&mut self, later: &Self) {
         self.0.splice(..0, later.0.iter().cloned());
     }
 }
 
-/// What fields of an answer say about the content that the page replaces.
+/// Fields that describe the content that a page replaces.
 const ABOUT_CONTENT: [header::HeaderName; 8] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
@@ -56,7 +56,7 @@ const ABOUT_CONTENT: [header::HeaderName; 8] = [
 ];
 
 impl Page {
-    /// Makes fields of an answer those of the page.
+    /// Replaces the fields that describe the content with those of the page.
     pub(crate) fn describe(&self, fields: &mut HeaderMap) {
         for name in ABOUT_CONTENT.iter().chain(&[header::ETAG, header::LAST_MODIFIED]) {
             fields.remove(name);

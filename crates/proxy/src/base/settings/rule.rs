@@ -1,4 +1,4 @@
-//! Rules of a site or of the forward proxy: when they hold, and what they do.
+//! Rules of a site or of the forward proxy: their conditions and effects.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,126 +19,128 @@ use super::users::{Tokens, Users};
 /// A rule.
 #[derive(Clone, Debug)]
 pub struct SiteRule {
-    /// Its name in explanations and statistics.
+    /// The name in explanations and statistics.
     pub name: String,
-    /// Where it begins in the config, such as `larder.toml:12`.
+    /// The beginning of the rule in the config, such as `larder.toml:12`.
     pub place: String,
-    /// When it holds.
+    /// The conditions.
     pub rule: Rule,
-    /// What it does.
+    /// The effects.
     pub effects: Effects,
-    /// Files that it was read from besides the config. A change of one is a reason to read the config again.
+    /// Further files that the rule was read from. A change of one of them causes a reload of the config.
     pub files: Vec<PathBuf>,
 }
 
-/// What a rule does. What it says nothing about stays as the site, or an earlier rule, has it.
+/// The effects of a rule. Those that it does not set stay as the site or an earlier rule sets them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// Whether responses are stored, and stored ones used.
+    /// Whether responses are stored and reused.
     pub cache: Option<bool>,
     /// The lifetimes of responses.
     pub lifetimes: Lifetimes,
-    /// How stale a response may be while it is revalidated, in seconds.
+    /// Maximum staleness of a response while it is revalidated, in seconds.
     pub stale_while_revalidate: Option<u32>,
-    /// Share of their lifetime, in percent, before the end of which popular responses are refreshed.
+    /// The remaining share of the lifetime, in percent, in which popular responses are refreshed.
     pub refresh_ahead: Option<u8>,
-    /// What is prefetched.
+    /// The predictions that are prefetched.
     pub prefetch: Option<Vec<Prediction>>,
-    /// Share of the traffic of clients, in percent, that prefetches without use may have.
+    /// Maximum of prefetched bytes without use, in percent of the traffic of clients.
     pub prefetch_traffic: Option<u8>,
-    /// Requests in its lifetime that make a response popular.
+    /// Requests within its lifetime that make a response popular.
     pub refresh_ahead_hits: Option<u32>,
-    /// Which clients are sent the links of a stored response while the origin is asked.
+    /// The clients that get the links of a stored response as early hints while the request is sent to the origin.
     pub early_hints: Option<EarlyHints>,
-    /// Prefetches of clients are answered from what is stored, or not at all.
+    /// Whether clients' prefetches are answered from the cache only, and declined otherwise.
     pub declines_prefetches: Option<bool>,
-    /// How stale a response may be when the origin fails, in seconds.
+    /// Maximum staleness of a response when the origin fails, in seconds.
     pub stale_if_error: Option<u32>,
-    /// Directives of responses without effect.
+    /// Directives of responses that are ignored.
     pub ignored: Option<Ignored>,
-    /// The parameters of queries that count.
+    /// The query parameters that are part of the cache key.
     pub query: Option<Query>,
-    /// Fields and cookies of requests by which responses are stored apart, as `larder_semantics::vary` names them. Those of
-    /// several rules add up.
+    /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`. The
+    /// lists of several rules are combined.
     pub apart: Vec<String>,
-    /// Changes to requests before they are looked up and forwarded.
+    /// Changes to requests before the lookup and before they are forwarded.
     pub request: Edits,
-    /// Changes to responses of origins before they are stored.
+    /// Changes to origins' responses before they are stored.
     pub response: Edits,
-    /// Changes to each reply.
+    /// Changes to every response to a client.
     pub reply: Edits,
     /// The codings in which stored responses are sent, the preferred one first.
     pub compress: Option<Vec<Coding>>,
-    /// The answer in place of the cache's or an origin's.
+    /// The response that is sent instead of a response from the cache or an origin.
     pub answer: Option<Arc<Answer>>,
-    /// Clients that are served; `None`: all.
+    /// Clients that are allowed; `None`: all.
     pub allow: Option<Networks>,
-    /// Clients that are refused.
+    /// Clients that are denied.
     pub deny: Option<Networks>,
-    /// Users, one of whose passwords a request has to show; `Some(None)`: it need not, whatever earlier rules say.
+    /// Users, one of whose passwords a request has to contain; `Some(None)`: no password is required, even if earlier
+    /// rules require one.
     pub users: Option<Option<Arc<Users>>>,
-    /// Tokens, one of which it has to show, or else a password of `users`.
+    /// Tokens, one of which a request has to contain, unless it has a password of `users`.
     pub tokens: Option<Option<Arc<Tokens>>>,
-    /// The realm that clients are told.
+    /// The realm of the challenge to clients.
     pub realm: Option<Arc<str>>,
-    /// Limits, all of which hold.
+    /// Limits, all of which apply.
     pub limits: Option<Vec<Limit>>,
-    /// Pages in place of the content of errors.
+    /// Pages that replace the content of error responses.
     pub pages: Pages,
-    /// Where requests go, in place of where the site sends them.
+    /// The origins and targets that replace those of the site.
     pub upstream: Upstream,
-    /// How often and how long they are asked.
+    /// Retries and timeouts for origins.
     pub tries: Tries,
 }
 
-/// Changes to field lines, in this order.
+/// Changes to field lines, applied in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// Removed.
+    /// Fields to remove.
     pub remove: Vec<HeaderName>,
-    /// Cookies that are kept or dropped.
+    /// Cookies to keep or to drop.
     pub cookies: Option<CookieFilter>,
-    /// In place of all lines of the name.
+    /// Fields that replace all lines of the same name.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Where there is no line of the name.
+    /// Fields to add if there is no line of the same name.
     pub default: Vec<(HeaderName, HeaderValue)>,
-    /// Behind those that there are.
+    /// Field lines to add behind existing ones.
     pub add: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Which cookies stay.
+/// A filter of cookies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookieFilter {
-    /// The names are of those that stay; otherwise of those that go.
+    /// Whether `names` are the cookies to keep, rather than those to drop.
     pub keeps: bool,
-    /// Their names.
+    /// The names of the cookies.
     pub names: Vec<Pattern>,
 }
 
-/// An answer of our own.
+/// A response that the rule defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A redirect.
     Redirect {
-        /// 301, 302, 303, 307 or 308.
+        /// The status: 301, 302, 303, 307 or 308.
         status: StatusCode,
-        /// Where to, with placeholders ([`Template`]).
+        /// The target, with placeholders ([`Template`]).
         location: Template,
     },
     /// A response with this content.
     Content {
-        /// Its status.
+        /// The status.
         status: StatusCode,
-        /// Its media type.
+        /// The media type.
         content_type: HeaderValue,
-        /// Its content.
+        /// The content.
         content: Bytes,
-        /// It is only the status in words, since the rule sets no content.
+        /// Whether the content is only the status in words, since the rule sets none.
         is_default: bool,
     },
 }
 
-/// Text with placeholders: `{uri}`, `{path}`, `{query}`, `{host}`, `{scheme}`, and `{1}` to `{9}` for the stars of the rule's path.
+/// Text with placeholders: `{uri}`, `{path}`, `{query}`, `{host}`, `{scheme}`, and `{1}` to `{9}` for the stars of the
+/// rule's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -150,16 +152,16 @@ enum Part {
     Value(Placeholder),
 }
 
-/// What stands for a part of a request.
+/// A part of the request that replaces a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placeholder {
     /// Path and query.
     Uri,
     /// The path.
     Path,
-    /// The query with its question mark; nothing without one.
+    /// The query with its question mark; empty without a query.
     Query,
-    /// The host, with its port if one was written.
+    /// The host, with its port if the request contains one.
     Host,
     /// `http` or `https`.
     Scheme,
@@ -176,10 +178,10 @@ const PLACEHOLDERS: [(&str, Placeholder); 5] = [
 ];
 
 impl Template {
-    /// Reads text with placeholders in braces.
+    /// Parses text with placeholders in braces.
     ///
     /// # Errors
-    /// What is no placeholder, in one line.
+    /// The description of an invalid placeholder, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
@@ -198,7 +200,7 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// The text, with `value` for each placeholder.
+    /// Returns the text with `value` in the place of each placeholder.
     pub fn fill<'v>(&self, value: impl Fn(Placeholder) -> std::borrow::Cow<'v, str>) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -210,7 +212,7 @@ impl Template {
         text
     }
 
-    /// Whether it says what becomes of a query.
+    /// Whether the text contains a question mark or a placeholder for the query.
     pub fn is_about_query(&self) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Text(text) => text.contains('?'),
@@ -218,7 +220,7 @@ impl Template {
         })
     }
 
-    /// The largest number of a star in it; 0 without one.
+    /// Returns the largest number of a star in the text; 0 without one.
     pub fn stars(&self) -> usize {
         let star = |part: &Part| match part {
             Part::Value(Placeholder::Star(number)) => *number,
@@ -242,13 +244,13 @@ fn placeholder(name: &str) -> Result<Placeholder, String> {
 }
 
 impl Edits {
-    /// Whether nothing is changed.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         let Self { remove, cookies, set, default, add } = self;
         remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty()
     }
 
-    /// Adds those of a later rule.
+    /// Adds the changes of a later rule.
     fn extend(&mut self, later: &Self) {
         self.remove.extend(later.remove.iter().cloned());
         self.cookies = later.cookies.clone().or_else(|| self.cookies.take());
@@ -261,7 +263,7 @@ impl Edits {
         self.add.retain(|(name, _)| {
             !later.set.iter().any(|(new, _)| new == name) && !later.remove.contains(name)
         });
-        // Where a line is added there is one.
+        // A field that an earlier rule adds exists already, so it needs no default.
         let is_added = |name: &HeaderName| self.add.iter().any(|(own, _)| own == name);
         self.default.extend(later.default.iter().filter(|(name, _)| !is_added(name)).cloned());
         self.set.extend(later.set.iter().cloned());
@@ -270,14 +272,14 @@ impl Edits {
 }
 
 impl CookieFilter {
-    /// Whether a cookie of this name stays.
+    /// Whether a cookie of this name is kept.
     pub fn keeps(&self, name: &[u8]) -> bool {
         self.names.iter().any(|pattern| pattern.matches(name)) == self.keeps
     }
 }
 
 impl Effects {
-    /// The keys that are set, as the config calls them.
+    /// Returns the names of the config's keys for the effects that are set.
     pub fn keys(&self) -> Vec<&'static str> {
         let lifetimes = &self.lifetimes;
         let each = [
@@ -320,7 +322,7 @@ impl Effects {
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
 
-    /// Adds those of a later rule, which replace earlier ones.
+    /// Adds the effects of a later rule, which replace earlier ones.
     pub fn extend(&mut self, later: &Self) {
         fn replace<T: Clone>(own: &mut Option<T>, later: &Option<T>) {
             if let Some(later) = later {

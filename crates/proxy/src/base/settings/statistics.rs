@@ -1,46 +1,46 @@
-//! What is kept of requests in a database.
+//! The settings of the statistics database.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is kept of requests in a database.
+/// The settings of the statistics database.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// Where it is.
+    /// The location of the database.
     pub database: Database,
-    /// What this proxy is called in it: different for each proxy that writes to it, at most 64 characters.
+    /// The name of this proxy in the database: unique among the proxies that write to it, at most 64 characters.
     pub instance: String,
-    /// How long the rows of requests are kept.
+    /// Retention of request rows.
     pub keep: Duration,
-    /// What is kept of clients' addresses.
+    /// The stored part of clients' addresses.
     pub client: ClientDetail,
-    /// What is kept of the query strings of URLs, here and in all logs.
+    /// The stored part of query strings, in the database and in all logs.
     pub query: QueryStrings,
-    /// Rows of one second beyond which equal requests share a row.
+    /// Rows per second beyond which equal requests share a row.
     pub rate: u32,
-    /// Rows that may wait to be written.
+    /// Maximum of rows that wait to be written.
     pub queue: usize,
-    /// Bytes of a SQLite file beyond which the oldest rows of requests go.
+    /// Size of a SQLite file in bytes beyond which the oldest request rows are deleted.
     pub max_size: u64,
-    /// How often what is in the cache is written down; `None`: never.
+    /// Interval between snapshots of the cache's contents; `None`: no snapshots.
     pub contents: Option<Duration>,
 }
 
-/// Where statistics are kept.
+/// The location of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// Nowhere.
+    /// No database.
     Off,
-    /// In the database at this URL, which `larder_stats::describe` accepts.
+    /// The database at this URL, which `larder_stats::describe` accepts.
     At(String),
-    /// In this file, if that can be made.
+    /// This file, if it can be created.
     Default(PathBuf),
-    /// In the default file, for which there is no directory.
+    /// The default file, if there is no directory for it.
     Homeless,
 }
 
 impl Database {
-    /// Its URL, password included; empty if there is none.
+    /// Returns the URL, password included; empty if there is none.
     pub fn url(&self) -> String {
         match self {
             Self::Off | Self::Homeless => String::new(),
@@ -50,28 +50,28 @@ impl Database {
     }
 }
 
-/// What is kept of clients' addresses.
+/// The stored part of clients' addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientDetail {
-    /// All of it.
+    /// The whole address.
     Whole,
     /// The network: 24 bits of an IPv4 address, 48 of an IPv6 address.
     Truncated,
-    /// Nothing.
+    /// No address.
     Off,
 }
 
-/// What is kept of the query strings of URLs.
+/// The stored part of query strings in URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryStrings {
-    /// All of them.
+    /// The whole query string.
     Keep,
-    /// Nothing: a URL ends before its `?`.
+    /// No query string: a URL ends before its `?`.
     Drop,
 }
 
 impl QueryStrings {
-    /// As much of `url` as is kept.
+    /// Returns the stored part of `url`.
     pub fn kept(self, url: &str) -> &str {
         match self {
             Self::Keep => url,

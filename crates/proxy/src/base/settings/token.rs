@@ -5,20 +5,20 @@ use std::str::FromStr;
 
 use subtle::ConstantTimeEq;
 
-/// A secret that is shown to be let in. It is not printed.
+/// A secret that grants access to a listener. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Characters that it has at least.
+    /// Minimum of characters.
     pub const SHORTEST: usize = 16;
 
-    /// Whether `shown` is this token. How long that takes does not tell how much of it is right.
+    /// Whether `shown` equals this token. The comparison takes constant time, so that its duration discloses nothing.
     pub fn is(&self, shown: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(shown).into()
     }
 
-    /// The token itself.
+    /// Returns the secret text of the token.
     pub fn secret(&self) -> &str {
         &self.0
     }

@@ -1,34 +1,34 @@
-//! Where rules send requests for a part of a site's paths.
+//! Upstreams of rules: the origins for a subset of a site's requests.
 
 use std::time::Duration;
 
 use super::{HostHeader, Origin, Site, Template};
 use crate::base::networks::stands_for;
 
-/// What a rule sets in place of what its site does.
+/// The upstream settings of a rule, which replace those of its site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Upstream {
-    /// The origins; none: those of the site, or of an earlier rule.
+    /// The origins; empty: those of the site, or of an earlier rule.
     pub origins: Vec<Origin>,
-    /// The path that they are asked for.
+    /// The path of requests to them.
     pub rewrite: Option<Template>,
-    /// What they see as `Host`.
+    /// The value of `Host` in requests to them.
     pub host: Option<HostHeader>,
 }
 
-/// How often and how long origins are asked, where a rule sets it.
+/// Retries and timeouts for origins, as far as a rule sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    /// Retries of an idempotent request without an answer.
+    /// Maximum of retries of an idempotent request without a response.
     pub retries: Option<u32>,
-    /// For the origin's answer to begin.
+    /// Timeout until the first byte of the origin's response.
     pub first_byte: Option<Duration>,
-    /// Between two reads of that answer.
+    /// Timeout between two reads of that response.
     pub origin_idle: Option<Duration>,
 }
 
 impl Tries {
-    /// Adds what a later rule sets.
+    /// Adds the settings of a later rule, which replace earlier ones.
     pub(super) fn extend(&mut self, later: &Self) {
         self.retries = later.retries.or(self.retries);
         self.first_byte = later.first_byte.or(self.first_byte);
@@ -37,17 +37,17 @@ impl Tries {
 }
 
 impl Upstream {
-    /// Whether nothing is set.
+    /// Whether no setting is set.
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty() && self.rewrite.is_none() && self.host.is_none()
     }
 
-    /// Whether paths become others at origins.
+    /// Whether paths of requests to origins differ from those of clients.
     pub(crate) fn changes_paths(&self) -> bool {
         self.rewrite.is_some() || self.origins.iter().any(|origin| origin.path.is_some())
     }
 
-    /// Adds what a later rule sets.
+    /// Adds the settings of a later rule, which replace earlier ones.
     pub(super) fn extend(&mut self, later: &Self) {
         if !later.origins.is_empty() {
             self.origins.clone_from(&later.origins);
@@ -58,12 +58,12 @@ impl Upstream {
 }
 
 impl Site {
-    /// Whether it is for `host`, without a port.
+    /// Whether the site serves `host`, which has no port.
     pub fn is_for(&self, host: &str) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|pattern| stands_for(pattern, host))
     }
 
-    /// Its origins, and those of its rules.
+    /// Returns the origins of the site and of its rules.
     pub fn all_origins(&self) -> impl Iterator<Item = &Origin> + Clone {
         self.origins.iter().chain(self.site_rules.iter().flat_map(|rule| &rule.effects.upstream.origins))
     }

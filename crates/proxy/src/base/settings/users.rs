@@ -1,4 +1,4 @@
-//! Users with the hashes of their passwords, and tokens, as files list them.
+//! Users with the hashes of their passwords, and tokens, read from files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, Salt
 use argon2::{Algorithm, Argon2, Params};
 use aws_lc_rs::{hmac, rand};
 
-/// Users: lines of `name:hash`, as `larder passwd` and `htpasswd -B` write them.
+/// Users: lines of `name:hash` in the format of `larder passwd` and `htpasswd -B`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Users {
     source: Box<str>,
     hashes: BTreeMap<Box<str>, Hash>,
-    /// Stands for the whole file.
+    /// A hash that identifies the whole content.
     print: Print,
 }
 
@@ -25,36 +25,37 @@ pub struct Tokens {
     names: BTreeMap<Print, Box<str>>,
 }
 
-/// A line of such a file that cannot be used.
+/// A line of such a file that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 enum Hash {
-    /// In the PHC string format.
+    /// A hash in the PHC string format.
     Argon2(Box<str>),
     Bcrypt(Box<str>),
 }
 
-/// A keyed hash of something secret: tells in this process whether two of them are equal, and nothing else.
+/// A keyed hash of a secret. Within this process, equal secrets have equal hashes; the hash discloses nothing more.
 pub(crate) type Print = [u8; 32];
 
-/// The most memory that a hash may take to compute, in KiB, how often it may be gone through, each KiB counted, and the most rounds
-/// of bcrypt as a power of 2.
+/// Maximum cost of a hash: its memory in KiB, its passes over that memory times its KiB, and the rounds of bcrypt as a
+/// power of 2.
 const MOST_MEMORY: u32 = 256 << 10;
 const MOST_PASSES: u64 = 1 << 20;
 const MOST_ROUNDS: u32 = 15;
 
-/// The [`Print`] of these parts.
+/// Returns the [`Print`] of these parts.
 fn print(parts: &[&[u8]]) -> Print {
     static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
         let mut key = [0; 32];
-        // Without random bytes no TLS connection could be made either; the fixed key only makes prints comparable.
+        // Without random bytes, TLS would not work either. The fixed key only makes hashes comparable between
+        // processes.
         let _ = rand::fill(&mut key);
         hmac::Key::new(hmac::HMAC_SHA256, &key)
     });
@@ -69,20 +70,20 @@ fn print(parts: &[&[u8]]) -> Print {
 }
 
 impl Users {
-    /// The longest password, in bytes.
+    /// Maximum length of a password, in bytes.
     pub const LONGEST_PASSWORD: usize = 1_024;
 
-    /// The hash of a new password, by argon2id with the parameters that its authors recommend (RFC 9106 section 4).
+    /// Hashes a new password with argon2id and the parameters that its authors recommend (RFC 9106 section 4).
     pub fn hash(password: &[u8]) -> String {
         let salt = SaltString::generate(&mut OsRng);
         let hash = Argon2::default().hash_password(password, &salt);
         hash.map(|hash| hash.to_string()).unwrap_or_default()
     }
 
-    /// Reads `text` of a file called `source`. `#` begins a comment.
+    /// Parses `text`, the content of the file `source`. `#` begins a comment.
     ///
     /// # Errors
-    /// The first line that is no user with a hash by argon2 or bcrypt.
+    /// The first line that is not a user with an argon2 or bcrypt hash.
     pub fn parse(source: &str, text: &str) -> Result<Self, BadLine> {
         let mut hashes = BTreeMap::new();
         for (line, text) in lines(text) {
@@ -99,7 +100,7 @@ impl Users {
         Ok(Self { source: source.into(), hashes, print: print(&[text.as_bytes()]) })
     }
 
-    /// Whether `password` is that of the user `name`. That takes long by intention, for an unknown user as well.
+    /// Whether `password` is the password of the user `name`. This is slow by design, for an unknown user as well.
     pub fn are(&self, name: &str, password: &[u8]) -> bool {
         let (hash, is_known) = match self.hashes.get(name) {
             Some(hash) => (Some(hash), true),
@@ -109,25 +110,25 @@ impl Users {
         hash.is_some_and(|hash| is_short && hash.is_of(password)) && is_known
     }
 
-    /// What `name` with `password` is remembered by after [`are`](Self::are) has said yes.
+    /// Returns the key under which a cache stores that [`are`](Self::are) accepted `name` with `password`.
     pub(crate) fn print(&self, name: &str, password: &[u8]) -> Print {
         print(&[&self.print, name.as_bytes(), password])
     }
 
-    /// The file that they were read from.
+    /// Returns the file of the users.
     pub fn source(&self) -> &str {
         &self.source
     }
 }
 
 impl Tokens {
-    /// Characters that a token has at least.
+    /// Minimum of characters of a token.
     pub const SHORTEST: usize = 16;
 
-    /// Reads `text` of a file called `source`. `#` begins a comment.
+    /// Parses `text`, the content of the file `source`. `#` begins a comment.
     ///
     /// # Errors
-    /// The first line that is no token.
+    /// The first line that is not a token.
     pub fn parse(source: &str, text: &str) -> Result<Self, BadLine> {
         let mut names = BTreeMap::new();
         for (line, text) in lines(text) {
@@ -149,12 +150,13 @@ impl Tokens {
         Ok(Self { source: source.into(), names })
     }
 
-    /// The name of the one who has `token`; empty if the file has none. How long that takes tells nothing about the tokens.
+    /// Returns the name of the owner of `token`; empty if the file has none. `None` if the token is unknown. The
+    /// duration discloses nothing about the tokens.
     pub fn name_of(&self, token: &[u8]) -> Option<&str> {
         self.names.get(&print(&[token])).map(|name| &**name)
     }
 
-    /// The file that they were read from.
+    /// Returns the file of the tokens.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -196,7 +198,7 @@ impl Hash {
     }
 }
 
-/// The lines of a file without comments, with their numbers.
+/// Returns the lines of a file without comments and empty lines, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -220,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// That of `open sesame` by `htpasswd -nbB -C 4`.
+    /// The hash of `open sesame` by `htpasswd -nbB -C 4`.
     const BCRYPT: &str = "$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza";
 
     #[test]

@@ -1,13 +1,13 @@
-//! Which hits the validator checks.
+//! The selection of hits that the validator checks.
 
-/// Which hits are checked.
+/// The selection of hits that the validator checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Validate {
-    /// The share of hits: 0 (none) to 1 (all).
+    /// The share of checked hits: 0 (none) to 1 (all).
     pub sample: f64,
-    /// Hits that are fetched again in a second at most; what exceeds it is not checked.
+    /// Maximum of checks per second; further hits are not checked.
     pub rate: u32,
-    /// Also repeat requests with a cookie or an authorization.
+    /// Whether to repeat requests with a cookie or an authorization, too.
     pub cookies: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The field `traceparent`, by which programs tell each other of spans (W3C Trace Context section 3.2).
+//! The field `traceparent`, which propagates spans between programs (W3C Trace Context section 3.2).
 
 use std::fmt::{self, Display};
 
@@ -6,24 +6,24 @@ use larder_semantics::fields::Fields;
 
 use crate::http::names::TRACEPARENT;
 
-/// The length of a value of version 00, which later versions begin with.
+/// The length of a value of version 00, and of the corresponding beginning of later versions.
 const LENGTH: usize = 55;
-/// The flag of a span that is recorded.
+/// The flag of a recorded span.
 const SAMPLED: u64 = 1;
 
-/// A span as other programs are told of it.
+/// A span as propagated to other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traceparent {
-    /// Not 0.
+    /// The trace id. Not 0.
     pub(crate) trace: u128,
-    /// Not 0.
+    /// The span id. Not 0.
     pub(crate) span: u64,
     /// Whether it is recorded.
     pub(crate) sampled: bool,
 }
 
 impl Traceparent {
-    /// What `fields` say, if they say it once and as they should.
+    /// Parses the field in `fields`; `None` unless there is exactly one valid line.
     pub(crate) fn of(fields: &impl Fields) -> Option<Self> {
         let mut lines = fields.lines(TRACEPARENT);
         let (line, None) = (lines.next()?, lines.next()) else { return None };
@@ -46,12 +46,12 @@ impl Traceparent {
         (fits && trace != 0 && span != 0).then_some(Self { trace, span, sampled })
     }
 
-    /// A span that no other has caused.
+    /// Creates the root span of a new trace.
     pub(crate) fn root(sampled: bool) -> Self {
         Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), sampled }
     }
 
-    /// A span that this one causes.
+    /// Creates a child span of this span.
     pub(crate) fn child(self) -> Self {
         Self { span: fastrand::u64(1..), ..self }
     }
@@ -63,7 +63,7 @@ impl Display for Traceparent {
     }
 }
 
-/// A number of exactly so many digits, which are small letters where they are letters.
+/// Parses a number of exactly `digits` hexadecimal digits in lower case.
 fn hex(text: &[u8], digits: usize) -> Option<u64> {
     let is_one = text.len() == digits && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let text = str::from_utf8(text).ok().filter(|_| is_one)?;

@@ -1,4 +1,4 @@
-//! The handshake of a client's connection. rustls makes it; then both directions go on with its keys.
+//! The handshake of a client's connection. rustls makes it; then the record layer continues with its keys.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,19 +16,19 @@ use super::challenges;
 use super::record::{self, Opener, Sealer};
 use crate::net::concurrency::ConcurrencyLimit;
 
-/// Bytes that a client may send in a handshake before any of them could be used.
+/// Maximum of bytes from the client in a handshake that are received and not processed.
 const MOST: usize = 20 << 10;
-/// Room for what is received at once: a first message rarely needs more.
+/// Bytes to receive at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
-/// How long a client has to read why its certificate was refused.
+/// Time for which a client may read the reason why its certificate was refused.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
-/// What rustls says where no certificate is for the name that a client asks for.
+/// The error of rustls when there is no certificate for the name that a client requests.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
-/// What a client gets that speaks HTTP without TLS.
+/// The response to a client that speaks HTTP without TLS.
 pub(super) const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 58\r\nConnection: close\r\n\r\n400: this address speaks HTTP over TLS: use https:// here\n";
 
@@ -39,48 +39,48 @@ pub(crate) struct Secured {
     pub(crate) opener: Opener,
     pub(crate) sealer: Sealer,
     pub(crate) session: Session,
-    /// The certificates of the client, its own first; none if it has shown none.
+    /// The client's certificates, the leaf first; empty if the client has presented none.
     pub(crate) chain: Vec<CertificateDer<'static>>,
 }
 
-/// What was agreed in a handshake.
+/// The outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// TLS 1.3, or else 1.2.
+    /// Whether the version is TLS 1.3; otherwise, it is TLS 1.2.
     pub(crate) is_v13: bool,
-    /// An earlier session was resumed.
+    /// Whether an earlier session was resumed.
     pub(crate) is_resumed: bool,
-    /// The client speaks HTTP/2.
+    /// Whether HTTP/2 was negotiated.
     pub(crate) http2: bool,
-    /// It is no client, but an authority that has verified a name, and is done.
+    /// Whether the peer is an authority that has verified a name; it sends no request.
     pub(crate) is_challenge: bool,
 }
 
-/// Why there is no connection.
+/// The reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsecured {
-    /// It took too long.
+    /// The handshake took too long.
     #[error("the handshake took longer than {0:?}")]
     TimedOut(Duration),
     /// The client left.
     #[error("the client left during the handshake")]
     Left,
-    /// It speaks HTTP without TLS.
+    /// The client speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]
     Plain,
-    /// Too many handshakes wait already.
+    /// Too many handshakes are waiting.
     #[error("too many handshakes at once")]
     Busy,
-    /// The kernel's.
+    /// An error of the kernel.
     #[error("{0}")]
     Io(io::Error),
-    /// What the client sent, or did not accept.
+    /// A TLS error of the client's messages, or an alert from the client.
     #[error("{0}")]
     Tls(rustls::Error),
 }
 
 impl Unsecured {
-    /// The reason in metrics.
+    /// Returns the reason for metrics.
     pub(crate) fn reason(&self) -> Failure {
         match self {
             Self::TimedOut(_) => Failure::Timeout,
@@ -98,7 +98,7 @@ impl Unsecured {
     }
 }
 
-/// The kinds of failed handshakes.
+/// The kinds of failed handshakes, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Timeout,
@@ -113,7 +113,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their discriminants.
     pub(crate) const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Left,
@@ -126,7 +126,7 @@ impl Failure {
         Self::NoCertificate,
     ];
 
-    /// Its name in metrics.
+    /// Returns the kind's name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -142,17 +142,17 @@ impl Failure {
     }
 }
 
-/// Makes the handshake with `client` at the other end of `stream`, when it has said something and there is a permit.
+/// Makes the handshake with `client` at the other end of `stream`, once it has sent bytes and a permit is free.
 ///
 /// # Errors
-/// Why there is no connection. The client has been told as far as TLS has words for it.
+/// The reason for the failure. The client has been sent an alert, if TLS has one for it.
 pub(super) async fn accept(
     mut stream: TcpStream,
     client: IpAddr,
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
 ) -> Result<Secured, Unsecured> {
-    // Nothing is held for a client that says nothing.
+    // A client that sends nothing holds no permit and no memory.
     stream.readable().await.map_err(Unsecured::Io)?;
     let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
@@ -162,7 +162,7 @@ pub(super) async fn accept(
             Ok(Secured { stream, opener, sealer, session, chain })
         }
         Err(error) => {
-            // A client that left does not get it.
+            // A client that left does not receive it.
             let _ = stream.write_all(&handshake.outgoing).await;
             drop(permit);
             if error.reason() == Failure::ClientCertificate {
@@ -173,8 +173,8 @@ pub(super) async fn accept(
     }
 }
 
-/// Ends a connection whose client may have sent a request already: closed with unread bytes, it would be reset, and the
-/// client could lose the alert.
+/// Ends a connection whose client may have sent a request already. Closing with unread bytes would reset the
+/// connection, and the client could lose the alert.
 pub(super) async fn part(stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 1 << 10];
@@ -184,15 +184,16 @@ pub(super) async fn part(stream: &mut TcpStream) -> io::Result<()> {
 
 pub(super) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// Bytes from the client that were not used yet.
+    /// Bytes from the client that rustls has not consumed.
     pub(super) incoming: Vec<u8>,
-    /// How many of them rustls has seen. It gets one record at a time, so that it sees none behind the handshake.
+    /// Number of these bytes that rustls may see. It gets one record at a time, so that it sees no record behind the
+    /// handshake.
     shown: usize,
-    /// Bytes to the client that were not sent yet.
+    /// Bytes to the client that are not sent yet.
     pub(super) outgoing: Vec<u8>,
 }
 
-/// What is to be done next.
+/// The next action of a handshake.
 pub(super) enum HandshakeStep {
     Again,
     Send,
@@ -217,7 +218,7 @@ impl Handshake {
                 Ok(HandshakeStep::Receive) => self.receive(stream).await?,
                 Ok(HandshakeStep::Done) => return Ok(()),
                 Err(error) => {
-                    // The alert that says so comes with the next step.
+                    // The next step encodes the alert for this error.
                     let _ = self.step();
                     return Err(Unsecured::Tls(error));
                 }
@@ -251,7 +252,7 @@ impl Handshake {
         }
     }
 
-    /// Shows the next record, if it is here.
+    /// Lets rustls see the next record, if all of it has arrived. Returns whether it has.
     fn show_more(&mut self) -> bool {
         let Some(&[_, _, _, high, low]) = self.incoming[self.shown..].first_chunk::<HEADER>() else {
             return false;
@@ -274,7 +275,7 @@ impl Handshake {
         if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {
             return Err(Unsecured::Left);
         }
-        // A record of TLS begins with a number below 32.
+        // A TLS record begins with a byte below 32.
         if self.incoming.first().is_some_and(u8::is_ascii_uppercase) && self.connection.is_handshaking() {
             self.outgoing.extend_from_slice(USE_TLS);
             return Err(Unsecured::Plain);
@@ -282,7 +283,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Goes on with the keys alone.
+    /// Ends the handshake and returns its result with the keys for the record layer.
     pub(super) fn end(self) -> Result<Ended, Unsecured> {
         let session = Session {
             is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
@@ -300,10 +301,10 @@ impl Handshake {
     }
 }
 
-/// Both directions, what was agreed, and the certificates of the client.
+/// Both directions, the session, and the client's certificates.
 type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
 
-/// Appends to `out` what `encode` writes into the room that it is given.
+/// Appends the bytes to `out` that `encode` writes, growing the room until they fit.
 fn encode(
     out: &mut Vec<u8>,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,

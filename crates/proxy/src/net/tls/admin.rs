@@ -1,7 +1,8 @@
-//! TLS of the admin listener: which certificate its clients get.
+//! TLS of the admin listener, and the choice of its certificate.
 //!
-//! A client that asks for a name of a site's certificate gets that one. On this machine, clients ask for an address or for
-//! localhost, for which no authority signs: they get the certificate that this program has signed itself.
+//! A client that requests a name of a site's certificate gets that certificate. Clients on this machine connect to an
+//! address or to localhost, for which no authority issues certificates: they get the self-signed certificate of this
+//! program.
 
 use std::io;
 use std::sync::Arc;
@@ -24,24 +25,24 @@ use crate::base::settings::AdminTls;
 pub(crate) struct Acceptor {
     /// For connections over the loopback interface.
     near: TlsAcceptor,
-    /// For all others.
+    /// For all other connections.
     far: TlsAcceptor,
 }
 
-/// Chooses a certificate.
+/// Chooses the certificate for a client.
 #[derive(Debug)]
 struct Choice {
     own: Option<Arc<CertifiedKey>>,
     of_sites: Option<Arc<Certificates>>,
-    /// The client is on this machine.
+    /// Whether the client is on this machine.
     is_near: bool,
 }
 
 impl Acceptor {
-    /// TLS by `settings`; `of_sites` are the certificates of the other listeners, if there are any.
+    /// Sets up TLS by `settings`; `of_sites` are the certificates of the other listeners, if there are any.
     ///
     /// # Errors
-    /// Why no certificate can be shown.
+    /// The reason why there is no usable certificate.
     pub(super) fn new(settings: &AdminTls, of_sites: Option<&Arc<Certificates>>) -> Result<Self, Error> {
         let own = settings.own.as_ref().map(|files| {
             let read = Certificate::read(files).map(Certificate::for_server);
@@ -68,7 +69,7 @@ impl Acceptor {
     /// Makes the handshake with the client at the other end of `stream`, within `limit`.
     ///
     /// # Errors
-    /// Why there is no connection. A client that speaks HTTP without TLS has been told so.
+    /// The reason for the failure. A client that speaks HTTP without TLS has been sent a response that says so.
     pub(crate) async fn accept(
         &self,
         mut stream: TcpStream,
@@ -76,7 +77,7 @@ impl Acceptor {
     ) -> io::Result<TlsStream<TcpStream>> {
         let accepted = async {
             let mut first = [0];
-            // A record of TLS begins with a number below 32.
+            // A TLS record begins with a byte below 32.
             if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
                 stream.write_all(USE_TLS).await?;
                 let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
@@ -93,7 +94,7 @@ fn config(choice: Choice) -> Result<ServerConfig, rustls::Error> {
     let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(choice));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Its clients keep their connections: there is nothing to resume.
+    // Admin clients keep their connections open, so sessions need no resumption.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.ignore_client_order = true;

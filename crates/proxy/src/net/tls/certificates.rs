@@ -1,4 +1,4 @@
-//! The certificates of the listeners: read from files, chosen by the name that a client asks for, and read again while
+//! The certificates of the listeners: read from files, chosen by the name that a client requests, and read again while
 //! the program runs.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,37 +26,37 @@ use crate::base::clock;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{CertificateFault, CertificateFiles};
 
-/// The algorithm of RSA keys (RFC 8017, appendix C).
+/// The object identifier of RSA keys (RFC 8017, appendix C).
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-/// Milliseconds between two lines of the log about clients that get no certificate.
+/// Minimum of milliseconds between two log lines about clients that get no certificate.
 const BETWEEN: u64 = 60_000;
 /// Bits of the shortest RSA key that can sign.
 const LEAST_RSA: usize = 2_048;
 
-/// A certificate with its key, as read from two files.
+/// A certificate with its key, read from two files.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// Where it was read from.
+    /// The files that it was read from.
     pub files: CertificateFiles,
-    /// The names that it is for, in lower case; a wildcard begins with `*.`.
+    /// The certificate's DNS names, in lower case; a wildcard begins with `*.`.
     pub names: Vec<String>,
-    /// From when on it is valid, in UNIX seconds.
+    /// The beginning of its validity, in UNIX seconds.
     pub not_before: u64,
-    /// Until when it is valid, in UNIX seconds.
+    /// The end of its validity, in UNIX seconds.
     pub not_after: u64,
     key: Arc<CertifiedKey>,
-    /// The versions of the two files.
+    /// The versions of the two files at the time of reading.
     versions: [Option<FileVersion>; 2],
 }
 
 impl Certificate {
-    /// Reads a chain and its key. Both files are PEM; the chain begins with the certificate of the server.
+    /// Reads a chain and its key. Both files are PEM; the chain begins with the leaf certificate.
     ///
     /// # Errors
-    /// Which file is wrong, and why.
+    /// The file with the problem, and its description.
     pub fn read(files: &CertificateFiles) -> Result<Self, CertificateFault> {
         let CertificateFiles { cert, key, .. } = files;
-        // Read before the content: a change in between is found by the next look.
+        // Taken before the content is read, so that the next check detects a change in between.
         let versions = [FileVersion::of(cert), FileVersion::of(key)];
         let chain = read_chain(cert).map_err(CertificateFault::of_cert)?;
         let private = read(key).and_then(|pem| {
@@ -66,7 +66,8 @@ impl Certificate {
         Self::of(files, versions, chain, private)
     }
 
-    /// The same from the content of a file that has both, whatever is in the file by now.
+    /// The same as [`read`](Self::read), from `pem`, the content of a file with both chain and key. The file itself may
+    /// have changed since.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -107,30 +108,30 @@ impl Certificate {
         Ok(Self { files: files.clone(), names, not_before, not_after, key: Arc::new(certified), versions })
     }
 
-    /// Whether it is for `name`, which is in lower case.
+    /// Whether the certificate is valid for `name`, which is in lower case.
     pub fn is_for(&self, name: &str) -> bool {
         let wildcard = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
         self.names.iter().any(|known| known == name || Some(known) == wildcard.as_ref())
     }
 
-    /// The SHA-256 fingerprint of the server's certificate, as browsers show it.
+    /// Returns the SHA-256 fingerprint of the leaf certificate, as browsers show it.
     pub fn fingerprint(&self) -> String {
         let leaf = self.key.end_entity_cert().map(|leaf| digest(&SHA256, leaf));
         let bytes = leaf.as_ref().map_or(&[][..], |digest| digest.as_ref());
         bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
     }
 
-    /// What is shown to clients.
+    /// Returns the chain and the key for handshakes with clients.
     pub(super) fn for_server(self) -> Arc<CertifiedKey> {
         self.key
     }
 
-    /// The server's certificate.
+    /// Returns the leaf certificate.
     pub(crate) fn leaf(&self) -> Option<&CertificateDer<'_>> {
         self.key.end_entity_cert().ok()
     }
 
-    /// Shows it to servers that ask for a client's certificate.
+    /// Returns a resolver that presents the certificate to servers that request a client's certificate.
     pub(crate) fn for_client(self) -> Arc<dyn ResolvesClientCert> {
         let key = CertifiedKey::clone(&self.key);
         Arc::new(SingleCertAndKey::from(key))
@@ -140,13 +141,13 @@ impl Certificate {
         self.versions == [FileVersion::of(&self.files.cert), FileVersion::of(&self.files.key)]
     }
 
-    /// Clients that can use either get the shorter signature.
+    /// Returns the order of preference: clients that support both kinds get the shorter signature.
     fn rank(&self) -> u8 {
         u8::from(self.key.key.algorithm() == SignatureAlgorithm::RSA)
     }
 }
 
-/// The length of an RSA key; `None` for other keys.
+/// Returns the length of an RSA key in bits; `None` for other keys.
 fn rsa_bits(certificate: &x509_cert::Certificate) -> Option<usize> {
     let about = &certificate.tbs_certificate.subject_public_key_info;
     if about.algorithm.oid != RSA {
@@ -162,22 +163,22 @@ fn rsa_bits(certificate: &x509_cert::Certificate) -> Option<usize> {
     Some(bytes.len() * 8 - bytes.first()?.leading_zeros() as usize)
 }
 
-/// The certificates in a file in PEM; at least one.
+/// Reads the certificates in a PEM file; at least one.
 pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     chain_of(path, &read(path)?)
 }
 
-/// The certificates in `pem`, which is that of the file at `path`.
+/// Parses the certificates in `pem`, the content of the file at `path`.
 fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| explain(path, "certificate", &error))?;
     if chain.is_empty() { Err(explain(path, "certificate", &pem::Error::NoItemsFound)) } else { Ok(chain) }
 }
 
-/// The authorities whose certificates are in a file in PEM; at least one.
+/// Reads the certificates of authorities in a PEM file; at least one.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A description of the problem with the file.
 pub fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for authority in read_chain(path)? {
@@ -203,25 +204,25 @@ fn explain(path: &Path, what: &str, error: &pem::Error) -> String {
     }
 }
 
-/// The certificates in use, by the names that they are for.
+/// The certificates in use, by their names.
 #[derive(Debug, Default)]
 struct Table {
-    /// Those of files, in the order of the config.
+    /// Certificates from files, in the order of the config.
     all: Vec<Certificate>,
-    /// Those that an authority has issued to this process.
+    /// Certificates that an authority has issued to this process.
     issued: Issued,
-    /// Names, and the parents of wildcards with `*.` in front, each with what is for it, the best one first.
+    /// Certificates by name, the preferred one first. The names of wildcards keep their `*.` prefix.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For clients that name no server, or an unknown one.
+    /// For clients that request no name, or an unknown one.
     default: Vec<Arc<CertifiedKey>>,
 }
 
 /// Certificates that an authority issues to this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Issued {
-    /// Those that are here.
+    /// The issued certificates.
     pub(crate) certificates: Vec<Certificate>,
-    /// The names for which there is none yet.
+    /// The names without a certificate so far.
     pub(crate) awaited: BTreeSet<String>,
 }
 
@@ -236,20 +237,20 @@ impl Table {
                 names.entry(name.clone()).or_default().push(Arc::clone(&certificate.key));
             }
         }
-        // All that are for the same names as the first one of the config.
+        // All certificates with the same names as the first one of the config.
         let is_like_first = |other: &&&Certificate| first.is_some_and(|first| first.names == other.names);
         let default =
             by_rank.iter().filter(is_like_first).map(|certificate| Arc::clone(&certificate.key)).collect();
         Self { names, default, all, issued }
     }
 
-    /// What is for `name`.
+    /// Returns the certificates for `name`, the preferred one first; `None` if the name is unknown.
     fn find(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
         let name = name.to_ascii_lowercase();
         let wildcard = || self.names.get(&format!("*.{}", name.split_once('.')?.1));
         match self.names.get(&name).or_else(wildcard) {
             Some(found) => Some(found),
-            // That of another name would be no better than none.
+            // A certificate for another name would be no better than none.
             None if self.issued.awaited.contains(&name) => Some(&[]),
             None => None,
         }
@@ -260,19 +261,19 @@ impl Table {
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     table: ArcSwap<Table>,
-    /// Held by those who replace the table.
+    /// Held while the table is replaced.
     changing: Mutex<()>,
-    /// What authorities are shown that verify names (RFC 8737), by name.
+    /// The certificates for authorities that verify names (RFC 8737), by name.
     pub(crate) challenges: Challenges,
-    /// When it was said last that a name has no certificate, in milliseconds of [`clock::millis`].
+    /// The time of the last log line about a name without a certificate, in [`clock::millis`].
     said: AtomicU64,
 }
 
 impl Certificates {
-    /// Those in `files`.
+    /// Reads the certificates in `files`.
     ///
     /// # Errors
-    /// What is wrong with the first pair that cannot be used, and where it was configured.
+    /// A description of the first unusable pair, and the place of its configuration.
     pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, String> {
         let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
         let all = files.iter().map(read).collect::<Result<_, _>>()?;
@@ -280,25 +281,25 @@ impl Certificates {
         Ok(Self { table, ..Self::default() })
     }
 
-    /// Puts what an authority has issued in the place of what it had before.
+    /// Replaces all certificates issued by an authority with `issued`.
     pub(crate) fn issue(&self, issued: Issued) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.table.load().all.clone();
         self.table.store(Arc::new(Table::new(all, issued)));
     }
 
-    /// The one in `files`.
+    /// Reads the certificate in `files`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the problem with it.
     pub(super) fn one(files: &CertificateFiles) -> Result<Self, CertificateFault> {
         let certificate = Certificate::read(files)?;
         let table = ArcSwap::from_pointee(Table::new(vec![certificate], Issued::default()));
         Ok(Self { table, ..Self::default() })
     }
 
-    /// Reads those in `files` again, as far as they have changed; `all`: also if not. A pair that cannot be used any
-    /// more is kept as it was. Returns what is wrong.
+    /// Reads the certificates in `files` again if they have changed, or in any case if `all` is set. If a changed pair
+    /// is unusable, its previous certificate stays in use. Returns descriptions of the problems.
     pub(crate) fn refresh(&self, files: &[CertificateFiles], all: bool) -> Vec<String> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.table.load_full();
@@ -313,7 +314,7 @@ impl Certificates {
                 new.push(known.clone());
                 continue;
             }
-            // Before they are read: what changes meanwhile is found by the next look.
+            // Taken before the files are read, so that the next check detects a change in between.
             let versions = [FileVersion::of(&files.cert), FileVersion::of(&files.key)];
             match (Certificate::read(files), known) {
                 (Ok(certificate), _) => new.push(certificate),
@@ -322,7 +323,7 @@ impl Certificates {
                         "{}; the certificate that was read before stays in use",
                         files.blame(&why)
                     ));
-                    // It is not read again before it changes once more.
+                    // The files are not read again before their next change.
                     new.push(Certificate { versions, files: files.clone(), ..known.clone() });
                 }
                 (Err(why), None) => problems.push(files.blame(&why)),
@@ -334,12 +335,12 @@ impl Certificates {
         problems
     }
 
-    /// The certificate for the name that `client` asks for, if one has that name.
+    /// Returns the certificate for the name that `client` requests; `None` if no certificate has that name.
     pub(super) fn by_name(&self, client: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         best(self.table.load().find(client.server_name()?)?, client)
     }
 
-    /// Says that a handshake failed since there is no certificate yet, once in a while.
+    /// Logs that there is no certificate for `name` yet, at most once in [`BETWEEN`] milliseconds.
     fn tell_of(&self, name: &str) {
         let (now, said) = (clock::millis(), self.said.load(Ordering::Relaxed));
         if said == 0 || now.saturating_sub(said) >= BETWEEN {
@@ -348,7 +349,7 @@ impl Certificates {
         }
     }
 
-    /// Each certificate's first name and when it ends, in UNIX seconds.
+    /// Returns the first name of each certificate and the end of its validity, in UNIX seconds.
     pub(crate) fn ends(&self) -> Vec<(String, u64)> {
         let table = self.table.load();
         let end = |certificate: &Certificate| {
@@ -383,7 +384,7 @@ impl ResolvesClientCert for Certificates {
     }
 }
 
-/// The first of `found` whose signature `client` can verify, or else the first.
+/// Returns the first certificate in `found` whose signature `client` can verify, or else the first one.
 fn best(found: &[Arc<CertifiedKey>], client: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
     let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(client.signature_schemes()).is_some();
     found.iter().find(fits).or(found.first()).cloned()

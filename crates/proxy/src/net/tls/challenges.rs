@@ -1,4 +1,5 @@
-//! Certificates by which an authority verifies that a name leads here (TLS-ALPN-01, RFC 8737). Clients never get them.
+//! Certificates by which an authority verifies that a name leads to this process (TLS-ALPN-01, RFC 8737). Clients never
+//! get them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +13,7 @@ use rustls::sign::CertifiedKey;
 
 use super::provider;
 
-/// The protocol that an authority speaks in such a handshake, and which has no content (RFC 8737 section 4).
+/// The protocol of such a handshake, which carries no content (RFC 8737 section 4).
 pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// The certificates for verifications in progress, by name in lower case.
@@ -20,23 +21,23 @@ pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
 pub(crate) struct Challenges(Mutex<HashMap<String, Arc<CertifiedKey>>>);
 
 impl Challenges {
-    /// Answers for `name`, until [`withdraw`](Self::withdraw), with the certificate that has the hash of `key_authorization`
+    /// Presents the certificate with the hash of `key_authorization` for `name`, until [`withdraw`](Self::withdraw)
     /// (RFC 8737 section 3).
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The reason why the certificate cannot be made.
     pub(crate) fn offer(&self, name: &str, key_authorization: &str) -> Result<(), String> {
         let made = certificate(name, key_authorization).map_err(|error| error.to_string())?;
         self.lock().insert(name.to_owned(), Arc::new(made));
         Ok(())
     }
 
-    /// Answers no more for `name`.
+    /// Removes the certificate for `name`.
     pub(crate) fn withdraw(&self, name: &str) {
         self.lock().remove(name);
     }
 
-    /// What is shown to the authority that asks for `name`.
+    /// Returns the certificate for the authority that requests `name`.
     pub(super) fn answer(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         self.lock().get(&name.to_ascii_lowercase()).cloned()
     }
@@ -52,7 +53,7 @@ impl fmt::Debug for Challenges {
     }
 }
 
-/// Whether this is an authority that verifies a name: it offers no other protocol.
+/// Whether `client` is an authority that verifies a name: it offers only this protocol.
 pub(super) fn is_asked(client: &ClientHello<'_>) -> bool {
     client.alpn().is_some_and(|mut offered| offered.next() == Some(PROTOCOL) && offered.next().is_none())
 }
@@ -67,7 +68,7 @@ fn certificate(
     let key = KeyPair::generate()?;
     let made = params.self_signed(&key)?;
     let private = PrivatePkcs8KeyDer::from(key.serialize_der());
-    // It is not looked into as other certificates are: it has a critical extension that only authorities know.
+    // The certificate is not parsed like others: it has a critical extension that only authorities support.
     Ok(CertifiedKey::new(vec![made.der().clone()], provider().key_provider.load_private_key(private.into())?))
 }
 

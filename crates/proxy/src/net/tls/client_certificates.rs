@@ -1,5 +1,4 @@
-//! Certificates of clients: the authorities that are trusted, and what requests and logs have of a certificate that was
-//! verified.
+//! Certificates of clients: the trusted authorities, and the data of a verified certificate for requests and logs.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,16 +17,16 @@ use super::provider;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{ClientAuth, ClientAuthFiles};
 
-/// Bytes of a subject that logs have.
+/// Maximum of bytes of a subject in logs.
 const LONGEST_SUBJECT: usize = 200;
 
 /// Reads the authorities of `files`.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A description of the problem with the file.
 pub fn read(files: &ClientAuthFiles) -> Result<ClientAuth, String> {
     let path = files.ca.display();
-    // Read before the content: a change in between is found by the next look.
+    // Taken before the content is read, so that the next check detects a change in between.
     let version = FileVersion::of(&files.ca);
     let roots = authorities(&files.ca)?;
     let count = roots.len();
@@ -42,7 +41,7 @@ pub(super) fn is_current(auth: &ClientAuth) -> bool {
     auth.version == FileVersion::of(&auth.files.ca)
 }
 
-/// What a client has shown of itself on a listener that asks for certificates.
+/// The identity of a client on a listener that requests certificates; empty if the client has none.
 #[derive(Debug, Default)]
 pub(crate) struct ClientIdentity(Option<Shown>);
 
@@ -53,7 +52,7 @@ struct Shown {
 }
 
 impl ClientIdentity {
-    /// That of a client with this verified chain, which begins with its own certificate.
+    /// Creates the identity of a client with this verified chain, which begins with its own certificate.
     pub(super) fn of(chain: &[CertificateDer<'_>]) -> Arc<Self> {
         let shown = chain.first().and_then(|leaf| {
             let field = HeaderValue::try_from(format!(":{}:", STANDARD.encode(leaf))).ok()?;
@@ -62,18 +61,18 @@ impl ClientIdentity {
         Arc::new(Self(shown))
     }
 
-    /// The value of `Client-Cert` (RFC 9440 section 2.2); `None` without a certificate.
+    /// Returns the value of `Client-Cert` (RFC 9440 section 2.2); `None` without a certificate.
     pub(crate) fn field(&self) -> Option<&HeaderValue> {
         self.0.as_ref().map(|shown| &shown.field)
     }
 
-    /// The name in logs.
+    /// Returns the name for logs; `None` without a certificate.
     pub(crate) fn subject(&self) -> Option<&str> {
         self.0.as_ref().map(|shown| &*shown.subject)
     }
 }
 
-/// The subject as in RFC 4514; the first DNS name or the fingerprint if it has none.
+/// Returns the subject as in RFC 4514, or the first DNS name or the fingerprint if the subject is empty.
 fn subject(leaf: &CertificateDer<'_>) -> String {
     let mut text = String::new();
     let is_read = x509_cert::Certificate::from_der(leaf)

@@ -1,8 +1,8 @@
-//! What is wrong with records.
+//! Errors of the record layer.
 
 use std::io;
 
-/// Why the bytes of a client end its connection: the alert that says so (RFC 8446 section 6.2).
+/// The reason why a client's bytes end its connection. The values are those of the alerts (RFC 8446 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("unexpected message")]
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     Internal = 80,
     #[error("renegotiation")]
     NoRenegotiation = 100,
-    /// The client has sent an alert, and needs none.
+    /// The client has sent an alert, so no alert is sent in return.
     #[error("the client gave up with an alert")]
     Alerted = 255,
 }

@@ -1,4 +1,4 @@
-//! The key of one direction of a connection.
+//! The key of one direction of a TLS connection.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
@@ -7,38 +7,38 @@ use super::fault::Fault;
 
 /// Bytes of a record's header.
 pub(super) const HEADER: usize = 5;
-/// Bytes of a tag: all suites have the same length.
+/// Bytes of a tag; the same for all suites.
 const TAG: usize = 16;
-/// Bytes of the part of a nonce that TLS 1.2 sends with AES-GCM (RFC 5288 section 3).
+/// Bytes of the explicit part of a nonce, which TLS 1.2 sends with AES-GCM (RFC 5288 section 3).
 const EXPLICIT: usize = 8;
 
-/// The form of records.
+/// The layout of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// TLS 1.3, whatever the cipher.
+    /// TLS 1.3, with any cipher.
     V13,
-    /// TLS 1.2 with AES-GCM: a part of the nonce is sent.
+    /// TLS 1.2 with AES-GCM: records contain the explicit part of the nonce.
     Gcm12,
     /// TLS 1.2 with ChaCha20-Poly1305 (RFC 7905).
     ChaCha12,
 }
 
 impl Form {
-    /// Bytes between the header and the content.
+    /// Returns the number of bytes between the header and the content.
     pub(super) fn explicit(self) -> usize {
         if self == Self::Gcm12 { EXPLICIT } else { 0 }
     }
 
-    /// Bytes behind the content.
+    /// Returns the number of bytes behind the content.
     pub(super) fn behind(self) -> usize {
         if self == Self::V13 { 1 + TAG } else { TAG }
     }
 }
 
-/// The key of one direction, and the number of its next record.
+/// The key of one direction, and the sequence number of its next record.
 pub(super) struct Keys {
     secrets: ConnectionTrafficSecrets,
-    /// Ready for use, in some 600 bytes; `None`: it is made from the secrets when it is next used.
+    /// The expanded key, of some 600 bytes; `None` until the next use expands it from the secrets.
     key: Option<LessSafeKey>,
     iv: [u8; 12],
     pub(super) sequence: u64,
@@ -59,12 +59,12 @@ impl Keys {
         Ok(Self { key: Some(key), iv, sequence, form, secrets })
     }
 
-    /// Lets go of what is made again with the next use.
+    /// Drops the expanded key until the next use.
     pub(super) fn doze(&mut self) {
         self.key = None;
     }
 
-    /// The key, ready for use.
+    /// Returns the expanded key.
     pub(super) fn key(&mut self) -> Result<&LessSafeKey, Fault> {
         if self.key.is_none() {
             self.key = Some(prepare(&self.secrets)?.0);
@@ -72,7 +72,7 @@ impl Keys {
         self.key.as_ref().ok_or(Fault::Internal)
     }
 
-    /// The nonce of the record with this number.
+    /// Returns the nonce of the next record.
     pub(super) fn nonce(&self) -> [u8; 12] {
         let mut nonce = self.iv;
         for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -81,7 +81,7 @@ impl Keys {
         nonce
     }
 
-    /// The additional data of a record of TLS 1.2 (RFC 5246 section 6.2.3.3).
+    /// Returns the additional data of a record of TLS 1.2 (RFC 5246 section 6.2.3.3).
     pub(super) fn additional(&self, kind: u8, length: usize) -> [u8; 13] {
         let mut additional = [0; 13];
         additional[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -90,7 +90,7 @@ impl Keys {
     }
 }
 
-/// A key that is ready for use, and the part of nonces that is not sent.
+/// Returns the expanded key, and the implicit part of nonces, which is not sent.
 fn prepare(secrets: &ConnectionTrafficSecrets) -> Result<(LessSafeKey, [u8; 12]), Fault> {
     let (algorithm, key, iv): (&'static Algorithm, _, _) = match secrets {
         ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
@@ -103,7 +103,7 @@ fn prepare(secrets: &ConnectionTrafficSecrets) -> Result<(LessSafeKey, [u8; 12])
     Ok((LessSafeKey::new(key), iv))
 }
 
-/// A record's header. Its version is that of TLS 1.2 in TLS 1.3 as well.
+/// Returns the header of a record. In TLS 1.3, it contains the version of TLS 1.2 as well.
 pub(super) fn header(kind: u8, length: usize) -> [u8; HEADER] {
     let [high, low] = (length as u16).to_be_bytes();
     [kind, 3, 3, high, low]

@@ -1,4 +1,4 @@
-//! TLS on listeners: rustls makes the handshake, and records are sealed and opened here.
+//! TLS on listeners: rustls makes the handshake, and this module seals and opens records.
 
 pub(crate) mod accept;
 pub(crate) mod admin;
@@ -23,16 +23,17 @@ use std::sync::{Arc, OnceLock};
 use rustls::crypto::aws_lc_rs::cipher_suite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// Makes [`provider`] that of all libraries in this process which ask for the process's own.
+/// Installs [`provider`] as the process's default, for all libraries that use the default.
 pub fn install() {
-    // It fails where one is installed already, which is this one.
+    // This fails only if the default is installed already, by an earlier call.
     let _ = CryptoProvider::clone(&provider()).install_default();
 }
 
-/// The cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM first.
+/// Returns the cryptography of all TLS connections: AEAD suites only, and the hybrid key exchange of X25519 and ML-KEM
+/// first.
 ///
-/// AES-128 comes before AES-256: its hash is SHA-256, which processors have instructions for, and a handshake hashes more than
-/// it encrypts.
+/// AES-128 is preferred to AES-256 because of its hash, SHA-256: processors have instructions for it, and a handshake
+/// hashes more than it encrypts.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| {

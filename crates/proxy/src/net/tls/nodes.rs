@@ -1,9 +1,10 @@
-//! TLS between the nodes of a cluster: both ends prove that they are nodes, by the cluster's token or by certificates.
+//! TLS between the nodes of a cluster: both ends authenticate as nodes, by the cluster's token or by certificates.
 //!
-//! By the token, all nodes have one Ed25519 key, which follows from the token, and show it without a certificate (RFC 7250).
-//! Who completes a handshake knows the key, so the token; the keys of the connection come from a fresh key exchange, so that a
-//! token that becomes known later opens nothing that was recorded. TLS 1.3 only. Sessions are not resumed: each connection
-//! begins with the proof, and connections between nodes last.
+//! With a token, all nodes derive the same Ed25519 key from it, and present it as a raw public key instead of a
+//! certificate (RFC 7250). A peer that completes a handshake has the key, and so knows the token. The keys of a
+//! connection come from an ephemeral key exchange, so a token that leaks later does not decrypt recorded traffic. TLS
+//! 1.3 only. Sessions are not resumed: each connection begins with full authentication, and connections between nodes
+//! are long-lived.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -33,34 +34,34 @@ use super::provider;
 use crate::base::settings::{CertificateFault, CertificateFiles, NodeTlsFiles, OriginTls};
 use crate::net::concurrency::ConcurrencyLimit;
 
-/// What stands in front of a seed in the key's form in PKCS #8 (RFC 8410 section 7).
+/// The prefix of a seed in the PKCS #8 encoding of an Ed25519 key (RFC 8410 section 7).
 const ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 /// Bytes of a seed.
 const SEED: usize = 32;
-/// Handshakes at once, and how many more wait.
+/// Maximum of concurrent handshakes, and of waiting ones.
 const HANDSHAKES: (usize, usize) = (256, 4096);
 
 /// TLS between the nodes of a cluster.
 pub struct Nodes {
-    /// For nodes that connect.
+    /// For connections from other nodes.
     server: Arc<ServerConfig>,
-    /// For connecting to nodes.
+    /// For connections to other nodes.
     pub(crate) client: OriginTls,
-    /// What this node shows; `None`: the key of the token.
+    /// The certificate of this node; `None` if nodes authenticate by the token.
     own: Option<(Arc<Certificates>, CertificateFiles)>,
     handshakes: Arc<ConcurrencyLimit>,
 }
 
-/// What is wrong with a file or a name.
+/// An error of the setup of TLS between nodes.
 #[derive(Debug)]
 pub enum Fault {
-    /// The authorities.
+    /// The file of the authorities is unusable.
     Authorities(String),
-    /// The certificate of this node, or its key.
+    /// The certificate of this node, or its key, is unusable.
     Own(CertificateFault),
-    /// The name.
+    /// The name is invalid.
     Name(String),
-    /// None of them.
+    /// Any other error.
     Other(String),
 }
 
@@ -80,10 +81,10 @@ impl fmt::Display for Fault {
 }
 
 impl Nodes {
-    /// That of the nodes that have `token` and whose keys on the engine begin with `prefix`.
+    /// Sets up TLS between nodes that have `token` and whose keys on the engine begin with `prefix`.
     ///
     /// # Errors
-    /// When it cannot be set up.
+    /// The reason why TLS cannot be set up.
     pub(crate) fn by_token(token: &[u8], prefix: &str) -> Result<Self, Fault> {
         let key = key(token, prefix)?;
         let public = key.end_entity_cert()?.clone().into_owned();
@@ -98,10 +99,10 @@ impl Nodes {
         Ok(Self::of(server, client, None, None))
     }
 
-    /// That of the nodes with certificates like those in `files`.
+    /// Sets up TLS between nodes with certificates from the authorities in `files`.
     ///
     /// # Errors
-    /// What is wrong with the files.
+    /// A description of the problem with the files.
     pub fn by_files(files: &NodeTlsFiles) -> Result<Self, Fault> {
         let path = files.ca.display();
         let roots = Arc::new(authorities(&files.ca).map_err(Fault::Authorities)?);
@@ -128,7 +129,7 @@ impl Nodes {
         server.send_tls13_tickets = 0;
         server.enable_secret_extraction = true;
         client.resumption = Resumption::disabled();
-        // Nodes have one identity, whatever they are called; what they are called is nobody else's business.
+        // All names of nodes lead to the same identity, and SNI would disclose names to observers.
         client.enable_sni = false;
         let client = OriginTls { config: Arc::new(client), name };
         let (most, waiting) = HANDSHAKES;
@@ -136,12 +137,13 @@ impl Nodes {
         Self { server: Arc::new(server), client, own, handshakes }
     }
 
-    /// Whether nodes prove by the token who they are.
+    /// Whether nodes authenticate by the token.
     pub(crate) fn is_by_token(&self) -> bool {
         self.own.is_none()
     }
 
-    /// Reads the certificate of this node again if its files have changed. One that cannot be used changes nothing.
+    /// Reads the certificate of this node again if its files have changed. If the new one is unusable, the old one
+    /// stays in use.
     pub(crate) fn look(&self) {
         if let Some((certificates, files)) = &self.own {
             for problem in certificates.refresh(std::slice::from_ref(files), false) {
@@ -153,7 +155,7 @@ impl Nodes {
     /// Makes the handshake with the node at the other end of `stream`, within `limit`.
     ///
     /// # Errors
-    /// Why there is no connection: it may be no node.
+    /// The reason for the failure; the peer may not be a node.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -176,7 +178,7 @@ fn ip_of(node: SocketAddr) -> IpAddr {
     node.ip().to_canonical()
 }
 
-/// The key of all nodes with `token`, and in place of a certificate its public part.
+/// Derives the key of all nodes with `token`; its public part takes the place of a certificate.
 fn key(token: &[u8], prefix: &str) -> Result<Arc<CertifiedKey>, Error> {
     let failed = |_| Error::General("no key follows from the token".to_owned());
     let secret = Salt::new(HKDF_SHA256, b"larder cluster 1 tls").extract(token);
@@ -190,7 +192,7 @@ fn key(token: &[u8], prefix: &str) -> Result<Arc<CertifiedKey>, Error> {
     Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
 
-/// The length of a seed.
+/// The length of a seed, for HKDF.
 struct Seed;
 
 impl KeyType for Seed {
@@ -199,7 +201,7 @@ impl KeyType for Seed {
     }
 }
 
-/// Accepts those that have this key.
+/// Accepts peers that present this public key.
 #[derive(Debug)]
 struct SameKey(CertificateDer<'static>);
 
@@ -299,7 +301,7 @@ impl ClientCertVerifier for SameKey {
     }
 }
 
-/// Accepts the certificates that others accept, if they have this name.
+/// Accepts the certificates that `clients` accepts, if they are valid for `name`.
 #[derive(Debug)]
 struct Named {
     clients: Arc<dyn ClientCertVerifier>,
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!(public(token, "larder"), public(token, "larder"));
         assert_ne!(public(token, "larder"), public(token, "other"));
         assert_ne!(public(token, "larder"), public("0123456789abcdeg", "larder"));
-        // Golden, made by another program: another key would part the nodes of two versions.
+        // A golden value, made by another program: with another key, nodes of two versions could not connect.
         let hex: String = public(token, "larder").iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             hex,

@@ -1,4 +1,4 @@
-//! What a connection sends under TLS: records that are sealed and not sent yet.
+//! Sealed records that a connection has yet to send.
 
 use std::fs::File;
 use std::io;
@@ -13,44 +13,45 @@ use super::record::{Fault, MOST, Sealer};
 use super::records::Records;
 use crate::base::clock;
 
-/// The content of a record that fits into one packet, headers of all layers included.
+/// Content bytes of a record that fits into one packet, headers of all layers included.
 const PACKET: usize = 1369;
-/// Bytes of long content that go in such records first, so that a client can begin with them before more has arrived.
+/// Bytes of long content that are sent in such short records first, so that a client can process them before more has
+/// arrived.
 const FIRST: u64 = 4 << 10;
-/// The pause after which a connection begins again with short records, in milliseconds.
+/// The pause after which a connection starts with short records again, in milliseconds.
 const PAUSE: u64 = 1_000;
 
-/// Seals what is sent.
+/// Seals content into records and keeps them until they are sent.
 #[derive(Debug)]
 pub(crate) struct Output {
     sealer: Sealer,
     records: Records,
-    /// Bytes of content since the last pause.
+    /// Content bytes since the last pause.
     burst: u64,
-    /// When long content was last begun, in `clock::millis`.
+    /// The time at which long content was last started, in `clock::millis`.
     last: u64,
 }
 
-/// How far a file was sealed.
+/// The result of sealing a part of a file.
 pub(crate) struct Sealed {
-    /// Up to here it was read.
+    /// The offset up to which the file was read.
     pub(crate) read_to: u64,
-    /// Bytes of content in the new records.
+    /// Content bytes in the new records.
     pub(crate) content: u64,
 }
 
 impl Output {
-    /// Bytes of content that are sealed before they are sent.
+    /// Maximum of content bytes that are sealed before they are sent.
     pub(crate) const BATCH: usize = 8 * MOST;
 
     pub(crate) fn new(sealer: Sealer) -> Self {
         Self { sealer, records: Records::default(), burst: 0, last: 0 }
     }
 
-    /// Seals all of `out`, which is empty then, and `bytes` behind it: how many bytes of content these are.
+    /// Seals and clears `out`, then seals `bytes`. Returns the number of content bytes.
     ///
     /// # Errors
-    /// When no further record may be sealed.
+    /// When no further record may be sealed with the key.
     pub(crate) fn seal(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<u64, Fault> {
         let content = out.len() + bytes.len();
         let is_long = !bytes.is_empty() && content > MOST;
@@ -60,7 +61,7 @@ impl Output {
         let mut rest = bytes;
         if !out.is_empty() {
             let most = if is_long { self.most() } else { MOST };
-            // It fills its last record together with the first bytes of what follows.
+            // The last record of `out` is filled with the first of `bytes`.
             let room = (most - out.len() % most) % most;
             let (piece, after) = rest.split_at(rest.len().min(room));
             out.extend_from_slice(piece);
@@ -79,10 +80,11 @@ impl Output {
         Ok(content as u64)
     }
 
-    /// Seals all of `out`, which is empty then, and some bytes of `file` in `range` behind it.
+    /// Seals and removes the bytes in `out`, then seals some bytes of `file` in `range`.
     ///
     /// # Errors
-    /// The kernel's; `UnexpectedEof` when the file has fewer bytes. When no further record may be sealed.
+    /// The kernel's error; `UnexpectedEof` when the file is shorter. A [`Fault`] when no further record may be sealed
+    /// with the key.
     pub(crate) fn seal_file(
         &mut self,
         out: &mut Vec<u8>,
@@ -93,7 +95,7 @@ impl Output {
         let (mut at, mut content) = (range.start, out.len() as u64);
         while at < range.end && at - range.start < Self::BATCH as u64 {
             let most = self.most();
-            // What is in front fills a record together with the first bytes of the file.
+            // The bytes in `out` share a record with the first bytes of the file.
             let ahead = out.len().min(most);
             let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(most - ahead);
             let front = &out[..ahead];
@@ -110,30 +112,30 @@ impl Output {
         Ok(Sealed { read_to: at, content: content - out.len() as u64 })
     }
 
-    /// Lets go of what is made again when something is next sealed.
+    /// Drops the expanded key until the next record.
     pub(crate) fn doze(&mut self) {
         self.sealer.doze();
     }
 
-    /// Seals the alert that says that nothing more follows.
+    /// Seals the `close_notify` alert.
     pub(crate) fn close(&mut self) {
         self.sealer.close(&mut self.records);
     }
 
-    /// Seals the alert that says what was wrong with what came.
+    /// Seals the alert for `fault`.
     pub(crate) fn fail(&mut self, fault: Fault) {
         self.sealer.fail(&mut self.records, fault);
     }
 
-    /// The records that are ready to be sent.
+    /// Returns the records that are ready to be sent.
     pub(crate) fn records(&mut self) -> &mut Records {
         &mut self.records
     }
 
-    /// Sends what is ready if the client takes it all at once: false when some is left.
+    /// Sends the ready records as far as possible without waiting. Returns false when some bytes are left.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn try_send(&mut self, stream: &TcpStream) -> io::Result<bool> {
         let records = &mut self.records;
         if records.is_empty() {
@@ -150,7 +152,7 @@ impl Output {
         }
     }
 
-    /// Begins with long content.
+    /// Notes that long content starts.
     fn begin(&mut self) {
         let now = clock::millis();
         if now.saturating_sub(self.last) >= PAUSE {
@@ -159,7 +161,7 @@ impl Output {
         self.last = now;
     }
 
-    /// The longest content of the next record.
+    /// Returns the maximum of content bytes of the next record.
     fn most(&self) -> usize {
         if self.burst < FIRST { PACKET } else { MOST }
     }

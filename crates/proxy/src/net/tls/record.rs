@@ -1,8 +1,8 @@
 //! Seals and opens TLS records with the keys of a finished handshake (RFC 8446 section 5, RFC 5246 section 6.2.3).
 //!
-//! rustls makes the handshake and hands out its keys. From then on records are sealed from where the content is straight
-//! into the bytes that are sent, and opened in the buffer in which they arrived. Both directions are independent, as the
-//! two halves of a connection are; only a key update goes from one to the other.
+//! rustls makes the handshake and exports its keys. Then this module seals records directly from the content into the
+//! send buffer, and opens them in the receive buffer. Both directions are independent, like the two halves of a
+//! connection; only requests for a key update go from one to the other.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use super::keys::{Form, HEADER, Keys, header};
 use super::records::Records;
 use crate::net::input::{borrow_buffer, give_buffer};
 
-/// The longest content of a record, in bytes.
+/// Maximum of content bytes in a record.
 pub(crate) const MOST: usize = 1 << 14;
-/// The longest record body that may arrive: TLS 1.2 lets it be 2,048 bytes longer than its content, TLS 1.3 256.
+/// Maximum of bytes in a received record's body: TLS 1.2 permits 2,048 bytes more than the content, TLS 1.3 256.
 const MOST_SEALED: usize = MOST + 2048;
 const MOST_SEALED_13: usize = MOST + 256;
-/// Room below which more is made before anything is received.
+/// Spare capacity below which the receive buffer grows.
 const LEAST_ROOM: usize = 4 << 10;
-/// Records in a row that carry no content before the connection is given up.
+/// Maximum of consecutive records without content before the connection is closed.
 const MOST_EMPTY: u32 = 32;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -38,12 +38,12 @@ const USER_CANCELED: u8 = 90;
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-/// What both directions of a connection know.
+/// State that both directions of a connection share.
 pub(crate) struct Shared {
-    /// Derives further keys.
+    /// Derives the keys of key updates.
     kernel: Mutex<KernelConnection<ServerConnectionData>>,
     is_v13: bool,
-    /// The client wants us to replace our key.
+    /// Whether the client has requested a key update of our direction.
     wants_update: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ impl Shared {
     }
 }
 
-/// The two directions of a connection whose handshake is done.
+/// Returns the two directions of a connection whose handshake is done.
 pub(crate) fn halves(
     secrets: rustls::ExtractedSecrets,
     kernel: KernelConnection<ServerConnectionData>,
@@ -65,7 +65,7 @@ pub(crate) fn halves(
     };
     let (open, seal) = (Keys::new(secrets.rx, is_v13)?, Keys::new(secrets.tx, is_v13)?);
     let wants_update = AtomicBool::new(false);
-    // A few records fewer: the update itself is one, and so is the last alert.
+    // A few records are reserved for the key update itself and the last alert.
     let most_records = most_records.saturating_sub(8);
     let shared = Arc::new(Shared { kernel: Mutex::new(kernel), is_v13, wants_update });
     let opener = Opener {
@@ -80,21 +80,21 @@ pub(crate) fn halves(
     Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
 }
 
-/// Seals what is sent.
+/// Seals sent content.
 pub(crate) struct Sealer {
     keys: Keys,
     shared: Arc<Shared>,
-    /// Records after which the key has to be replaced.
+    /// Number of records after which the key has to be replaced.
     pub(super) most_records: u64,
-    /// Nothing more may be sent.
+    /// Whether the final alert was sealed: no more records may follow.
     is_over: bool,
 }
 
 impl Sealer {
-    /// Appends to `out` as many records as `content` needs, none longer than `most` bytes of it.
+    /// Appends `content` to `out` in records with at most `most` content bytes each.
     ///
     /// # Errors
-    /// When no further record may be sealed.
+    /// When no further record may be sealed with the key.
     pub(crate) fn seal(&mut self, out: &mut Records, content: &[u8], most: usize) -> Result<(), Fault> {
         for piece in content.chunks(most.clamp(1, MOST)) {
             self.refresh(out)?;
@@ -103,10 +103,10 @@ impl Sealer {
         Ok(())
     }
 
-    /// Appends one record, whose content `fill` puts into the `length` bytes that it is given; at most [`MOST`].
+    /// Appends one record. `fill` writes its `length` content bytes, at most [`MOST`].
     ///
     /// # Errors
-    /// That of `fill`, or when no further record may be sealed.
+    /// The error of `fill`, or a [`Fault`] when no further record may be sealed with the key.
     pub(crate) fn seal_with(
         &mut self,
         out: &mut Records,
@@ -123,17 +123,17 @@ impl Sealer {
         Ok(())
     }
 
-    /// Lets go of what is made again when something is next sealed.
+    /// Drops the expanded key until the next record.
     pub(crate) fn doze(&mut self) {
         self.keys.doze();
     }
 
-    /// Appends the alert that says that nothing more follows.
+    /// Appends the `close_notify` alert.
     pub(crate) fn close(&mut self, out: &mut Records) {
         self.alert(out, WARNING, CLOSE_NOTIFY);
     }
 
-    /// Appends the alert that says why the connection ends.
+    /// Appends the alert for `fault`.
     pub(crate) fn fail(&mut self, out: &mut Records, fault: Fault) {
         if fault != Fault::Alerted {
             self.alert(out, FATAL, fault as u8);
@@ -142,12 +142,13 @@ impl Sealer {
 
     fn alert(&mut self, out: &mut Records, level: u8, what: u8) {
         if !std::mem::replace(&mut self.is_over, true) {
-            // Without it, the connection just ends.
+            // On an error, the connection ends without an alert.
             let _ = self.append(out, ALERT, &[level, what]);
         }
     }
 
-    /// Replaces the key if the client has asked for that, or if it was used long enough (RFC 8446 section 5.5).
+    /// Replaces the key if the client has requested that, or if it has sealed its maximum of records (RFC 8446 section
+    /// 5.5).
     fn refresh(&mut self, out: &mut Records) -> Result<(), Fault> {
         if self.is_over {
             return Err(Fault::Internal);
@@ -175,11 +176,11 @@ impl Sealer {
         Ok(())
     }
 
-    /// Seals the record that takes all of `record`: from `content`, or in place.
+    /// Seals the record that fills `record`: from `content`, or in place.
     fn finish(&mut self, record: &mut [u8], kind: u8, content: Option<&[u8]>) -> Result<(), Fault> {
         let (form, nonce) = (self.keys.form, self.keys.nonce());
         let length = record.len() - HEADER - form.explicit() - form.behind();
-        // In TLS 1.3 all records look like content; what they are stands behind that.
+        // In TLS 1.3, all records have the outer type of content; the real type is behind the content.
         let outer = if form == Form::V13 { CONTENT } else { kind };
         let header = header(outer, record.len() - HEADER);
         record[..HEADER].copy_from_slice(&header);
@@ -200,30 +201,30 @@ impl Sealer {
     }
 }
 
-/// Opens what arrives.
+/// Opens received records.
 pub(crate) struct Opener {
     keys: Keys,
     shared: Arc<Shared>,
-    /// Records that have arrived, from `at` on not opened yet.
+    /// Received bytes; those from `at` on are not opened yet.
     arrived: Vec<u8>,
     at: usize,
-    /// Records in a row that carried no content.
+    /// Consecutive records without content.
     empty: u32,
-    /// The client has said that nothing more follows.
+    /// Whether the client has sent `close_notify`.
     is_over: bool,
-    /// What was wrong with a record: nothing is opened behind it.
+    /// The error of a record; no record behind it is opened.
     failed: Option<Fault>,
 }
 
 impl Opener {
-    /// Takes the bytes that came with the end of the handshake.
+    /// Takes the bytes that arrived behind the end of the handshake.
     pub(super) fn begin_with(&mut self, arrived: Vec<u8>) {
         if !arrived.is_empty() {
             self.arrived = arrived;
         }
     }
 
-    /// The buffer to receive to, with some capacity left.
+    /// Returns the buffer to receive into, with spare capacity.
     pub(crate) fn make_room(&mut self) -> &mut Vec<u8> {
         if self.arrived.capacity() == 0 {
             self.arrived = borrow_buffer();
@@ -234,32 +235,32 @@ impl Opener {
         &mut self.arrived
     }
 
-    /// Gives the buffer back, if nothing is in it.
+    /// Returns the buffer to the pool if it is empty.
     pub(crate) fn rest(&mut self) {
         if self.arrived.is_empty() && self.arrived.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.arrived));
         }
     }
 
-    /// Lets go of what is made again when something next arrives.
+    /// Drops the expanded key until the next record.
     pub(crate) fn doze(&mut self) {
         self.keys.doze();
     }
 
-    /// Whether the client has said that nothing more follows.
+    /// Whether the client has sent `close_notify`.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether records, or parts of them, wait to be opened; so they do for ever behind one that could not be.
+    /// Whether whole or partial records wait to be opened. Always true after a record could not be opened.
     pub(crate) fn holds_bytes(&self) -> bool {
         self.at < self.arrived.len() || self.failed.is_some()
     }
 
-    /// Opens all records that have arrived whole, and appends their content to `out`.
+    /// Opens all records that have arrived completely, and appends their content to `out`.
     ///
     /// # Errors
-    /// What is wrong with them; nothing may be opened afterwards.
+    /// The error of a record. Every later call returns it, too.
     pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if let Some(fault) = self.failed {
             return Err(fault);
@@ -286,7 +287,7 @@ impl Opener {
         Ok(())
     }
 
-    /// The length of the next record's body, if it is here.
+    /// Returns the length of the next record's body, if all of it has arrived.
     fn whole(&self) -> Result<Option<usize>, Fault> {
         let unread = &self.arrived[self.at..];
         let Some(&[kind, major, minor, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
@@ -336,7 +337,7 @@ impl Opener {
         self.without_content(kind, message, length)
     }
 
-    /// Takes in a record that carries no content, of which `message` are the first bytes.
+    /// Handles a record of `kind` without content. `message` holds the first of its `length` bytes.
     fn without_content(&mut self, kind: u8, message: [u8; 5], length: usize) -> Result<(), Fault> {
         self.empty += 1;
         if self.empty > MOST_EMPTY {
@@ -361,7 +362,7 @@ impl Opener {
         }
     }
 
-    /// The client goes on with its next key (RFC 8446 section 4.6.3).
+    /// Replaces the key of received records after the client's key update (RFC 8446 section 4.6.3).
     fn update(&mut self, wants_ours: u8) -> Result<(), Fault> {
         match wants_ours {
             0 => {}

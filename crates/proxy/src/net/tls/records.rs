@@ -1,30 +1,31 @@
-//! Bytes on their way out that are written in place: sealed records, frames around content of files.
+//! Outgoing bytes that are written in place: sealed records, and frames around the content of files.
 
 use crate::net::input::{borrow_buffer, give_buffer};
 
-/// Records or frames, in the order in which they leave.
+/// Records or frames, in the order in which they are sent.
 ///
-/// The bytes of the buffer stay initialised when they have left: clearing them would cost a fifth of sealing the next.
+/// The bytes of the buffer stay initialised after they are sent: initialising them again would cost a fifth of sealing
+/// the next record.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     bytes: Vec<u8>,
-    /// What is sealed and was not sent.
+    /// The range of bytes that are ready and not sent yet.
     from: usize,
     to: usize,
 }
 
 impl Records {
-    /// What is ready to be sent.
+    /// Returns the bytes that are ready to be sent.
     pub(crate) fn ready(&self) -> &[u8] {
         &self.bytes[self.from..self.to]
     }
 
-    /// How many bytes that are.
+    /// Returns the number of bytes that are ready to be sent.
     pub(crate) fn len(&self) -> usize {
         self.to - self.from
     }
 
-    /// Whether nothing is.
+    /// Whether no bytes are ready to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.from == self.to
     }
@@ -37,14 +38,14 @@ impl Records {
         }
     }
 
-    /// Gives the buffer back, if nothing is in it.
+    /// Returns the buffer to the pool if all bytes are sent.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
             give_buffer(std::mem::take(&mut self.bytes));
         }
     }
 
-    /// Room for `length` bytes behind what is ready.
+    /// Returns room for `length` bytes behind the ready bytes.
     pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.capacity() == 0 {
             self.bytes = borrow_buffer();
@@ -64,7 +65,7 @@ impl Records {
         }
     }
 
-    /// Takes in the first `length` bytes of the room.
+    /// Adds the first `length` bytes of the room to the ready bytes.
     pub(crate) fn add(&mut self, length: usize) {
         self.to += length;
     }

@@ -1,4 +1,4 @@
-//! TLS of the listeners: what is agreed on, with which certificates and tickets.
+//! TLS of the listeners: their versions, certificates, tickets and client authentication.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,52 +28,52 @@ use crate::base::file_version::FileVersion;
 use crate::base::settings::{AdminTls, CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
 
-/// Bytes of the secret that tickets are sealed with.
+/// Bytes of the secret that seals tickets.
 const SECRET: usize = 32;
-/// Handshakes at once whose first message has come. Each takes at most some 40 KB until it is done.
+/// Maximum of concurrent handshakes whose first message has arrived. Each uses up to some 40 KB until it is done.
 const HANDSHAKES: usize = 2048;
-/// Further ones that wait.
+/// Maximum of waiting handshakes.
 const WAITING: usize = 16_384;
-/// The file with it, in the state directory.
+/// The file with the secret, in the state directory.
 const SECRET_FILE: &str = "ticket-secret";
 
 /// TLS of the listeners.
 #[derive(Debug)]
 pub(crate) struct Server {
     terms: ArcSwap<Terms>,
-    /// Held by those who change the terms.
+    /// Held while the terms are changed.
     changing: Mutex<()>,
     secret: Secret,
     /// The port of the first listener for sites, if there is one.
     pub(crate) port: Option<u16>,
     pub(crate) certificates: Arc<Certificates>,
     counts: Counts,
-    /// Permits for handshakes that have begun.
+    /// Permits for handshakes in progress.
     handshakes: Arc<ConcurrencyLimit>,
 }
 
-/// What is agreed on with clients, by the kind of listener.
+/// The TLS configurations by kind of listener.
 #[derive(Debug)]
 struct Terms {
-    /// Whether authorities may verify names.
+    /// Whether authorities verify names on these listeners.
     verifies: bool,
     reverse: Agreement,
     forward: Agreement,
     rpc: Agreement,
 }
 
-/// What is agreed on with the clients of a listener.
+/// The TLS configuration of a listener.
 #[derive(Clone, Debug)]
 struct Agreement {
     /// For clients that may speak HTTP/2.
     http2: Arc<ServerConfig>,
     /// The same without HTTP/2.
     without_http2: Arc<ServerConfig>,
-    /// The certificates that clients are asked for.
+    /// The authorities of the client certificates that the listener requests.
     client_auth: Option<Arc<ClientAuth>>,
 }
 
-/// What tickets are sealed with. It stays out of logs.
+/// The secret that seals tickets. It stays out of logs.
 struct Secret(Vec<u8>);
 
 /// Handshakes since the process began.
@@ -85,7 +85,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Notes how a handshake ended.
+    /// Counts the result of a handshake.
     fn add(&self, ended: Result<Session, &Unsecured>) {
         let count = match ended {
             Ok(Session { is_resumed: true, .. }) => &self.resumed,
@@ -95,7 +95,7 @@ impl Counts {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All of them, by how they ended.
+    /// Returns all counts, by result.
     fn by_end(&self) -> BTreeMap<&'static str, u64> {
         let done = [("full", &self.full), ("resumed", &self.resumed)];
         let failed = Failure::ALL.iter().map(|failure| failure.name()).zip(&self.failed);
@@ -103,28 +103,28 @@ impl Counts {
     }
 }
 
-/// TLS of the listeners, in numbers.
+/// Statistics about TLS of the listeners.
 #[derive(Debug, Serialize)]
 pub(crate) struct TlsReport {
-    /// Handshakes since the process began, by how they ended: `full`, `resumed`, or the reason of a failure.
+    /// Handshakes since the process began, by result: `full`, `resumed`, or the reason of a failure.
     pub(crate) handshakes: BTreeMap<&'static str, u64>,
     pub(crate) certificates: Vec<End>,
 }
 
-/// When a certificate ends.
+/// The end of a certificate's validity.
 #[derive(Debug, Serialize)]
 pub(crate) struct End {
-    /// The first of its names.
+    /// The certificate's first name.
     pub(crate) name: String,
-    /// In UNIX seconds.
+    /// The end of its validity, in UNIX seconds.
     pub(crate) not_after: u64,
 }
 
 impl Server {
-    /// TLS by `settings`, for sites at `port`; `None` where nothing is configured.
+    /// Sets up TLS by `settings`, for sites at `port`; `None` if no certificate is configured and none is to be issued.
     ///
     /// # Errors
-    /// Which certificate cannot be used, and why.
+    /// The certificate that is unusable, and the reason.
     pub(crate) fn new(settings: &Settings, port: Option<u16>) -> Result<Option<Arc<Self>>, Error> {
         if settings.certificates.is_empty() && !verifies(settings) {
             return Ok(None);
@@ -140,22 +140,24 @@ impl Server {
         Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, handshakes })))
     }
 
-    /// Follows a reload: reads all certificates again, and asks clients for what these settings say. Certificates that cannot be
-    /// used stay as they are.
+    /// Applies a reload: reads all certificates again, and requests client certificates by `settings`. An unusable
+    /// certificate leaves the previous one in use.
     pub(crate) fn reload(&self, settings: &Settings) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&settings.certificates, true);
         let terms = self.terms.load();
         let of = |role| match settings.listen.iter().any(|listener| listener.tls && listener.role == role) {
             true => settings.client_auth.of(role).cloned(),
-            // Listeners stay open until a restart: one that these settings leave out asks for what it did.
+            // Listeners stay open until a restart: a listener that is not in these settings keeps its client
+            // authentication.
             false => terms.of(Some(role)).client_auth.clone(),
         };
         let auths = ClientAuths { reverse: of(Role::Reverse), forward: of(Role::Forward) };
         self.agree(&auths, verifies(settings));
     }
 
-    /// Reads again what has changed: the certificates in `files`, and the authorities in use. What cannot be used stays as it is.
+    /// Reads the certificates in `files` and the authorities in use again, as far as they have changed. Unusable files
+    /// leave the previous state in use.
     pub(crate) fn look(&self, files: &[CertificateFiles]) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(files, false);
@@ -181,26 +183,27 @@ impl Server {
         }
     }
 
-    /// TLS of the admin listener by `settings`, with the certificates of the other listeners if there are `others`.
+    /// Sets up TLS of the admin listener by `settings`, with the certificates of the other listeners if there are
+    /// `others`.
     ///
     /// # Errors
-    /// Why no certificate can be shown.
+    /// The reason why there is no usable certificate.
     pub(crate) fn for_admin(settings: &AdminTls, others: Option<&Self>) -> Result<Acceptor, Error> {
         Acceptor::new(settings, others.map(|others| &others.certificates))
     }
 
-    /// Handshakes and certificates, in numbers.
+    /// Returns statistics about handshakes and certificates.
     pub(crate) fn report(&self) -> TlsReport {
         let end = |(name, not_after)| End { name, not_after };
         let certificates = self.certificates.ends().into_iter().map(end).collect();
         TlsReport { handshakes: self.counts.by_end(), certificates }
     }
 
-    /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts how it ended. `role` is
-    /// that of a listener for HTTP. Where clients are asked for certificates, there is an identity.
+    /// Makes the handshake with `client` at the other end of `stream`, within `limit`, and counts its result. `role` is
+    /// the role of a listener for HTTP. Returns an identity if the listener requests client certificates.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason for the failure.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -262,14 +265,14 @@ impl Agreement {
         };
         let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // Last: a client that speaks something else, too, is no authority.
+        // The last in preference: a client that offers another protocol as well is not an authority.
         config.alpn_protocols.extend(verifies.then(|| challenges::PROTOCOL.to_vec()));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        // A session would outlive the certificate that was verified when it began.
+        // A resumed session would outlive the certificate that was verified when it began.
         if auth.is_none() {
             config.ticketer = Arc::new(Tickets::new(&secret.0));
-            // One is enough: a client that opens several connections can use it more than once.
+            // One ticket is enough: a client with several connections can use it more than once.
             config.send_tls13_tickets = 1;
         }
         config.ignore_client_order = true;
@@ -284,7 +287,7 @@ impl Agreement {
     }
 }
 
-/// Whether authorities verify names here.
+/// Whether authorities verify names on these listeners.
 fn verifies(settings: &Settings) -> bool {
     settings.sites.iter().any(|site| site.acme.is_some())
 }
@@ -295,31 +298,31 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The same authorities as they are now in their file, if that has changed.
+/// Returns the authorities in the file if it has changed, or else `auth`.
 fn read_again(auth: Arc<ClientAuth>) -> Arc<ClientAuth> {
     if client_certificates::is_current(&auth) {
         return auth;
     }
     let ClientAuth { files, .. } = &*auth;
-    // Before it is read: what changes meanwhile is found by the next look.
+    // Taken before the file is read, so that the next check detects a change in between.
     let version = FileVersion::of(&files.ca);
     match client_certificates::read(files) {
         Ok(new) => Arc::new(new),
         Err(why) => {
             tracing::error!("{}: {why}; the authorities that were read before stay in use", files.place);
-            // It is not read again before it changes once more.
+            // The file is not read again before its next change.
             Arc::new(ClientAuth { version, ..ClientAuth::clone(&auth) })
         }
     }
 }
 
-/// What tickets are sealed with: the same on all nodes of a cluster, and for the next process.
+/// Returns the secret that seals tickets: the same on all nodes of a cluster, and after a restart.
 fn secret(settings: &Settings) -> io::Result<Vec<u8>> {
     if let Some(token) = settings.cluster.as_ref().and_then(|cluster| cluster.token.as_ref()) {
         return Ok(token.secret().as_bytes().to_vec());
     }
     let Some(state) = &settings.state else { return random() };
-    // Without a file, sessions end with the process.
+    // Without the file, sessions end with the process.
     match kept(&state.join(SECRET_FILE)) {
         Ok(secret) => Ok(secret),
         Err(error) => {
@@ -338,7 +341,7 @@ fn random() -> io::Result<Vec<u8>> {
     Ok(secret)
 }
 
-/// The secret in the file at `path`, which is made if there is none.
+/// Reads the secret in the file at `path`, or creates it.
 fn kept(path: &Path) -> io::Result<Vec<u8>> {
     match private::read(path) {
         Ok(secret) if secret.len() == SECRET => return Ok(secret),

@@ -1,4 +1,4 @@
-//! The record layer beside rustls: all versions and suites, in both directions.
+//! Tests of the record layer against rustls: all versions and suites, in both directions.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +25,7 @@ fn permits() -> Arc<ConcurrencyLimit> {
     Arc::new(ConcurrencyLimit::new(1, 0))
 }
 
-/// A client of rustls that speaks only `suite`, and this end of its connection.
+/// Returns a rustls client that supports only `suite`, and the server's end of its connection.
 async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
     let (client, server) = configs(suite);
     let (near, far) = sockets().await;
@@ -53,7 +53,7 @@ fn configs(suite: SupportedCipherSuite) -> (Arc<ClientConfig>, Arc<ServerConfig>
     (client, Arc::new(server))
 }
 
-/// The suites that go with a certificate for ECDSA.
+/// The suites for an ECDSA certificate.
 fn suites() -> Vec<SupportedCipherSuite> {
     let all = provider().cipher_suites.clone().into_iter();
     let suites: Vec<_> = all.filter(|suite| !format!("{:?}", suite.suite()).contains("_RSA_")).collect();
@@ -67,14 +67,14 @@ async fn sockets() -> (TcpStream, TcpStream) {
     (near, listener.accept().await.unwrap().0)
 }
 
-/// Seals `content` in records of at most `most` bytes, and sends them.
+/// Seals `content` in records with at most `most` content bytes each, and sends them.
 async fn send(secured: &mut Secured, content: &[u8], most: usize) {
     let mut records = Records::default();
     secured.sealer.seal(&mut records, content, most).unwrap();
     secured.stream.write_all(records.ready()).await.unwrap();
 }
 
-/// Receives until `length` bytes of content have come, at most `step` bytes at once.
+/// Receives until `length` content bytes have arrived, at most `step` bytes at once.
 async fn receive(secured: &mut Secured, length: usize, step: usize) -> Result<Vec<u8>, Fault> {
     let mut content = Vec::new();
     secured.opener.open(&mut content)?;
@@ -216,7 +216,7 @@ async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
             let mut content = Vec::new();
             let opened = secured.opener.open(&mut content);
             assert!(content.is_empty(), "{:?}, byte {at}", suite.suite());
-            // A longer record may still be under way.
+            // A greater length makes the opener wait for more bytes.
             assert!(opened.is_err() || (at == 3 || at == 4), "{:?}, byte {at}: {opened:?}", suite.suite());
         }
     }
@@ -233,7 +233,7 @@ async fn the_end_of_what_a_client_sends_is_told_from_a_connection_that_breaks() 
         let (client, mut secured) = pair(suite).await;
         drop(client.into_inner().0);
         let mut byte = [0; 1];
-        // Session tickets were not read: the kernel may say so with an error.
+        // The client dropped its socket with unread session tickets: the kernel may report an error.
         let _ = secured.stream.read(&mut byte).await;
         assert!(!secured.opener.is_over());
     }
@@ -265,7 +265,7 @@ async fn a_client_without_tls_is_told_so() {
     let refused = accept(far, HERE, Arc::new(config), &permits()).await;
     assert!(matches!(refused, Err(Unsecured::Plain)), "{refused:?}");
     let mut told = String::new();
-    // What the client sent last was not read, which may end the connection with an error.
+    // The server did not read all of the request, so the connection may end with an error.
     let _ = near.read_to_string(&mut told).await;
     assert!(told.starts_with("HTTP/1.1 400 ") && told.ends_with("use https:// here\n"), "{told}");
 }

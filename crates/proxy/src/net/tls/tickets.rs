@@ -1,5 +1,6 @@
-//! Session tickets without a session map: sealed with keys that a secret and the hour give, so that every worker, every
-//! process and every node that has the secret can open them, and nothing is distributed (RFC 5077, RFC 8446 section 4.6.1).
+//! Session tickets without a session map. They are sealed with keys derived from a secret and the time, so that every
+//! worker, process and node that has the secret can open them without distributing keys (RFC 5077, RFC 8446 section
+//! 4.6.1).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,23 +12,23 @@ use rustls::server::ProducesTickets;
 
 use crate::base::clock;
 
-/// For how long tickets are made with one key, in seconds. They are accepted for as long again.
+/// Time for which tickets are sealed with one key, in seconds. They are accepted for the same time again.
 const EPOCH: u32 = 6 * 3600;
-/// Bytes in front of a ticket that say of which epoch it is.
+/// Bytes of the epoch number at the beginning of a ticket.
 const NUMBER: usize = size_of::<u32>();
 /// Bytes of a tag.
 const TAG: usize = 16;
 
-/// Makes and opens tickets.
+/// Seals and opens tickets.
 pub(crate) struct Tickets {
     secret: Prk,
     clock: fn() -> u32,
-    /// The keys of the last epochs that were asked for: two at most.
+    /// The keys of the last used epochs, at most two.
     keys: Mutex<Vec<(u32, Arc<LessSafeKey>)>>,
 }
 
 impl Tickets {
-    /// Those of all who have `secret`, which should have 32 bytes that cannot be guessed.
+    /// Creates tickets for all processes that have `secret`, which should be 32 random bytes.
     pub(crate) fn new(secret: &[u8]) -> Self {
         Self::at(secret, clock::now)
     }
@@ -37,7 +38,7 @@ impl Tickets {
         Self { secret, clock, keys: Mutex::default() }
     }
 
-    /// The key of an epoch.
+    /// Returns the key of an epoch.
     fn key(&self, epoch: u32) -> Option<Arc<LessSafeKey>> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, key)) = keys.iter().find(|(of, _)| *of == epoch) {
@@ -88,7 +89,7 @@ impl ProducesTickets for Tickets {
         let (number, rest) = cipher.split_first_chunk::<NUMBER>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let (epoch, now) = (u32::from_be_bytes(*number), self.epoch());
-        // Clocks of other nodes may be a little ahead.
+        // Clocks of other nodes may be slightly ahead.
         if epoch.abs_diff(now) > 1 {
             return None;
         }
@@ -108,7 +109,7 @@ impl fmt::Debug for Tickets {
     }
 }
 
-/// The length of a key.
+/// The length of a key, for HKDF.
 #[derive(Clone, Copy)]
 struct Bytes32;
 

@@ -1,4 +1,4 @@
-//! Both ends of a connection in memory, for tests and fuzzing: a client of rustls, and this program's records.
+//! Both ends of a connection in memory, for tests and fuzzing: a rustls client, and this crate's record layer.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A connection of a client and a server, whose certificate is for `localhost`. `server` has to permit the extraction of
+    /// Connects a client and a server with a certificate for `localhost`. `server` has to permit the extraction of
     /// secrets.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A description of the failure.
     pub fn new(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Result<Self, String> {
         let failed = |error: rustls::Error| error.to_string();
         let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
@@ -49,10 +49,10 @@ impl Trial {
         Ok(Self { client, opener, sealer })
     }
 
-    /// The records in which the client sends `content`.
+    /// Returns the records in which the client sends `content`.
     pub fn client_sends(&mut self, content: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
-        // What the client buffers at once is limited.
+        // The client's buffer is limited.
         for piece in content.chunks(MOST) {
             // Writing to memory does not fail.
             let _ = self.client.writer().write_all(piece);
@@ -61,23 +61,23 @@ impl Trial {
         sent
     }
 
-    /// The records in which the client replaces its key, and asks for another one of ours.
+    /// Returns the records in which the client updates its key and requests an update of the server's key.
     pub fn client_replaces_keys(&mut self) -> Vec<u8> {
-        // TLS 1.2 has no such message.
+        // TLS 1.2 has no key update.
         let _ = self.client.refresh_traffic_keys();
         flight(&mut self.client)
     }
 
-    /// The records in which the client says that nothing more follows.
+    /// Returns the records in which the client sends `close_notify`.
     pub fn client_ends(&mut self) -> Vec<u8> {
         self.client.send_close_notify();
         flight(&mut self.client)
     }
 
-    /// Opens what arrived: its content.
+    /// Opens the records in `arrived`. Returns their content.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error of a record.
     pub fn receive(&mut self, arrived: &[u8]) -> Result<Vec<u8>, String> {
         let mut content = Vec::new();
         self.opener.make_room().extend_from_slice(arrived);
@@ -85,37 +85,37 @@ impl Trial {
         Ok(content)
     }
 
-    /// Whether the client has said that nothing more follows.
+    /// Whether the client has sent `close_notify`.
     pub fn is_over(&self) -> bool {
         self.opener.is_over()
     }
 
-    /// Both directions let go of what is made again with the next record.
+    /// Drops the expanded keys of both directions until their next records.
     pub fn doze(&mut self) {
         self.opener.doze();
         self.sealer.doze();
     }
 
-    /// The records with `content`, none with more than `most` bytes of it.
+    /// Returns records of `content` with at most `most` content bytes each.
     ///
     /// # Errors
-    /// When no further record may be sealed.
+    /// When no further record may be sealed with the key.
     pub fn send(&mut self, content: &[u8], most: usize) -> Result<Vec<u8>, String> {
         let mut records = Records::default();
         self.sealer.seal(&mut records, content, most).map_err(|fault| fault.to_string())?;
         Ok(records.ready().to_vec())
     }
 
-    /// What the client reads of `arrived`.
+    /// Passes `arrived` to the client. Returns the content that the client reads.
     ///
     /// # Errors
-    /// What it thinks is wrong with it.
+    /// The client's error.
     pub fn client_receives(&mut self, arrived: &[u8]) -> Result<Vec<u8>, String> {
         take_in(&mut self.client, arrived).map_err(|error| error.to_string())
     }
 }
 
-/// What `client` has to send.
+/// Returns the bytes that `client` has to send.
 fn flight(client: &mut ClientConnection) -> Vec<u8> {
     let mut flight = Vec::new();
     while client.wants_write() {
@@ -125,11 +125,11 @@ fn flight(client: &mut ClientConnection) -> Vec<u8> {
     flight
 }
 
-/// Hands `arrived` to `client`: the content in it.
+/// Passes `arrived` to `client`. Returns the content in it.
 fn take_in(client: &mut ClientConnection, mut arrived: &[u8]) -> Result<Vec<u8>, rustls::Error> {
     let mut content = Vec::new();
     while !arrived.is_empty() {
-        // The client takes some of it at once, and nothing behind the end.
+        // The client reads a part of it at once, and no bytes behind the end of the stream.
         if client.read_tls(&mut arrived).is_ok_and(|count| count == 0) {
             break;
         }

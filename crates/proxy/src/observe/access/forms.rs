@@ -1,6 +1,6 @@
-//! The forms of the access log: how a request is told in one line.
+//! The formats of the access log: one line per request.
 //!
-//! What a client wrote cannot end a line, or a quotation, whatever it is.
+//! Text from a client is escaped, so that it cannot end a line or a quotation.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -15,12 +15,12 @@ use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
 use crate::counts::versions;
 
-/// A request that has ended, and when.
+/// A request that has ended, and the time of its end.
 pub(super) struct Entry<'e> {
     pub(super) memo: &'e Memo,
     pub(super) ended: &'e Ended,
     pub(super) took: Duration,
-    /// Since the UNIX epoch.
+    /// Milliseconds since the UNIX epoch.
     pub(super) millis: u64,
 }
 
@@ -32,15 +32,15 @@ struct Json<'l> {
     url: &'l str,
     #[serde(skip_serializing_if = "Option::is_none")]
     http_version: Option<&'l str>,
-    /// Where it belongs, if anywhere.
+    /// The site of the request, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     door: Option<&'l str>,
-    /// Of the certificate that the client has shown.
+    /// The subject of the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'l str>,
-    /// Whose password or token rules have accepted.
+    /// The user whose password or token a rule has accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'l str>,
     status: u16,
@@ -49,26 +49,26 @@ struct Json<'l> {
     cache: &'l str,
     outcome: &'l str,
     reason: &'l str,
-    /// Where the answer was found.
+    /// The tier of the stored response.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<&'l str>,
-    /// Seconds since it was made or validated.
+    /// Seconds since the response was generated or validated.
     #[serde(skip_serializing_if = "Option::is_none")]
     age: Option<u32>,
-    /// What origins took until they began to answer.
+    /// Time until the first byte of origins' responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_micros: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     referer: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<&'l str>,
-    /// `prefetch`, if the client said so.
+    /// `prefetch`, if the client sent that purpose.
     #[serde(skip_serializing_if = "Option::is_none")]
     purpose: Option<&'l str>,
 }
 
 impl Entry<'_> {
-    /// Appends the line in this form, with its end.
+    /// Appends the line in this format, with its line end.
     pub(super) fn write(&self, form: AccessLog, line: &mut String) {
         match form {
             AccessLog::Off => return,
@@ -125,8 +125,8 @@ impl Entry<'_> {
         line.push_str(&serde_json::to_string(&json).unwrap_or_default());
     }
 
-    /// The combined log format of NCSA's httpd. The request line has the whole URL, so that hosts can be told
-    /// apart.
+    /// Appends the line in the combined log format of NCSA's httpd. The request line contains the whole URL, so that it
+    /// shows the host.
     fn combined(&self, line: &mut String) {
         let Self { memo, ended: Ended { status, bytes, .. }, .. } = self;
         let time = self.time();
@@ -150,8 +150,8 @@ impl Entry<'_> {
         line.push('"');
     }
 
-    /// Squid's own format: time, milliseconds, client, result and status, bytes, method, URL, user, who was asked,
-    /// type.
+    /// Appends the line in Squid's native format: time, milliseconds, client, result and status, bytes, method, URL,
+    /// user, hierarchy, media type.
     fn squid(&self, line: &mut String) {
         let Self { memo, ended: Ended { status, bytes, .. }, took, .. } = self;
         let (seconds, millis, took) = (self.millis / 1_000, self.millis % 1_000, took.as_millis());
@@ -180,7 +180,7 @@ impl Entry<'_> {
         word(line, memo.visit.content_type.as_deref().unwrap_or("-"));
     }
 
-    /// Squid's word for the outcome of a request.
+    /// Returns Squid's result code for the outcome.
     fn result(&self) -> &'static str {
         let Ended { status, outcome, .. } = self.ended;
         match (outcome.kind, outcome.tier) {
@@ -204,12 +204,12 @@ impl Entry<'_> {
         Timestamp::from_millisecond(self.millis as i64).unwrap_or_default()
     }
 
-    /// The time as in RFC 3339, with milliseconds.
+    /// Returns the time as in RFC 3339, with milliseconds.
     fn date(&self) -> String {
         self.time().strftime("%FT%T%.3fZ").to_string()
     }
 
-    /// What `Cache-Status` says behind the cache's name.
+    /// Returns the parameters of `Cache-Status`, without the cache's name.
     fn cache(&self) -> String {
         let mut cache = Vec::with_capacity(64);
         self.ended.outcome.cache_status("").write_parameters(&mut cache);
@@ -217,12 +217,12 @@ impl Entry<'_> {
     }
 }
 
-/// Appends what stands between quotation marks.
+/// Appends text between quotation marks, without the marks.
 fn quote(line: &mut String, text: &str) {
     escape(line, text, |c| matches!(c, '"' | '\\'));
 }
 
-/// Appends what has to be one word.
+/// Appends text as a single word.
 fn word(line: &mut String, text: &str) {
     escape(line, text, |c| c == ' ');
 }

@@ -1,4 +1,4 @@
-//! Histories whose couplings are known, because the test wrote them.
+//! Tests with histories whose couplings are known.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000;
 
-/// A history that is written step by step, and its clock.
+/// A history that a test writes step by step, and its clock.
 #[derive(Default)]
 struct Script {
     history: History,
@@ -31,8 +31,8 @@ impl Script {
     }
 }
 
-/// `rounds` rounds of two looks at /feeds, four seconds apart; a write before the second in every other round, after
-/// which `with` of a hundred have changed, otherwise `without`.
+/// Runs `rounds` rounds of two looks at /feeds, four seconds apart. Every other round has a write before its second
+/// look. After it, `with` of a hundred looks find a change, otherwise `without`.
 fn feeds(rounds: u64, with: u64, without: u64) -> Script {
     let mut script = Script::default();
     for round in 0..rounds {
@@ -66,12 +66,12 @@ fn a_coupling_is_told_in_a_sentence_and_as_a_line_of_the_config() {
 #[test]
 fn what_is_not_clear_is_not_told() {
     let nothing: [String; 0] = [];
-    // Too few looks; as many changes as otherwise; hardly more.
+    // Too few looks; as many changes with as without the write; hardly more.
     for (rounds, with, without) in [(30, 100, 0), (2_000, 30, 30), (20_000, 35, 30)] {
         assert_eq!(feeds(rounds, with, without).texts(), nothing, "{rounds} {with} {without}");
     }
     assert_eq!(feeds(60, 100, 0).texts().len(), 1);
-    // Much changes without it, but after it nearly everything does.
+    // Many changes occur without the write, but nearly all looks after it find one.
     assert_eq!(feeds(2_000, 97, 60).texts().len(), 1);
 }
 
@@ -103,7 +103,7 @@ fn what_was_written_itself_has_its_reason() {
     for round in 0..1_000 {
         script.look("feeds", round, false);
         script.wait(SECOND);
-        // Who writes to one writes to the other as well.
+        // Each client that writes to one segment writes to the other as well.
         if round % 2 == 0 {
             script.write("users");
             script.write("feeds");
@@ -126,7 +126,7 @@ fn sites_and_kinds_of_looks_are_kept_apart() {
             history.wrote((&one, "users"), &Method::PUT, now + SECOND);
             history.wrote((&other, "paths"), &Method::PUT, now + SECOND);
         }
-        // What the origin says beside it is no look at the content.
+        // A change reported by the origin is not a look at the content.
         history.looked((&one, "feeds"), url, Look::Changed(false), now + SECOND);
         now += 2 * SECOND;
         history.looked((&one, "feeds"), url, Look::Content(if is_written { 2 } else { 1 }), now);
@@ -174,7 +174,7 @@ fn names_are_quoted_where_toml_wants_it() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Times between looks that vary a thousandfold make both writes and changes likelier, the longer they are.
+    /// Times between looks vary by a factor of a thousand. Longer times make both writes and changes more likely.
     #[test]
     fn what_happens_by_itself_is_not_coupled(seed: u64, writes in 1..60_u64, changes in 1..60_u64) {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(script.texts(), Vec::<String>::new());
     }
 
-    /// The same with a cause: every write changes a tenth of what others look at.
+    /// The same with a cause: every write changes a tenth of the other responses.
     #[test]
     fn a_cause_is_found_among_it(seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);

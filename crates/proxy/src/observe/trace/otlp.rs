@@ -1,4 +1,4 @@
-//! Spans on their way to a collector: OTLP over HTTP, by a thread of its own. No request waits for it.
+//! Sends spans to a collector with OTLP over HTTP, on a dedicated thread. Requests do not wait for it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::counts::span::{Call, Trace, Traceparent};
 use crate::counts::versions;
 use crate::origin::connect;
 
-/// Where a collector takes spans, below its endpoint.
+/// The path for spans, below the collector's endpoint.
 const PATH: &str = "/v1/traces";
-/// Spans that may wait to be sent.
+/// Maximum of spans that wait to be sent.
 const QUEUE: usize = 8_192;
-/// How long a span waits for others to go with it.
+/// Maximum time that a span waits for others in its batch.
 const DELAY: Duration = Duration::from_secs(1);
-/// How long the collector may take for one batch.
+/// Timeout of the collector for one batch.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the end waits for the last spans to be sent.
+/// Maximum time that the end of the process waits for the last spans.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Sends spans.
@@ -41,7 +41,7 @@ pub(super) struct Exporter {
     scope: InstrumentationScope,
 }
 
-/// The outcomes of spans.
+/// Counts of spans by result.
 #[derive(Debug, Default)]
 struct Fate {
     queued: AtomicUsize,
@@ -49,13 +49,13 @@ struct Fate {
     dropped: AtomicU64,
 }
 
-/// Sends batches, and counts.
+/// Sends batches, and counts the results.
 #[derive(Debug)]
 struct Sender {
     otlp: SpanExporter,
     endpoint: String,
     fate: Arc<Fate>,
-    /// The log has been told that it fails.
+    /// Whether the log already has the current failure.
     failing: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl sdk::SpanExporter for Sender {
 }
 
 impl Exporter {
-    /// Begins to send to the collector at `endpoint` in the name of the service `name`.
+    /// Starts to send to the collector at `endpoint`, as the service `name`.
     pub(super) fn start(endpoint: &str, name: &str) -> Result<Self, String> {
         let tls = connect::tls().map_err(|error| error.to_string())?;
         let client = reqwest::blocking::Client::builder()
@@ -140,7 +140,7 @@ impl Exporter {
         }
     }
 
-    /// A span without anything of its own.
+    /// Creates a span with the common data of all spans.
     fn span(&self, own: Traceparent, memo: &Memo, begun: Instant, took: Duration) -> SpanData {
         let (trace, span) = (TraceId::from(own.trace), SpanId::from(own.span));
         let start = SystemTime::now().checked_sub(begun.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -162,7 +162,8 @@ impl Exporter {
     }
 
     fn queue(&self, span: SpanData) {
-        // What the processor drops it does not tell. Its queue is as long, so that it never has to.
+        // The processor does not report spans that it drops. Its queue has the same length, so this check prevents
+        // drops there.
         if self.fate.queued.fetch_add(1, Ordering::Relaxed) < QUEUE {
             return self.processor.on_end(span);
         }
@@ -188,12 +189,12 @@ impl Exporter {
     }
 }
 
-/// An error, or nothing to say: HTTP's statuses speak for themselves.
+/// Returns an error, or no status: HTTP status codes are attributes.
 fn status(is_error: bool, why: &'static str) -> Status {
     if is_error { Status::error(why) } else { Status::Unset }
 }
 
-/// What is said of a request, in OpenTelemetry's words for HTTP where it has some.
+/// Returns the attributes of a request, with the names of OpenTelemetry's HTTP conventions where they exist.
 fn attributes(memo: &Memo, ended: &Ended) -> Vec<KeyValue> {
     let outcome = &ended.outcome;
     let mut attributes = vec![
@@ -217,7 +218,7 @@ fn attributes(memo: &Memo, ended: &Ended) -> Vec<KeyValue> {
     attributes
 }
 
-/// The same of a question to an origin.
+/// Returns the attributes of a request to an origin.
 fn call_attributes(call: &Call, memo: &Memo) -> Vec<KeyValue> {
     let host = host_of(&call.origin);
     let mut attributes = vec![

@@ -1,4 +1,4 @@
-//! How many hits are checked: which ones are picked, and how many at once and in a second.
+//! Limits on checks of hits: the selection, the concurrent checks, and the rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,17 +7,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::findings::Skipped;
 
-/// Checks that may be under way at once.
+/// Maximum of concurrent checks.
 const AT_ONCE: usize = 1_024;
-/// Stale hits that the log tells of in a second.
+/// Maximum of stale hits that are logged per second.
 const TOLD: u32 = 5;
 
-/// One worker's choice of hits. Only that worker picks.
+/// The selection of hits on one worker, which is its only writer.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler(AtomicU32);
 
 impl Sampler {
-    /// Whether this hit is checked, where `sample` of all are. Costs one comparison while none are.
+    /// Whether this hit is checked, if `sample` is the share of checked hits. Costs one comparison if the share is 0.
     #[inline]
     pub(crate) fn picks(&self, sample: f64) -> bool {
         sample > 0.0 && self.count_down(sample)
@@ -30,19 +30,19 @@ impl Sampler {
     }
 }
 
-/// How many hits lie between one that is picked and the next, by chance `luck` of 0 to 1: requests that come in a
-/// regular order are picked evenly all the same.
+/// Returns the number of hits between two selected ones, for the random number `luck` of 0 to 1. The gaps are random,
+/// so that requests in a regular order are selected evenly.
 fn gap(sample: f64, luck: f64) -> u32 {
-    // For a share of 1 the divisor is minus infinity, and there is no gap.
+    // For a share of 1, the divisor is minus infinity, and the gap is 0.
     ((-luck).ln_1p() / (-sample).ln_1p()) as u32
 }
 
-/// Counts up to a bound within each second: the second in the upper half, the count in the lower.
+/// Counts up to a maximum within each second: the second is in the upper half, the count in the lower half.
 #[derive(Debug, Default)]
 struct Window(AtomicU64);
 
 impl Window {
-    /// Counts one more in the second `now`, if that is within `most`.
+    /// Counts one more in the second `now`, unless `most` is reached. Returns whether it was counted.
     fn take(&self, now: u32, most: u32) -> bool {
         let next = |packed: u64| {
             let used = if (packed >> 32) as u32 == now { packed as u32 } else { 0 };
@@ -52,7 +52,7 @@ impl Window {
     }
 }
 
-/// What bounds the checks of all workers, and counts those that were not made.
+/// Limits the checks of all workers, and counts those that were not made.
 #[derive(Debug)]
 pub(crate) struct Limits {
     window: Window,
@@ -79,7 +79,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// A place for a check that begins in the second `now`, if there is one.
+    /// Returns a permit for a check that begins in the second `now`, if the limits allow it.
     pub(crate) fn admit(&self, rate: u32, origins_are_busy: bool, now: u32) -> Option<OwnedSemaphorePermit> {
         if origins_are_busy {
             return skip(&self.busy);
@@ -98,12 +98,12 @@ impl Limits {
         skip(&self.large)
     }
 
-    /// Counts a fetch that a check needs besides.
+    /// Counts an additional fetch of a check.
     pub(crate) fn spend(&self, now: u32) {
         self.window.take(now, u32::MAX);
     }
 
-    /// Whether the log may tell of a stale hit in the second `now`.
+    /// Whether a stale hit may be logged in the second `now`.
     pub(crate) fn may_tell(&self, now: u32) -> bool {
         self.told.take(now, TOLD)
     }

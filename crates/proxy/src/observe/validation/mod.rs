@@ -1,5 +1,5 @@
-//! What the validator counts, and what bounds it: hits that are compared with what the origin answers. How that is done is in
-//! `features::validator`.
+//! Results and limits of the validator, which compares hits with the origin's current responses. `features::validator`
+//! makes the comparisons.
 
 pub(crate) mod limits;
 pub(crate) mod record;
@@ -10,7 +10,7 @@ use crate::base::findings::Validation;
 use crate::base::settings::Validate;
 use crate::exchange::plan::Plan;
 
-/// What the validator counts, and what bounds it.
+/// The results and limits of the validator.
 #[derive(Debug, Default)]
 pub(crate) struct Validator {
     pub(crate) limits: Limits,
@@ -18,7 +18,7 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// What was found out, by the settings of `plan`.
+    /// Returns the results, with the settings of `plan`.
     pub(crate) fn report(&self, plan: &Plan) -> Validation {
         let Validate { sample, rate, cookies } = plan.settings.validate;
         let (verdicts, routes) = self.record.report();

@@ -1,21 +1,21 @@
-//! The outcomes of the hits that were checked, by site and first segment of the path. No sockets here, and no clock.
+//! The results of checked hits, by site and first path segment. Independent of sockets and clocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::findings::{Lifetime, Percentiles, Route, Verdicts};
 
-/// Routes that are told apart; all others are one.
+/// Maximum of routes; all further ones share one.
 const ROUTES: usize = 256;
-/// Stands for the route where there is no room for more of them.
+/// The name of the shared route.
 const ANY: &str = "*";
-/// Bytes of a route's name.
+/// Maximum of bytes of a route's name.
 const LONGEST_NAME: usize = 64;
-/// Hits that must have been checked before a lifetime is suggested.
+/// Minimum of checked hits for a suggested lifetime.
 const ENOUGH: u64 = 100;
-/// Of so many hits, less than one may be stale.
+/// A lifetime is suggested if fewer than one in this number of hits would be stale.
 const OF: u64 = 100;
-/// Bounds of ages, in seconds: those that people choose as lifetimes.
+/// Bounds of ages in seconds: usual values of lifetimes.
 const AGES: [u32; 21] = [
     0,
     1,
@@ -40,31 +40,31 @@ const AGES: [u32; 21] = [
     u32::MAX,
 ];
 
-/// The outcome of a hit that was checked.
+/// The result of a checked hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The origin would have answered the same.
+    /// The origin's response was the same.
     Ok,
-    /// It would have answered something else, for so many seconds at most.
+    /// The origin's response was different, for at most this number of seconds.
     Stale(u32),
-    /// It answers something else by now, and so does the cache.
+    /// The response at the origin changed after the hit, and the cache has the new one as well.
     ChangedMeanwhile,
-    /// It answers something else each time.
+    /// The origin's response differs on every request.
     Unstable,
 }
 
-/// Hits that were no older than one of [`AGES`], and older than the one before.
+/// Hits with an age up to one of [`AGES`], and above the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     checked: u64,
     stale: u64,
 }
 
-/// The outcomes of one route's hits.
+/// The results of the hits of one route.
 #[derive(Debug, Default)]
 struct Account {
     verdicts: Verdicts,
-    /// Hits that were fresh, or taken for it, by age.
+    /// Hits that were fresh, or served as fresh, by age.
     ages: [Bin; AGES.len()],
     /// Stale hits by staleness.
     staleness: [u64; AGES.len()],
@@ -87,7 +87,7 @@ impl Account {
             self.staleness[bin(seconds)] += 1;
             self.stalest = self.stalest.max(seconds);
         }
-        // What is another one each time has no lifetime.
+        // A response that differs on every request has no lifetime.
         if !matches!(verdict, None | Some(Verdict::Unstable)) {
             let bin = &mut self.ages[bin(age)];
             bin.checked += 1;
@@ -113,7 +113,8 @@ impl Account {
         })
     }
 
-    /// The oldest age up to which fewer than one in [`OF`] hits were stale, if there were enough of them.
+    /// Returns the greatest age up to which fewer than one in [`OF`] hits were stale; `None` if there were too few
+    /// hits.
     fn lifetime(&self) -> Option<Lifetime> {
         let oldest = self.ages.iter().rposition(|bin| bin.checked > 0)?;
         let (mut sum, mut longest) = (Bin::default(), None);
@@ -124,7 +125,7 @@ impl Account {
                 longest = Some(at);
             }
         }
-        // What was asked about at each hit tells nothing of longer lives.
+        // Responses that are revalidated on each hit do not show possible longer lifetimes.
         let is_known = sum.checked >= ENOUGH && oldest > 0;
         let at = longest.unwrap_or(0);
         is_known.then(|| Lifetime { seconds: AGES[at], at_least: at == oldest })
@@ -135,12 +136,12 @@ fn bin(seconds: u32) -> usize {
     AGES.partition_point(|bound| *bound < seconds)
 }
 
-/// The outcomes of all routes' hits.
+/// The results of the hits of all routes.
 #[derive(Debug, Default)]
 pub(crate) struct Record(Mutex<BTreeMap<(Arc<str>, String), Account>>);
 
 impl Record {
-    /// Counts a hit of `age` seconds that was checked; `None`: that failed.
+    /// Counts the result of a checked hit of `age` seconds; `None`: the check failed.
     pub(crate) fn count(&self, (site, route): (&Arc<str>, &str), age: u32, verdict: Option<Verdict>) {
         let mut routes = self.routes();
         let has_room = routes.len() < ROUTES && route.len() <= LONGEST_NAME;
@@ -151,7 +152,7 @@ impl Record {
         routes.entry(key).or_default().count(verdict, age);
     }
 
-    /// What was found out, the routes with the most stale hits first.
+    /// Returns the results, the routes with the most stale hits first.
     pub(crate) fn report(&self) -> (Verdicts, Vec<Route>) {
         let routes = self.routes();
         let report = |((site, route), account): (&(Arc<str>, String), &Account)| Route {
@@ -177,7 +178,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    /// Counts `hits` hits of each of these ages, those in `stale` as stale.
+    /// Counts `hits` hits for each of these ages; `stale` selects the stale ones.
     fn account(ages: std::ops::RangeInclusive<u32>, hits: u32, stale: impl Fn(u32, u32) -> bool) -> Account {
         let mut account = Account::default();
         for age in ages {
@@ -192,14 +193,14 @@ mod tests {
     #[test]
     fn a_lifetime_is_the_longest_that_was_seen_to_do() {
         let lifetime = |seconds, at_least| Some(Lifetime { seconds, at_least });
-        // Never stale: whatever was seen does, and perhaps more.
+        // No stale hits: the greatest observed age is suitable, and perhaps a greater one.
         assert_eq!(account(1..=300, 10, |_, _| false).lifetime(), lifetime(300, true));
-        // All stale from 61 seconds on: up to 60 no hit was stale, up to 120 half of them.
+        // All stale from 61 seconds on: up to 60 no hit was stale, up to 120 half of them were.
         assert_eq!(account(1..=600, 10, |age, _| age > 60).lifetime(), lifetime(60, false));
-        // One in fifty is stale at any age: not even a second.
+        // One in fifty is stale at any age: less than a second.
         assert_eq!(account(1..=600, 100, |_, hit| hit % 50 == 0).lifetime(), lifetime(0, false));
         assert_eq!(account(1..=600, 1_000, |_, hit| hit % 500 == 0).lifetime(), lifetime(600, true));
-        // Too few; and asked about at each hit.
+        // Too few hits; and hits that were revalidated each time.
         assert_eq!(account(1..=99, 1, |_, _| false).lifetime(), None);
         assert_eq!(account(0..=0, 1_000, |_, _| false).lifetime(), None);
     }

@@ -22,17 +22,17 @@ use crate::net::stream;
 use crate::origin::connect::bare;
 use crate::origin::resolve::Resolver;
 
-/// Bytes of a response that the origin may send before they are read.
+/// Bytes of a response that the origin may send before they are consumed.
 const WINDOW: u32 = 256 << 10;
-/// Requests at once on a connection, if the origin allows as many.
+/// Maximum of concurrent requests on a connection, if the origin permits that many.
 const MOST_STREAMS: usize = 100;
-/// So a response that nobody reads takes nothing from others.
+/// Window of the connection. With this size, an unread response takes no window from others.
 const WHOLE_WINDOW: u32 = WINDOW * MOST_STREAMS as u32;
-/// How long a connection without requests is kept, in milliseconds.
+/// Maximum time for which a connection without requests is kept, in milliseconds.
 const PATIENCE: u64 = 30_000;
-/// How often that is looked at.
+/// Interval between checks of that time.
 const SWEEP: Duration = Duration::from_secs(2);
-/// How long the other machine may acknowledge nothing before it is given up.
+/// Time without acknowledgements from the other machine after which the connection is closed.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// A connection to an origin.
@@ -40,30 +40,30 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(super) struct Connection {
     sender: SendRequest<Bytes>,
     streams: AtomicUsize,
-    /// When its last stream ended, in `clock::millis`.
+    /// The end of its last stream, in `clock::millis`.
     idle_since: AtomicU64,
-    /// An answer did not come in time. It may be that none comes any more.
+    /// Whether a response did not arrive in time. The connection may be broken, so it gets no further requests.
     is_distrusted: AtomicBool,
     was_used: AtomicBool,
     host: Box<str>,
-    /// The address that it leads to, if that was found by the host's name.
+    /// The address of the other end, if the host is a name and not an address.
     found: Option<IpAddr>,
 }
 
-/// Room for one request on a connection.
+/// A slot for one request on a connection.
 #[derive(Debug)]
 pub(super) struct Stream {
     connection: Arc<Connection>,
-    /// There were requests on this connection before.
+    /// Whether the connection had earlier requests.
     pub(super) was_used: bool,
 }
 
 impl Connection {
-    /// Begins to speak HTTP/2 with the origin `authority` at the other end of `stream`. Its task calls `look` now and then, and when the
-    /// connection has ended.
+    /// Starts HTTP/2 with the origin `authority` at the other end of `stream`. The connection's task calls `look`
+    /// periodically, and when the connection has ended.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// The reason of the failure.
     pub(super) async fn begin(
         stream: stream::Stream,
         authority: &str,
@@ -109,24 +109,24 @@ impl Connection {
         }))
     }
 
-    /// Room for one more request, whether or not it has to wait for that.
+    /// Returns a slot for one more request, which may have to wait for others.
     pub(super) fn stream(self: &Arc<Self>) -> Stream {
         self.streams.fetch_add(1, Ordering::Relaxed);
         let was_used = self.was_used.swap(true, Ordering::Relaxed);
         Stream { connection: Arc::clone(self), was_used }
     }
 
-    /// How many requests are in progress.
+    /// Returns the number of requests in progress.
     pub(super) fn streams(&self) -> usize {
         self.streams.load(Ordering::Relaxed)
     }
 
-    /// Whether a further request need not wait for one that is in progress.
+    /// Whether a further request can start without waiting for another one.
     pub(super) fn has_room(&self) -> bool {
         self.streams() < self.sender.current_max_send_streams().min(MOST_STREAMS)
     }
 
-    /// Whether further requests may go over it.
+    /// Whether further requests may be sent on the connection.
     pub(super) fn is_good(&self, resolver: &Resolver) -> bool {
         let has_left = || self.found.is_some_and(|ip| resolver.has_left(&self.host, ip));
         let is_open = || {
@@ -136,17 +136,17 @@ impl Connection {
         !self.is_distrusted.load(Ordering::Relaxed) && is_open() && !has_left()
     }
 
-    /// Whether it has had no requests for long.
+    /// Whether the connection had no requests for [`PATIENCE`].
     pub(super) fn is_idle(&self) -> bool {
         self.streams() == 0 && clock::millis() >= self.idle_since.load(Ordering::Relaxed) + PATIENCE
     }
 }
 
 impl Stream {
-    /// Sends a request's head. `end`: nothing follows.
+    /// Sends a request's head. `end`: whether neither content nor trailers follow.
     ///
     /// # Errors
-    /// The connection has ended, or takes no further requests.
+    /// The connection has ended, or accepts no further requests.
     pub(super) fn send(
         &mut self,
         message: Request<()>,
@@ -155,7 +155,7 @@ impl Stream {
         self.connection.sender.clone().send_request(message, end)
     }
 
-    /// No further request goes over its connection.
+    /// Excludes the connection from further requests.
     pub(super) fn distrust(&self) {
         self.connection.is_distrusted.store(true, Ordering::Relaxed);
     }
@@ -168,16 +168,16 @@ impl Drop for Stream {
     }
 }
 
-/// Has the kernel notice that the other machine is gone.
+/// Makes the kernel detect that the other machine is gone.
 fn watch(stream: &TcpStream) {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 3).with_retries(3);
-    // Without that, it is noticed once an answer does not come in time.
+    // If this fails, it is detected only once a response does not arrive in time.
     let _ = socket.set_tcp_keepalive(&keepalive);
     let _ = socket.set_tcp_user_timeout(Some(SILENCE));
 }
 
-/// Reads and writes frames until the connection ends, which it does without streams once it is no longer kept.
+/// Reads and writes frames until the connection ends. A connection that was removed ends once it has no streams.
 async fn run<S: AsyncRead + AsyncWrite + Send + Unpin>(
     mut connection: h2::client::Connection<S>,
     host: Box<str>,

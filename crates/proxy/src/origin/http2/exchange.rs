@@ -1,4 +1,4 @@
-//! One request and its answer on a stream.
+//! One request and its response on an HTTP/2 stream.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use crate::net::deadline::Deadline;
 use crate::origin::Outgoing;
 use crate::origin::exchange::{Failure, Piece};
 
-/// A request under way on a stream of its own.
+/// A request in flight on a stream.
 #[derive(Debug)]
 pub(in crate::origin) struct Exchange {
     content: RecvStream,
     waiting: Waiting,
-    /// What has come and was not consumed.
+    /// Bytes that have arrived and are not consumed.
     piece: Bytes,
-    /// How much is to come, if the origin has said that.
+    /// Remaining bytes, if the origin has sent the length.
     left: Option<u64>,
-    /// Nothing more comes.
+    /// Whether the content has ended.
     is_over: bool,
-    /// The window of the stream is not opened further for a reader that has left.
+    /// The connection's slot, occupied until this is dropped. The window of an abandoned stream is not extended.
     _stream: Stream,
 }
 
-/// What is waited with.
+/// State of the wait for the origin.
 #[derive(Debug)]
 struct Waiting {
     deadline: Deadline,
@@ -41,11 +41,11 @@ struct Waiting {
 }
 
 impl Exchange {
-    /// Sends a request on `stream` and waits for the head of its answer. Content that the origin has not processed is put back, if
-    /// it was not too much.
+    /// Sends a request on `stream` and waits for the head of its response. Content that the origin has not processed is
+    /// put back into the request, if it was not too long.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no response.
     pub(super) async fn ask(
         mut stream: Stream,
         request: &mut Outgoing<'_>,
@@ -87,7 +87,7 @@ impl Exchange {
         Ok((head, Self { content, waiting, piece: Bytes::new(), left, is_over: false, _stream: stream }))
     }
 
-    /// Reads the next piece of the answer's content. It is in [`Exchange::bytes`] until `consume` is called.
+    /// Reads the next piece of the response's content. It is in [`Exchange::bytes`] until `consume` is called.
     pub(in crate::origin) fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Failure>> {
         match self.poll_piece(cx) {
             Poll::Pending => self.waiting.poll_overdue(cx),
@@ -95,7 +95,7 @@ impl Exchange {
         }
     }
 
-    /// The next piece, if it has come.
+    /// Returns the next piece, if it has arrived.
     pub(in crate::origin) fn next_piece(&mut self) -> Result<Option<Piece>, Failure> {
         match self.poll_piece(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(piece) => piece.map(Some),
@@ -136,12 +136,12 @@ impl Exchange {
         Poll::Ready(Ok(Piece::End))
     }
 
-    /// The first `len` bytes of the piece.
+    /// Returns the first `len` bytes of the piece.
     pub(in crate::origin) fn bytes(&self, len: usize) -> &[u8] {
         &self.piece[..len]
     }
 
-    /// Lets the origin send as much more.
+    /// Removes the first `len` bytes of the piece, and lets the origin send as many more.
     pub(in crate::origin) fn consume(&mut self, len: usize) {
         if len > 0 {
             drop(self.piece.split_to(len));
@@ -150,19 +150,19 @@ impl Exchange {
         }
     }
 
-    /// From now on a piece may take `limit`.
+    /// Sets the time limit of each following piece.
     pub(in crate::origin) fn within(&mut self, limit: Duration) {
         self.waiting.deadline.set(limit);
     }
 
-    /// Whether the origin has said that it sends no more content, but for trailers.
+    /// Whether the origin has announced that no content follows, except trailers.
     pub(in crate::origin) fn is_last(&self) -> bool {
         self.left == Some(0)
     }
 }
 
 impl Waiting {
-    /// Waits; content of the request that leaves restarts the time.
+    /// Waits until the deadline; sent content of the request restarts it.
     fn poll_overdue<T>(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         while self.deadline.poll(cx).is_ready() {
             if !self.sending.as_ref().is_some_and(Sending::has_moved) {
@@ -195,11 +195,12 @@ fn poll_head(
     }
 }
 
-/// What an error of the library means.
+/// Converts an error of the h2 library.
 pub(super) fn failed(error: h2::Error) -> Failure {
     let says = |reason| error.is_remote() && error.reason() == Some(reason);
     let is_unprocessed = error.is_reset() && says(Reason::REFUSED_STREAM)
-        // The library says so of streams beyond the last one that the origin names, and of none that it may have processed.
+        // The library returns this error for streams above the last stream id of GOAWAY, never for one that the origin
+        // may have processed.
         || error.is_go_away() && says(Reason::NO_ERROR);
     if is_unprocessed {
         return Failure::Unprocessed(error);

@@ -1,18 +1,17 @@
-//! The head of a request, as HTTP/2 has it.
+//! The head of a request in HTTP/2.
 
 use http::uri::{Authority, Parts, PathAndQuery, Scheme, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 
 use crate::origin::Outgoing;
 
-/// Fields of a connection, which HTTP/2 does not have (RFC 9113 section 8.2.2), and what is written in their place.
+/// Connection-specific fields, which HTTP/2 does not have (RFC 9113 section 8.2.2). `TE` is set separately.
 const DROPPED: [HeaderName; 4] = [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TE];
 
-/// The head of `outgoing`, from the lines that HTTP/1.1 would send. It says that trailers are understood, which servers of gRPC
-/// insist on.
+/// Converts the HTTP/1.1 head of `outgoing`. Adds `TE: trailers`, which gRPC servers require.
 ///
 /// # Errors
-/// What cannot be said in HTTP/2.
+/// The part that has no equivalent in HTTP/2.
 pub(super) fn of(outgoing: &Outgoing<'_>) -> Result<Request<()>, &'static str> {
     let mut lines = outgoing.head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     let first = lines.next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Requests to origins that speak HTTP/2 (RFC 9113), such as servers of gRPC.
 //!
-//! The `h2` library does the protocol. A connection has a task that reads and writes its frames; a request is a stream of it.
-//! Content of a request is sent by a task of its own, so that neither direction waits for the other. An origin may send as
-//! much of a response as the window of its stream holds, and more once that has been read.
+//! The `h2` library implements the protocol. Each connection has a task that reads and writes its frames; a request is
+//! a stream of the connection. A separate task sends the content of a request, so that neither direction waits for the
+//! other. Flow control limits a response to the window of its stream, which grows as the content is read.
 
 mod connection;
 mod exchange;
@@ -20,14 +20,14 @@ use super::source::Source;
 use super::{Client, Download, OriginError, Outgoing, is_idempotent};
 use crate::http::response::Head;
 
-/// Tries of one request where the origin says itself that it has not looked at the one before.
+/// Maximum of attempts of one request while the origin reports that it has not processed the previous one.
 const TRIES: u32 = 4;
 
 impl Client {
-    /// Sends a request to an origin that speaks HTTP/2, and waits for the head of the final answer.
+    /// Sends a request to an origin that speaks HTTP/2, and waits for the head of the final response.
     ///
-    /// A stream that the origin has not processed (RFC 9113 section 8.7) is tried again while the request's content is whole; after
-    /// the loss of a connection that was used before, a request that may be repeated.
+    /// A request that the origin has not processed (RFC 9113 section 8.7) is retried while its content is complete.
+    /// After the loss of a connection that was used before, a request is retried if it is idempotent.
     ///
     /// # Errors
     /// As [`Client::send`].
@@ -70,13 +70,13 @@ impl Client {
                 unsent = false;
                 request.lose_try();
             }
-            // What a lost try means is in force before the next one leaves.
+            // Lets the effects of the lost attempt complete before the next one is sent.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Why a request cannot be made in HTTP/2.
+/// Returns the error for a request that has no equivalent in HTTP/2.
 fn unspeakable(why: &'static str) -> OriginError {
     OriginError {
         status: StatusCode::BAD_GATEWAY,

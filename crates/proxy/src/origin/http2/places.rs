@@ -11,13 +11,13 @@ use super::connection::{Connection, Stream};
 use crate::origin::resolve::Resolver;
 use crate::origin::{Common, Connector, OriginError};
 
-/// Connections to one origin.
+/// Maximum of connections to one origin.
 const MOST: usize = 32;
 
-/// The connections of one client. Only the config names such origins, so that they are few.
+/// The HTTP/2 connections of one client. Only the config contains such origins, so they are few.
 #[derive(Debug)]
 pub(in crate::origin) struct Places {
-    /// By authority, without and with TLS.
+    /// Connections by authority: first without TLS, then with TLS.
     places: [Mutex<HashMap<Box<str>, Arc<OriginConnections>>>; 2],
     resolver: Arc<Resolver>,
 }
@@ -26,22 +26,22 @@ pub(in crate::origin) struct Places {
 #[derive(Debug, Default)]
 struct OriginConnections {
     connections: Mutex<Vec<Arc<Connection>>>,
-    /// Held while one is opened: others wait for that, and need none of their own.
+    /// Held while a connection is opened: other requests wait for it instead of opening their own.
     opening: tokio::sync::Mutex<()>,
     failures: AtomicU64,
     failure: Mutex<Option<OriginError>>,
 }
 
 impl Places {
-    /// None yet.
+    /// Creates an empty set.
     pub(in crate::origin) fn new(common: &Common) -> Self {
         Self { places: Default::default(), resolver: Arc::clone(&common.resolver) }
     }
 
-    /// Room for a request on a connection to the origin `authority`.
+    /// Returns a slot for a request on a connection to the origin `authority`.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     pub(super) async fn stream(
         &self,
         connector: &Connector,
@@ -103,8 +103,8 @@ impl Places {
 }
 
 impl OriginConnections {
-    /// Room on a connection that is good: on the first that has some, or on the one with the fewest requests if no other may be
-    /// opened.
+    /// Returns a slot on a usable connection: on the first one with room, or on the one with the fewest requests if no
+    /// further connection may be opened.
     fn take(&self, resolver: &Resolver) -> Option<Stream> {
         let mut connections = locked(&self.connections);
         connections.retain(|connection| connection.is_good(resolver));
@@ -114,7 +114,7 @@ impl OriginConnections {
         chosen.map(Connection::stream)
     }
 
-    /// Lets go of connections that are no good, or have had no requests for long.
+    /// Drops connections that are unusable, or had no requests for long.
     fn tidy(&self, resolver: &Resolver) {
         let is_kept = |connection: &Arc<Connection>| connection.is_good(resolver) && !connection.is_idle();
         locked(&self.connections).retain(is_kept);

@@ -1,4 +1,4 @@
-//! Sends a request's content on its stream.
+//! Sends a request's content on an HTTP/2 stream.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use crate::http::body::{ClientGone, Upload};
 use crate::http::chunked::may_trail;
 
-/// Bytes of content that are kept until the answer comes, in case that the origin does not process them.
+/// Bytes of content that are kept until the response arrives, in case the origin does not process them.
 const MOST_KEPT: usize = 64 << 10;
 
-/// A request's content on its way out, in a task of its own. Dropped, the task ends, and with it the stream if that is still open.
+/// The content of a request, sent by its own task. Dropping it ends the task, and the stream if that is still open.
 #[derive(Debug)]
 pub(super) struct Sending {
     task: JoinHandle<()>,
@@ -30,36 +30,36 @@ struct Content {
     moves: AtomicBool,
 }
 
-/// Content, and what was sent of it.
+/// Content, with a copy of its sent part.
 #[derive(Debug, Default)]
 struct Kept {
     rest: Upload,
     data: Vec<Bytes>,
     length: usize,
     trailers: Option<HeaderMap>,
-    /// Not all that was sent is here.
+    /// Whether a part of the sent content was not kept.
     is_partial: bool,
 }
 
 impl Sending {
-    /// Sends all of `content` on `stream`.
+    /// Starts a task that sends `content` on `stream`.
     pub(super) fn start(stream: SendStream<Bytes>, content: Upload) -> Self {
         let kept = Mutex::new(Kept { rest: content, ..Kept::default() });
         let content = Arc::new(Content { kept, moves: AtomicBool::new(false) });
         Self { task: tokio::spawn(send(stream, Arc::clone(&content))), content }
     }
 
-    /// Whether some has left since this was asked before.
+    /// Whether content was sent since the last call.
     pub(super) fn has_moved(&self) -> bool {
         self.content.moves.swap(false, Ordering::Relaxed)
     }
 
-    /// What was sent is not needed again.
+    /// Drops the kept copy of sent content.
     pub(super) fn forget(&self) {
         self.content.kept().forget();
     }
 
-    /// All of the content; nothing if it was too much.
+    /// Returns the whole content; empty if it was too long to be kept.
     pub(super) fn take_back(self) -> Upload {
         std::mem::take(&mut *self.content.kept()).into_whole().unwrap_or_default()
     }
@@ -78,7 +78,7 @@ impl Content {
 }
 
 impl Kept {
-    /// The next frame of the content, which is kept as well.
+    /// Returns the next frame of the content, and keeps a copy.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ClientGone>>> {
         let frame = ready!(self.rest.poll_frame(cx));
         if let Some(Ok(frame)) = &frame
@@ -108,9 +108,9 @@ impl Kept {
 async fn send(mut stream: SendStream<Bytes>, content: Arc<Content>) {
     loop {
         let frame = match poll_fn(|cx| content.kept().poll_frame(cx)).await {
-            // An origin that takes no more has answered, or has failed: its answer says which.
+            // An error means that the origin accepts no more: the response, or its error, tells why.
             None => return drop(stream.send_data(Bytes::new(), true)),
-            // What is not whole must not seem to be.
+            // A truncated request must not look complete.
             Some(Err(ClientGone)) => return stream.send_reset(Reason::CANCEL),
             Some(Ok(frame)) => frame,
         };
@@ -125,7 +125,7 @@ async fn send(mut stream: SendStream<Bytes>, content: Arc<Content>) {
     }
 }
 
-/// Sends `data` as the windows of the origin allow; false if it takes no more.
+/// Sends `data` as flow control permits. Returns false if the origin accepts no more.
 async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes, moves: &AtomicBool) -> bool {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
