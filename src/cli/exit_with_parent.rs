@@ -1,4 +1,4 @@
-//! Ends a child process with its parent: the child's standard input closes when the parent ends, for whatever reason.
+//! Ends a child process with its parent: the child's standard input closes when the parent ends, for any reason.
 
 use std::io;
 use std::{process, thread};

@@ -1,4 +1,4 @@
-//! What commands share: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
+//! The shared parts of commands: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
 
 use std::io;
 use std::sync::Arc;

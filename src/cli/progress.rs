@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, and nothing elsewhere.
+//! A progress bar on a terminal, and no output elsewhere.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;

@@ -72,7 +72,7 @@ pub(crate) type Asked = ControlFlow<(Head, Box<Download>), Option<Busy>>;
 /// Counts a request as in flight at a node, until it is dropped.
 pub(crate) struct Busy(Arc<Peer>);
 
-/// The node whose turn a request is.
+/// The node that is to answer a request.
 enum Turn {
     This(Busy),
     Other(Other),
