@@ -1,4 +1,4 @@
-//! The shared parts of commands: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
+//! The shared parts of commands: arguments, units, tables, progress, the client of the admin listener, and failures.
 
 use std::io;
 use std::sync::Arc;
