@@ -1,4 +1,4 @@
-//! The allocator, and when it returns memory: the memory tier has a budget, so freed pages must go back soon.
+//! The allocator, and its return of memory: the memory tier has a budget, so freed pages must go back soon.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,18 +8,18 @@ use larder_store::Store;
 use tikv_jemalloc_ctl::{Error, epoch, stats};
 use tikv_jemallocator::Jemalloc;
 
-/// How often the memory tier learns how much the allocator holds besides what is allocated.
+/// The interval at which the memory tier reads how much memory the allocator holds without using it.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 #[global_allocator]
 static HEAP: Jemalloc = Jemalloc;
 
-/// One second of decay keeps the resident size near what is in use; no background threads, since the workers'
-/// own calls drive the decay and a cache without traffic has nothing to give back. Allocations of a few hundred
-/// bytes to a few KiB, which is what entries and small bodies are, come from runs of eight pages: each run costs
-/// 128 bytes of bookkeeping, and of 1 KiB bodies only four share a run of the usual length. Each thread keeps up to 64
-/// free allocations of a size at hand, not 20: the state of a request under way takes a few KiB, and under load many
-/// requests end and begin at once.
+/// One second of decay keeps the resident size near the memory in use. There are no background threads, since the
+/// workers' own calls drive the decay and a cache without traffic has nothing to return. Allocations of a few hundred
+/// bytes to a few KiB, such as entries and small bodies, come from runs of eight pages: each run costs 128 bytes of
+/// bookkeeping, and only four bodies of 1 KiB share a run of the usual length. Each thread caches up to 64 free
+/// allocations of each size, not 20: the state of a request in flight takes a few KiB, and under load many requests end
+/// and begin at once.
 const OPTIONS: &[u8; 110] =
     b"background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64\0";
 
@@ -28,14 +28,14 @@ const OPTIONS: &[u8; 110] =
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 110] = OPTIONS;
 
-/// Has the memory tier make room for unused memory that the allocator holds, for as long as the process lives.
+/// Makes the memory tier leave room for unused memory of the allocator, for as long as the process lives.
 pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
     let watch = move || {
         let mut stored = 0;
         loop {
             thread::sleep(INTERVAL);
             let usage = store.memory.usage();
-            // Where nothing was stored, nothing has changed.
+            // Without new entries, the amount has not changed.
             if usage.admissions == stored && usage.withheld == 0 {
                 continue;
             }
@@ -48,7 +48,8 @@ pub(crate) fn watch(store: Arc<Store>) -> std::io::Result<()> {
     thread::Builder::new().name("heap".to_owned()).spawn(watch).map(drop)
 }
 
-/// Bytes of pages in use that are not allocated. Without freed pages, which the allocator gives back within a second.
+/// Returns the bytes of pages in use that are not allocated. Freed pages are excluded: the allocator returns them
+/// within a second.
 fn unused() -> Result<u64, Error> {
     epoch::advance()?;
     Ok(stats::active::read()?.saturating_sub(stats::allocated::read()?) as u64)

@@ -45,7 +45,7 @@ fn fail(code: u8, lines: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What was wrong with the words, without the usage that follows: `--help` has that.
+/// Returns the error in the arguments without the usage that follows, which `--help` shows.
 fn in_one_line(error: &str) -> String {
     let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));

@@ -30,22 +30,22 @@ use super::words::printable;
 
 /// The address of the admin listener by default.
 pub(crate) const ADMIN: &str = "127.0.0.1:9145";
-/// In front of an address over TLS.
+/// The prefix of an address over TLS.
 const HTTPS: &str = "https://";
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may be silent: it may have to look through a slow disk before it finds something to say.
+/// The longest silence of a connection: the proxy may have to search a slow disk before it can answer.
 const SILENCE: Duration = Duration::from_secs(120);
-/// As good as for ever.
+/// Stands for no time limit.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-/// Bytes of a line, which has a URL and request fields in it; a proxy takes no longer heads.
+/// The most bytes of a line, which has a URL and request fields; a proxy accepts no longer heads.
 const LONGEST: usize = 4 << 20;
-/// Bytes of an answer that is no list: more than any has.
+/// The most bytes of an answer that is not a list; real answers are shorter.
 const LONGEST_ANSWER: usize = 64 << 20;
-/// Characters of an explanation that are shown.
+/// The most characters of an explanation that are shown.
 const LONGEST_WHY: usize = 300;
 
-/// Takes the name and the data of a server-sent event, and says whether it wants more.
+/// Takes the name and the data of a server-sent event, and returns whether to continue.
 pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> + 'l;
 
 /// Which admin listener, and the token for it.
@@ -63,22 +63,22 @@ pub(crate) struct AdminListener {
 }
 
 impl AdminListener {
-    /// The one at `admin`.
+    /// Returns the admin listener at `admin`.
     pub(crate) fn at(admin: &str) -> Self {
         Self { admin: admin.to_owned(), token: None, admin_ca: None }
     }
 
-    /// The token to show there, if one is known.
+    /// Returns the token to send to it, if there is one.
     ///
     /// # Errors
-    /// That the environment's is no token.
+    /// The environment's value is not a token.
     fn secret(&self) -> Result<Option<Secret>, String> {
         Secret::of(self.token.as_ref())
     }
 }
 
-/// The address of an admin listener: a host and a port, also as the URL that `larder serve` prints. Over TLS, `https://` stays in
-/// front.
+/// Parses the address of an admin listener: a host and a port, or the URL that `larder serve` prints. For TLS, the
+/// result keeps `https://` in front.
 pub(crate) fn address(text: &str) -> Result<String, String> {
     let (scheme, rest) = match text.strip_prefix(HTTPS) {
         Some(rest) => (HTTPS, rest),
@@ -92,12 +92,12 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     }
 }
 
-/// Why there is no answer.
+/// The reason why a request to the admin listener failed.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// It says so, with this status.
+    /// The listener refused it with this status and explanation.
     Refused(StatusCode, String),
-    /// There is none, or none that is understood.
+    /// There is no answer, or it cannot be parsed.
     Broken(String),
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for Problem {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         match problem {
-            // It did not understand what the user wrote.
+            // The listener did not understand the user's arguments.
             Problem::Refused(StatusCode::BAD_REQUEST, why) => Self::Refused(why),
             Problem::Refused(_, why) | Problem::Broken(why) => Self::Failed(why),
         }
@@ -125,19 +125,19 @@ type Query<'q> = &'q [(&'q str, String)];
 /// A client of an admin listener.
 pub(crate) struct AdminClient {
     runtime: Runtime,
-    /// As errors call it.
+    /// The address as shown in errors.
     admin: String,
-    /// Where it is.
+    /// The host and port.
     address: String,
     tls: Option<AdminTls>,
     secret: Option<Secret>,
 }
 
 impl AdminClient {
-    /// The one that `listener` is.
+    /// Creates a client of `listener`.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// The system has no resources for it.
     pub(crate) fn new(listener: &AdminListener) -> Result<Self, String> {
         let admin = listener.admin.clone();
         let failed = |error: &dyn Error| format!("cannot ask {admin}: {error}");
@@ -152,17 +152,17 @@ impl AdminClient {
         Ok(Self { runtime, admin, address, tls, secret: listener.secret()? })
     }
 
-    /// What it answers to a GET.
+    /// Returns the answer to a GET.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Problem> {
         self.whole(Method::GET, path, query)
     }
 
-    /// What it answers to a POST.
+    /// Returns the answer to a POST.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Problem> {
         self.whole(Method::POST, path, query)
     }
 
-    /// The text of the answer to a GET.
+    /// Returns the text of the answer to a GET.
     pub(crate) fn text(&self, path: &str) -> Result<String, Problem> {
         let text = self.bytes(Method::GET, path, &[])?;
         String::from_utf8(text).map_err(|error| self.said(&format!("an unexpected answer: {error}")))
@@ -182,7 +182,7 @@ impl AdminClient {
         Ok(bytes)
     }
 
-    /// Hands what it answers to `take`, in pieces, until that says false.
+    /// Passes the answer to `take`, in pieces, until `take` returns false.
     pub(crate) fn pieces(
         &self,
         path: &str,
@@ -208,7 +208,7 @@ impl AdminClient {
         Ok(())
     }
 
-    /// Hands each line of an answer to `take`, until that says false.
+    /// Passes each line of an answer to `take`, until `take` returns false.
     pub(crate) fn lines(
         &self,
         method: Method,
@@ -236,7 +236,7 @@ impl AdminClient {
         outcome.map(drop).map_err(Problem::Broken)
     }
 
-    /// Hands the name and the data of each server-sent event to `take`, until that says false or `limit` has
+    /// Passes the name and the data of each server-sent event to `take`, until `take` returns false or `limit` has
     /// passed. A sign of life has neither name nor data.
     pub(crate) fn events(
         &self,
@@ -343,24 +343,24 @@ impl AdminClient {
     }
 }
 
-/// Speaks HTTP over `stream`.
+/// Starts an HTTP connection over `stream`.
 async fn over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> hyper::Result<SendRequest<Empty<Bytes>>> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // What goes wrong with it is told where its answer is awaited.
+    // Errors of the connection are reported where its answer is awaited.
     tokio::spawn(connection);
     Ok(sender)
 }
 
-/// The next piece of an answer's content; `None` at its end.
+/// Returns the next piece of an answer's content; `None` at its end.
 async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String> {
     loop {
         let frame = timeout(SILENCE, response.body_mut().frame()).await.map_err(|_| silent())?;
         match frame.transpose().map_err(|error| cause(&error))?.map(hyper::body::Frame::into_data) {
             None => return Ok(None),
             Some(Ok(piece)) => return Ok(Some(piece)),
-            // Trailers say nothing here.
+            // Trailers have no meaning here.
             Some(Err(_)) => {}
         }
     }
@@ -370,7 +370,7 @@ fn silent() -> String {
     format!("silent for {} seconds", SILENCE.as_secs())
 }
 
-/// What it says instead of what was asked for.
+/// Returns the status and the first line of a refusal.
 async fn words(mut response: Response<Incoming>) -> (StatusCode, String) {
     let status = response.status();
     let text = next(&mut response).await.ok().flatten().unwrap_or_default();
@@ -379,7 +379,7 @@ async fn words(mut response: Response<Incoming>) -> (StatusCode, String) {
     (status, if line.is_empty() { format!("status {}", status.as_u16()) } else { line })
 }
 
-/// The cause that has no cause of its own, which says most.
+/// Returns the root cause of an error, which is the most specific.
 fn cause(error: &hyper::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
@@ -393,12 +393,12 @@ fn cause(error: &hyper::Error) -> String {
     }
 }
 
-/// That the admin listener at `admin` gave no answer.
+/// Returns the message that the admin listener at `admin` gave no answer.
 fn unanswered(admin: &str, why: String) -> String {
     format!("no larder answers at {admin}: {why}")
 }
 
-/// What an error of a connection to an admin listener means.
+/// Explains an error of a connection to an admin listener.
 fn explain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => {

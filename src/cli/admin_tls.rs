@@ -1,7 +1,7 @@
-//! TLS towards an admin listener: which certificates are trusted.
+//! TLS towards an admin listener: the certificates that are trusted.
 //!
-//! Without a file, those that the system's authorities sign, and the one that a larder with the same state directory has
-//! signed itself. A certificate that is in a file itself is trusted whatever it is for: nobody else has its key.
+//! Without a file, these are the certificates that the system's authorities sign, and the self-signed one of a larder
+//! with the same state directory. A certificate in a file is trusted for every name: only its owner has its key.
 
 use std::io;
 use std::path::Path;
@@ -21,34 +21,35 @@ use tokio_rustls::client::TlsStream;
 
 use super::state::state_directory;
 
-/// The file with the certificate that the admin listener signs itself, in the state directory.
+/// The file in the state directory with the self-signed certificate of the admin listener.
 pub(crate) const OWN: &str = "admin.pem";
 
-/// Trusts certificates of files.
+/// Trusts the certificates of files.
 #[derive(Debug)]
 struct Verifier {
-    /// Trusted for any name.
+    /// Certificates that are trusted for every name.
     known: Vec<CertificateDer<'static>>,
-    /// What verifies all others; `None`: there is no authority.
+    /// Verifies all other certificates; `None`: there is no authority.
     authorities: Option<Arc<WebPkiServerVerifier>>,
 }
 
 impl Verifier {
-    /// What trusts the certificates in `file` and those that they have signed, or else what is trusted without a file.
+    /// Returns a verifier that trusts the certificates in `file` and those that they have signed. Without a file, it
+    /// trusts the system's authorities and the larder of this user.
     fn new(file: Option<&Path>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         let known = match file {
             Some(path) => read(path)?,
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                // There is none unless a larder of this user has made one.
+                // The file exists only if a larder of this user has made one.
                 state_directory().and_then(|folder| read(&folder.join(OWN)).ok()).unwrap_or_default()
             }
         };
         if file.is_some() {
             roots.add_parsable_certificates(known.iter().cloned());
         }
-        // Without an authority there is nothing to build.
+        // Without an authority, this fails and there is no verifier.
         let authorities =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok();
         Ok(Self { known, authorities })
@@ -99,10 +100,10 @@ impl ServerCertVerifier for Verifier {
 pub(crate) struct AdminTls(TlsConnector);
 
 impl AdminTls {
-    /// What trusts the certificates in `file`, or else what is trusted without one.
+    /// Returns a connector that trusts the certificates in `file`, or the default ones without a file.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The error in the file.
     pub(crate) fn new(file: Option<&Path>) -> Result<Self, String> {
         let failed = |error: rustls::Error| format!("cannot set up TLS: {error}");
         let verifier = Arc::new(Verifier::new(file)?);
@@ -116,7 +117,7 @@ impl AdminTls {
     /// Makes the handshake with `host` at the other end of `stream`.
     ///
     /// # Errors
-    /// Why there is no TLS with it, and what to do.
+    /// The reason why there is no TLS with it, and the remedy.
     pub(crate) async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
         let name = name.map_err(|_| format!("'{}' is not a host", host.escape_debug()))?;
@@ -124,7 +125,7 @@ impl AdminTls {
     }
 }
 
-/// Why there is no TLS, and what to do.
+/// Returns the reason why there is no TLS, and the remedy.
 fn explain(error: io::Error) -> String {
     match TlsFault::from(error) {
         fault @ TlsFault::Untrusted => {
@@ -138,7 +139,7 @@ fn explain(error: io::Error) -> String {
     }
 }
 
-/// The certificates in a file in PEM; at least one.
+/// Reads the certificates of a file in PEM; at least one.
 fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let text = std::fs::read(path).map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! The admin token that commands send: one from the environment is not sent to programs of other users.
+//! The admin token that commands send: a token from the environment is not sent to programs of other users.
 //!
 //! Any user of a machine can listen at a larder's usual address. The kernel reports the user of the program at the other
 //! end of a local connection; a token from the command line is sent to any program.
@@ -8,33 +8,33 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use larder_proxy::settings::Token;
 
-/// The variable that has the admin token, where neither the command line nor the file has one.
+/// The variable with the admin token, for commands whose command line and config file have none.
 pub(crate) const TOKEN: &str = "LARDER_TOKEN";
 
 /// A token, and the programs that may receive it.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     token: Token,
-    /// It comes from the environment.
+    /// Whether the token comes from the environment.
     is_ambient: bool,
 }
 
-/// What to show at a connection.
+/// The decision about a token at a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Nothing.
+    /// There is no token.
     Nothing,
-    /// This value of `Authorization`.
+    /// The value of `Authorization` to send.
     Authorization(String),
-    /// Nothing, for this reason.
+    /// The token is not sent, for this reason.
     Withheld(String),
 }
 
 impl Secret {
-    /// The token that was `written`, or else that of the environment.
+    /// Returns the token that was `written`, or else that of the environment.
     ///
     /// # Errors
-    /// That the environment's is no token.
+    /// The environment's value is not a token.
     pub(crate) fn of(written: Option<&Token>) -> Result<Option<Self>, String> {
         match (written, env::var(TOKEN)) {
             (Some(token), _) => Ok(Some(Self { token: token.clone(), is_ambient: false })),
@@ -46,7 +46,7 @@ impl Secret {
         }
     }
 
-    /// What to show at a connection from `here` to `there`.
+    /// Decides whether to send the token at a connection from `here` to `there`.
     pub(crate) fn at(secret: Option<&Self>, here: SocketAddr, there: SocketAddr) -> Shown {
         let Some(secret) = secret else { return Shown::Nothing };
         let own = rustix::process::geteuid().as_raw();
@@ -59,7 +59,7 @@ impl Secret {
     }
 }
 
-/// Why the program at `there` may be another user's; `own` is this user.
+/// Returns an error if the program at `there` may belong to another user; `own` is this user.
 fn owner(here: SocketAddr, there: SocketAddr, own: u32) -> Result<(), String> {
     let tables =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
@@ -71,7 +71,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
     let (here, there) = (canonical(here), canonical(there));
     let is_other_end = |row: &&Row| row.local == there && row.remote == here;
     let Some(end) = rows.iter().find(is_other_end) else {
-        // It is on another machine, or that is unknown.
+        // The other end is on another machine, or unknown.
         return match there.ip().is_loopback() || there.ip() == here.ip() {
             true => Err(format!("the system does not say whose program is at {there}")),
             false => Ok(()),
@@ -89,7 +89,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
     }
 }
 
-/// A socket, as `/proc/net/tcp` describes it.
+/// A socket in `/proc/net/tcp`.
 struct Row {
     local: SocketAddr,
     remote: SocketAddr,
@@ -107,7 +107,8 @@ impl Row {
     }
 }
 
-/// `0100007F:23B9` is 127.0.0.1:9145: words of four bytes as the processor has them, in hexadecimal digits.
+/// Parses an address: `0100007F:23B9` is 127.0.0.1:9145. Words of four bytes have the processor's byte order, in
+/// hexadecimal digits.
 fn address(text: &str) -> Option<SocketAddr> {
     let (digits, port) = text.split_once(':')?;
     let word = |at: usize| u32::from_str_radix(digits.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
@@ -150,11 +151,11 @@ mod tests {
             // Not accepted yet.
             (vec![row(server, none, "0A", 8), row(server, client, "01", 0)], false),
             (vec![row("00000000:23B9", none, "0A", 8), row(server, client, "01", 0)], false),
-            // Accepted by a program that listens no more.
+            // Accepted by a program that has stopped listening.
             (vec![row(server, none, "0A", 7), row(server, client, "01", 8)], false),
             (vec![row(&format!("{mapped}:23B9"), &format!("{mapped}:8AE2"), "01", 8)], false),
             (vec![row(&format!("{mapped}:23B9"), &format!("{mapped}:8AE2"), "01", 7)], true),
-            // This user's end of the same connection says nothing.
+            // The row of this user's end of the connection does not tell the owner of the other end.
             (vec![row(client, server, "01", 7)], false),
             (Vec::new(), false),
         ] {

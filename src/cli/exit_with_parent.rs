@@ -1,4 +1,4 @@
-//! Ends a child process with its parent: the child's standard input closes when the parent ends, for whatever reason.
+//! Ends a child process with its parent: the child's standard input closes when the parent ends, for any reason.
 
 use std::io;
 use std::{process, thread};
@@ -8,7 +8,7 @@ use super::output::Failure;
 /// Ends this process as soon as its standard input ends.
 ///
 /// # Errors
-/// When the system has no room for a thread.
+/// The system has no resources for a thread.
 pub(crate) fn exit_with_parent() -> Result<(), Failure> {
     let wait = || {
         // An error means the same as the end of the input: the parent is gone.

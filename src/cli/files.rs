@@ -1,8 +1,8 @@
-//! Files that cannot be read or written, in words.
+//! Explanations for files that cannot be read or written.
 
 use std::io::{self, ErrorKind};
 
-/// Why a file cannot be read.
+/// Explains why a file cannot be read.
 pub(crate) fn unread(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file".to_owned(),
@@ -10,7 +10,7 @@ pub(crate) fn unread(error: &io::Error) -> String {
     }
 }
 
-/// Why a file cannot be written. It is made if it is missing, so what is not found is its directory.
+/// Explains why a file cannot be written. A missing file is created, so "not found" refers to its directory.
 pub(crate) fn unwritten(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such directory".to_owned(),

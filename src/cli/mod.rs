@@ -1,4 +1,4 @@
-//! What commands share: arguments, units, tables, progress, the client of the admin listener, and how commands fail.
+//! The shared parts of commands: arguments, units, tables, progress, the client of the admin listener, and failures.
 
 use std::io;
 use std::sync::Arc;
@@ -23,5 +23,5 @@ pub(crate) mod words;
 
 pub(crate) use output::{Failure, say};
 
-/// Makes a store leave room for the memory that the allocator holds unused, from now on.
+/// Makes a store leave room, from now on, for the memory that the allocator holds without using it.
 pub(crate) type WatchAllocator = fn(Arc<Store>) -> io::Result<()>;

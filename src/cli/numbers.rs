@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A reader of whole numbers within `bounds`; [`u64::MAX`] as the upper one stands for none.
+/// Returns a parser of whole numbers within `bounds`; [`u64::MAX`] as the upper bound means no bound.
 pub(crate) fn whole<T: FromStr>(
     bounds: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {

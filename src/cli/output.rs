@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
-/// Why a command failed, in lines for the user.
+/// The reason why a command failed, in lines for the user.
 pub(crate) enum Failure {
-    /// It was tried, and failed.
+    /// The command ran, and failed.
     Failed(String),
-    /// The arguments or the config are wrong, so nothing was tried.
+    /// The arguments or the config are wrong, so the command did nothing.
     Refused(String),
 }
 
-/// Prints a line to standard output. A reader that has closed the pipe, as `head` does, is no failure.
+/// Prints a line to standard output. A reader that has closed the pipe, such as `head`, is not a failure.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

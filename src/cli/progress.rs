@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, and nothing elsewhere.
+//! A progress bar on a terminal, and no output elsewhere.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -8,16 +8,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 const LOOK: &str = "{msg} {wide_bar} {percent}% {eta} left";
 const WAIT: &str = "{spinner} {msg} {elapsed}";
 
-/// How far long work is.
+/// The progress of long work.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar for `requests` over all cells.
+    /// Creates a bar for `requests` over all cells.
     pub(crate) fn new(name: &str, requests: usize) -> Self {
         Self::shown(Some(requests as u64), LOOK, name.to_owned())
     }
 
-    /// A sign that work goes on whose end is not known, such as "reading web.lcs".
+    /// Creates a sign of work whose end is not known, such as "reading web.lcs".
     pub(crate) fn wait(what: String) -> Self {
         Self::shown(None, WAIT, what)
     }
@@ -34,27 +34,27 @@ impl Bar {
         Self(bar)
     }
 
-    /// So many requests more are done.
+    /// Advances the bar by `requests`.
     pub(crate) fn advance(&self, requests: usize) {
         self.0.inc(requests as u64);
     }
 
-    /// Whether anybody sees it.
+    /// Whether the bar is visible.
     pub(crate) fn is_shown(&self) -> bool {
         !self.0.is_hidden()
     }
 
-    /// Says `what` beside it.
+    /// Sets the message beside the bar.
     pub(crate) fn say(&self, what: String) {
         self.0.set_message(what);
     }
 
-    /// So many of all are done.
+    /// Sets how many of all are done.
     pub(crate) fn set(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }

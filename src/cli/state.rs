@@ -1,10 +1,10 @@
-//! Where a process leaves what the next one has to know.
+//! The directory where a process leaves state for the next one.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The state directory: that of the service, or else of the user. Root looks where services have theirs.
+/// Returns the state directory: that of the service, or else of the user. For root, it is the directory of services.
 pub(crate) fn state_directory() -> Option<PathBuf> {
     directory(|name| env::var_os(name), rustix::process::geteuid().is_root())
 }
@@ -12,7 +12,7 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
 fn directory(environment: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {
     let directory = |name: &str, below: &str| {
         let value = environment(name)?;
-        // A service may have several; the first is the one for this.
+        // A service may have several directories; the first is used here.
         let first = env::split_paths(&value).next()?;
         first.is_absolute().then(|| first.join(below))
     };

@@ -1,6 +1,7 @@
 //! Rows of text in columns, and texts that are too long for them.
 
-/// Lines of `rows` with the first `left` columns aligned to the left, the others to the right, and `gap` between.
+/// Returns the lines of `rows` with the first `left` columns aligned to the left, the others to the right, and `gap`
+/// between.
 pub(crate) fn aligned(rows: &[Vec<String>], left: usize, gap: &str) -> Vec<String> {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max().unwrap_or(0)
@@ -19,17 +20,17 @@ pub(crate) fn aligned(rows: &[Vec<String>], left: usize, gap: &str) -> Vec<Strin
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    /// Texts are aligned to the left, numbers to the right.
+    /// Whether the column has text, which is aligned to the left; numbers are aligned to the right.
     pub(crate) is_text: bool,
-    /// Where there is no room, the columns with the highest ranks are left out first, and those of rank 0 never.
+    /// If there is no room, the columns with the highest ranks are omitted first, and those of rank 0 never.
     pub(crate) rank: u8,
 }
 
-/// Characters of the flexible column for which others are left out.
+/// Characters of the flexible column that are kept by omitting other columns.
 const FLEXIBLE: usize = 30;
 
-/// `rows` below the names of `columns`, in lines of at most `width` characters: some columns are left out, then the texts of
-/// the column at `flexible` are shortened.
+/// Returns `rows` below the names of `columns`, in lines of at most `width` characters: some columns are omitted, then
+/// the texts of the column at `flexible` are shortened.
 pub(crate) fn fitted(
     columns: &[Column],
     rows: &[Vec<String>],
@@ -63,10 +64,10 @@ pub(crate) fn fitted(
     rows.iter().map(line).collect()
 }
 
-/// What stands between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// `text` in at most `width` characters: of a longer one, the middle is left out.
+/// Shortens `text` to at most `width` characters, by omitting its middle.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     const DOTS: &str = "...";
     let count = text.chars().count();

@@ -9,25 +9,26 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Fewer columns than this are taken for a mistake.
+/// A smaller number of columns is considered a mistake.
 const LEAST_COLUMNS: usize = 40;
 /// Clears the terminal.
 pub(crate) const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Lines and columns of standard output; `None` where it is no terminal.
+/// Returns lines and columns of standard output; `None` if it is not a terminal.
 pub(crate) fn size() -> Option<(usize, usize)> {
     let size = io::stdout().is_terminal().then(|| tcgetwinsize(io::stdout()).ok()).flatten()?;
-    // Some terminals do not know theirs.
+    // Some terminals do not know their size.
     (size.ws_row > 0 && size.ws_col > 0).then(|| (size.ws_row.into(), size.ws_col.into()))
 }
 
-/// Columns that lines should fit: the terminal's, or those in `$COLUMNS`; `None` where lines may have any length.
+/// Returns the columns that lines should fit: the terminal's, or those in `$COLUMNS`; `None` if lines may have any
+/// length.
 pub(crate) fn columns() -> Option<usize> {
     let set = || env::var("COLUMNS").ok()?.parse().ok();
     size().map(|(_, columns)| columns).or_else(set).filter(|columns| *columns >= LEAST_COLUMNS)
 }
 
-/// How a text stands out.
+/// The highlighting of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tone {
     Heading,
@@ -36,7 +37,7 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// `text` in its colour, on a terminal without `$NO_COLOR`.
+/// Returns `text` in its colour, on a terminal without `$NO_COLOR`.
 pub(crate) fn coloured(tone: Tone, text: &str) -> String {
     static SHOWS: OnceLock<bool> = OnceLock::new();
     let shows = || !wants_plain() && io::stdout().is_terminal();
@@ -52,23 +53,23 @@ pub(crate) fn coloured(tone: Tone, text: &str) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
-/// Whether the user asks for no colours (<https://no-color.org>), or the terminal has none.
+/// Whether the user requests no colours (<https://no-color.org>), or the terminal has none.
 pub(crate) fn wants_plain() -> bool {
     let is = |name: &str, wanted: fn(&str) -> bool| env::var(name).is_ok_and(|value| wanted(&value));
     is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb")
 }
 
-/// Standard input while its keys are read one by one; back to lines at the end.
+/// Standard input that is read key by key; the line mode is restored at the end.
 pub(crate) struct Keys(Option<Termios>);
 
 impl Keys {
-    /// Ends the process when `q` is typed, if there is a terminal to type at.
+    /// Ends the process when `q` is typed, if standard input and output are a terminal.
     pub(crate) fn quit_on_q() -> Self {
         let is_live = io::stdin().is_terminal() && io::stdout().is_terminal();
         let Some(before) = is_live.then(|| tcgetattr(io::stdin()).ok()).flatten() else { return Self(None) };
         let mut by_key = before.clone();
         by_key.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        // The terminal is left as it is unless the signals that end the process restore it.
+        // The terminal's mode is changed only if the signals that end the process can restore it.
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return Self(None) };
         if tcsetattr(io::stdin(), OptionalActions::Now, &by_key).is_err() {
             return Self(None);
@@ -97,6 +98,6 @@ impl Drop for Keys {
 }
 
 fn restore(modes: &Termios) {
-    // A terminal that is gone needs nothing.
+    // If the terminal is gone, no restore is needed.
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
 }

@@ -1,4 +1,4 @@
-//! The traces that commands read: the arguments that say how, their names, and the reader.
+//! The traces that commands read: their arguments, their names, and the reader.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The same for the reader.
+    /// Returns the options of the reader.
     pub(crate) fn options(&self) -> trace::Options {
         trace::Options {
             format: self.format,
@@ -41,8 +41,8 @@ impl Reading {
     }
 }
 
-/// A short name for each trace: its file's, up to the first dot; the whole path where that is not enough to tell
-/// them apart.
+/// Returns a short name for each trace: its file name, up to the first dot; the whole path if the short names are not
+/// unique.
 pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -55,7 +55,7 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     named.map(|(name, path)| if is_alone(name) { name.clone() } else { path.display().to_string() }).collect()
 }
 
-/// The trace in the file at `path`; notes of what is wrong with it go to the user.
+/// Reads the trace in the file at `path`; prints notes about its errors.
 pub(crate) fn read(path: &Path, options: &trace::Options) -> Result<Trace, Failure> {
     let (trace, reading) = trace::read(path, options).map_err(|error| Failure::Refused(error.to_string()))?;
     for note in reading.notes() {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// A unit's name and how many of the smallest unit it stands for, largest first.
+/// A unit's name and its number of smallest units, largest first.
 type Units = [(&'static str, u64)];
 
 const SIZES: &Units = &[("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -22,8 +22,8 @@ const OTHER_SIZES: &Units = &[
     ("KB", 1_000),
 ];
 
-/// Bytes, from `64MiB`, `1.5GiB`, `4G`, `64MB` or a plain number of bytes; a fraction of a byte is cut off.
-/// Upper and lower case are the same. The error names the valid units.
+/// Parses bytes from `64MiB`, `1.5GiB`, `4G`, `64MB` or a plain number of bytes; a fraction of a byte is cut off. Case
+/// does not matter. The error names the valid units.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let known = |unit: &str| {
         let mut units = SIZES.iter().chain(OTHER_SIZES);
@@ -32,13 +32,13 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     text.parse().or_else(|_| parse(text, "64MiB", SIZES, known))
 }
 
-/// A duration, from `30s`; exact to the millisecond. The error names the valid units.
+/// Parses a duration such as `30s`; exact to the millisecond. The error names the valid units.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let known = |unit: &str| MILLISECONDS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
     parse(text, "30s", MILLISECONDS, known).map(Duration::from_millis)
 }
 
-/// A share from 0 to 1, from `0.01` or `1%`.
+/// Parses a share from 0 to 1, from `0.01` or `1%`.
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
         Some(percent) => percent.trim_end().parse().map(|percent: f64| percent / 100.0),
@@ -48,22 +48,22 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("'{}' is not a share from 0% to 100%", text.escape_debug()))
 }
 
-/// A share from 0 to 1 in percent, to a millionth of a percent.
+/// Formats a share from 0 to 1 in percent, to a millionth of a percent.
 pub(crate) fn show_share(share: f64) -> String {
     format!("{}%", (share * 1e8).round() / 1e6)
 }
 
-/// `bytes` in the largest unit that leaves a whole number.
+/// Formats `bytes` in the largest unit that leaves a whole number.
 pub(crate) fn show_size(bytes: u64) -> String {
     show(bytes, "0B", SIZES)
 }
 
-/// `duration` in the largest unit that leaves a whole number; what is below a millisecond is cut off.
+/// Formats `duration` in the largest unit that leaves a whole number; fractions of a millisecond are cut off.
 pub(crate) fn show_duration(duration: Duration) -> String {
     show(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), "0s", MILLISECONDS)
 }
 
-/// `bytes` to three digits or so, such as `1.18 GiB`.
+/// Formats `bytes` with about three digits, such as `1.18 GiB`.
 pub(crate) fn about_size(bytes: u64) -> String {
     match SIZES.iter().find(|(_, scale)| bytes >= *scale && *scale > 1) {
         Some((unit, scale)) => {
@@ -75,7 +75,7 @@ pub(crate) fn about_size(bytes: u64) -> String {
     }
 }
 
-/// So many microseconds, to three digits or so, such as `1.18 ms`.
+/// Formats microseconds with about three digits, such as `1.18 ms`.
 pub(crate) fn about_time(micros: f64) -> String {
     match micros {
         ..1e3 => format!("{micros:.0} us"),
@@ -84,7 +84,7 @@ pub(crate) fn about_time(micros: f64) -> String {
     }
 }
 
-/// `number` with its thousands apart: `1,234,567`.
+/// Formats `number` with thousands separators: `1,234,567`.
 pub(crate) fn about_count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -97,12 +97,12 @@ pub(crate) fn about_count(number: u64) -> String {
     grouped
 }
 
-/// A count with its noun: `1 object`, `2 objects`.
+/// Formats a count with its noun: `1 object`, `2 objects`.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", about_count(number), if number == 1 { one } else { many })
 }
 
-/// `text` in the smallest unit, by the `scale` of the unit that it names; `units` are named in the error.
+/// Parses `text` into the smallest unit, by the `scale` of the unit that it names; the error names `units`.
 fn parse(
     text: &str,
     example: &str,
@@ -128,10 +128,10 @@ fn parse(
     })
 }
 
-/// `number` times `scale`, exact but for what is smaller than 1.
+/// Returns `number` times `scale`; a fraction below 1 is cut off.
 fn amount(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    // No unit has a millionth part that matters; more digits would overflow.
+    // A millionth of every unit is negligible; more digits would overflow.
     let (fraction, divisor) = match fraction.get(..6) {
         Some(first) => (first, 1_000_000),
         None => (fraction, 10_u128.pow(u32::try_from(fraction.len()).ok()?)),

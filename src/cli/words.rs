@@ -1,6 +1,6 @@
 //! Text for people: the nearest valid word for a misspelt one, and foreign text without terminal control characters.
 
-/// The one of `known` that `word` most resembles, if it resembles any: at most a third of it differs.
+/// Returns the word of `known` that `word` most resembles, if at most a third of it differs.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let (distance, name) =
@@ -8,12 +8,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     (distance <= name.len().div_ceil(3)).then_some(name)
 }
 
-/// `; did you mean 'NAME'?`, or nothing when no name is near.
+/// Returns `; did you mean 'NAME'?`, or an empty text if no name is near.
 pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
-/// `text` with its control characters written out, for text that has no escapes of its own.
+/// Returns `text` with its control characters escaped, for text without escapes.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |c: char| match c.is_control() {
         true => c.escape_default().collect(),

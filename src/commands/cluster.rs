@@ -75,7 +75,7 @@ fn remote(listener: &AdminListener) -> Result<AdminClient, Failure> {
     AdminClient::new(listener).map_err(Failure::Failed)
 }
 
-/// The cluster, for people.
+/// Formats the cluster for people.
 fn lines(cluster: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(printable).unwrap_or_default().to_string();
     let engine = &cluster["engine"];
@@ -113,7 +113,7 @@ fn lines(cluster: &Value) -> Vec<String> {
     lines
 }
 
-/// What the engine keeps of responses.
+/// Formats the second tier.
 fn tier(tier: &Value) -> String {
     let number = |name: &str| tier[name].as_u64().unwrap_or_default();
     let (hits, asked) =

@@ -1,4 +1,4 @@
-//! `larder describe`: statistics of traces, as figures on a terminal, JSON, or a page with pictures.
+//! `larder describe`: statistics of traces, as figures on a terminal, JSON, or a page with charts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,10 +44,10 @@ pub(crate) struct Describe {
     reading: Reading,
 }
 
-/// A figure's name, and what it is.
+/// A figure's name, and its value.
 type Row = (String, String);
 
-/// Runs the command. Traces are taken one by one, so that memory holds one.
+/// Runs the command. Traces are read one by one, so that memory holds only one.
 pub(crate) fn run(args: &Describe) -> Result<(), Failure> {
     let options = args.reading.options();
     let (mut described, mut parts) = (Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ fn table(name: &str, rows: &[Row], is_first: bool) {
     }
 }
 
-/// The figures as people read them.
+/// Formats the figures for people.
 fn rows(found: &Description, format: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, value: String| rows.push((what.to_owned(), value));
@@ -165,7 +165,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// A duration in its largest two units.
+/// Formats a duration in its largest two units.
 fn about_time(seconds: f64) -> String {
     let whole = seconds as u64;
     let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);

@@ -1,4 +1,5 @@
-//! `larder live`: the parts of live experiments that are separate processes. Hidden from users and from the help.
+//! `larder live`: the parts of live experiments that are separate processes. They are hidden from users and from the
+//! help.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -61,13 +61,13 @@ pub(crate) struct Log {
     listener: AdminListener,
 }
 
-/// Columns from which on every figure has its own.
+/// The width in columns from which every figure has a separate column.
 const WIDE: usize = 120;
 /// The headings of wide lines, and of narrow ones.
 const HEADING: [&str; 8] = ["time", "status", "outcome", "reason", "bytes", "took", "origin", "request"];
 const NARROW_HEADING: [&str; 5] = ["time", "status", "outcome, reason", "took", "request"];
 
-/// Shows requests until the reader has left, or for the time, or the number, of the options.
+/// Shows requests until the reader has left, or until the time or number of the options is reached.
 pub(crate) fn run(log: &Log) -> Result<(), Failure> {
     let client = AdminClient::new(&log.listener).map_err(Failure::Failed)?;
     let _keys = (!log.json).then(Keys::quit_on_q);
@@ -96,7 +96,7 @@ pub(crate) fn run(log: &Log) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How well a request with this outcome ended.
+/// Returns the colour of an outcome.
 fn tone(outcome: &str) -> Tone {
     match outcome {
         "hit" | "coalesced" | "revalidated" | "stale-hit" => Tone::Good,
@@ -128,12 +128,12 @@ fn query(log: &Log) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// False once the reader has left.
+/// Prints a line; returns false once the reader has left.
 fn print(line: &str) -> bool {
     writeln!(io::stdout(), "{line}").is_ok()
 }
 
-/// A request as people read it, in at most `width` characters.
+/// Formats a request for people, in at most `width` characters.
 fn line(seen: &Value, zone: &TimeZone, width: Option<usize>) -> String {
     let word = |name: &str| printable(seen[name].as_str().unwrap_or_default());
     let number = |name: &str| seen[name].as_u64();
@@ -162,7 +162,7 @@ fn line(seen: &Value, zone: &TimeZone, width: Option<usize>) -> String {
     cells.join(if is_narrow(width).is_some() { " " } else { "  " })
 }
 
-/// Cells in their columns.
+/// Aligns the cells of a wide line.
 fn wide([time, status, outcome, reason, bytes, took, origin, request]: [&str; 8]) -> [String; 8] {
     [
         format!("{time:<12}"),
@@ -176,7 +176,7 @@ fn wide([time, status, outcome, reason, bytes, took, origin, request]: [&str; 8]
     ]
 }
 
-/// Those of a line of `width` characters.
+/// Aligns the cells of a narrow line of `width` characters.
 fn narrow([time, status, decision, took, request]: [&str; 5], width: usize) -> [String; 5] {
     let cells = [
         format!("{time:<8}"),

@@ -48,10 +48,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// What `words` say, the program's name first.
+    /// Parses `words`, which begin with the program's name.
     ///
     /// # Errors
-    /// What is wrong with them, or the help that they ask for.
+    /// The error in the arguments, or the help that they request.
     pub(crate) fn read<W: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-/// `command`, with options that read `-1` as their value, and so say what they expect.
+/// Returns `command` with options that accept `-1` as their value, so that errors name the expected values.
 fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     let argument = |argument: Arg| match argument.get_action().takes_values() {
         true => argument.allow_negative_numbers(true),

@@ -71,7 +71,7 @@ pub(crate) fn run(passwd: &Passwd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The new password: asked for twice on a terminal, or else the first line of standard input.
+/// Reads the new password: twice on a terminal, or else from the first line of standard input.
 fn password() -> Result<Vec<u8>, Failure> {
     let failed = |error: io::Error| Failure::Failed(format!("cannot read the password: {error}"));
     let password = match io::stdin().is_terminal() {
@@ -96,9 +96,10 @@ fn password() -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Writes a file that its owner alone can read, or one with the owner and the permissions of that at `path`, in its place.
+/// Replaces the file at `path`. A new file is readable by its owner only; a replaced one keeps its owner and
+/// permissions.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A symbolic link stays one.
+    // A symbolic link is kept, and its target replaced.
     let target = fs::canonicalize(path);
     let path = target.as_deref().unwrap_or(path);
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `larder purge`: has a running larder invalidate or remove stored responses.
+//! `larder purge`: makes a running larder invalidate or remove stored responses.
 
 use std::time::Duration;
 
@@ -73,13 +73,13 @@ pub(crate) struct Purge {
     listener: AdminListener,
 }
 
-/// The purges that reach more than one URL.
+/// The scopes of purges other than single URLs.
 const OTHERS: [&str; 5] = ["prefix", "tag", "group", "host", "all"];
 
 /// Names and values of a query.
 type Query = Vec<(&'static str, String)>;
 
-/// Purges one thing after the other, and says how much each was.
+/// Runs the purges one after the other, and reports the size of each.
 pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     let queries = queries(purge);
     if queries.is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\n"))) }
 }
 
-/// Why other nodes of the cluster may not have a purge in force, if that was to be known.
+/// Returns the reason why other nodes of the cluster may not have a purge in force, if the user waited for them.
 fn trouble(purged: &Value) -> Option<String> {
     let nodes = purged.get("nodes")?;
     let why = nodes["trouble"].as_str().map(printable);
@@ -155,7 +155,7 @@ fn sentence(purged: &Value) -> String {
     sentence
 }
 
-/// What was purged.
+/// Returns the scope that was purged.
 fn subject(purged: &Value) -> String {
     let word = |name: &str| purged[name].as_str().map(printable);
     let group = |name| format!("group {name} of {}", word("host").unwrap_or_default());

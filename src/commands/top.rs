@@ -44,14 +44,14 @@ pub(crate) struct Top {
     listener: AdminListener,
 }
 
-/// How long is looked before a table is printed where it cannot be followed.
+/// How long requests are collected before a table is printed, if the output is not a live terminal.
 const LOOK: Duration = Duration::from_secs(5);
-/// Rows of a table where no terminal sets a limit.
+/// Rows of a table without a terminal.
 const ROWS: usize = 20;
-/// Lines that are no rows.
+/// Lines of the terminal that are not rows.
 const FRAME: usize = 9;
 
-/// Shows the table until somebody ends it, or for as long as was asked for.
+/// Shows the table until the user ends it, or for the requested time.
 pub(crate) fn run(top: &Top) -> Result<(), Failure> {
     let remote = AdminClient::new(&top.listener).map_err(Failure::Failed)?;
     let is_live = io::stdout().is_terminal() && !top.json;
@@ -59,7 +59,7 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
     let limit = top.period.or((!is_live).then_some(LOOK));
     let (begun, mut last) = (Instant::now(), None);
     let query = [("by", top.by.clone())];
-    // The last one comes when the time is over.
+    // The last event arrives after the end of that time.
     let patience = limit.map(|limit| limit + Duration::from_secs(5));
     remote.events("top", &query, patience, &mut |_, data| {
         if data.is_empty() {
@@ -87,16 +87,17 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Requests that hit ratios are taken of.
+/// The outcomes that count in hit ratios.
 const CACHEABLE: &[&str] = &["hits", "validated", "misses"];
 const LEGEND: [&str; 2] = [
     "hit ratio = hits / (hits + validated + misses)",
     "+validated = (hits + validated) / (hits + validated + misses)",
 ];
-/// Characters of a site's name.
+/// The most characters of a site's name.
 const LONGEST_SITE: usize = 24;
 
-/// The tables of URLs and of routes, with so many rows of the first at most, in lines of at most `width` characters.
+/// Returns the tables of URLs and of routes, with at most `rows` rows of the first, in lines of at most `width`
+/// characters.
 fn page(report: &Value, rows: usize, width: Option<usize>) -> String {
     let list = |name: &str| report[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let number = |name: &str| report[name].as_u64().unwrap_or_default();
@@ -185,7 +186,7 @@ fn routes(routes: &[Value], width: Option<usize>) -> Vec<String> {
     table(&columns, &routes.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-/// A table whose last column is shortened where it does not fit, with its heading.
+/// Returns a table with its heading. The last column is shortened if it does not fit.
 fn table(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let mut lines = fitted(columns, rows, columns.len() - 1, width);
     if let Some(heading) = lines.first_mut() {

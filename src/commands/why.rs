@@ -1,4 +1,4 @@
-//! `larder why`: what a running larder would do with a request, and why. Also the list of all reasons.
+//! `larder why`: what a running larder would do with a request, and the reasons. Also the list of all reasons.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -60,7 +60,7 @@ the statistics and `larder why` have. `larder why --reasons` prints this page, a
 would hold for a URL at this moment.
 ";
 
-/// Explains, or prints the list of reasons.
+/// Explains a request, or prints the list of reasons.
 pub(crate) fn run(why: &Why) -> Result<(), Failure> {
     let Some(url) = &why.url else {
         say(reasons().trim_end());
@@ -79,7 +79,7 @@ pub(crate) fn run(why: &Why) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The list of all reasons in Markdown: `docs/reasons.md`.
+/// Renders the list of all reasons in Markdown: `docs/reasons.md`.
 fn reasons() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (group, reasons) in Word::GROUPS {
@@ -96,7 +96,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// What is said, each with what it is about.
+/// Returns the rows of an explanation, each with its subject.
 fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     let Explanation { decision, stored, answer, .. } = said;
     let mut rows = Vec::new();
@@ -153,7 +153,7 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     rows
 }
 
-/// A reason with its word and its rule.
+/// Formats a reason with its word and its rule.
 fn sentence(reason: &Reason) -> String {
     let Reason { reason, section, explanation, .. } = reason;
     format!("{explanation} ({reason}, {section})")
@@ -161,7 +161,7 @@ fn sentence(reason: &Reason) -> String {
 
 fn asked(decision: &Decision, said: &Explanation) -> String {
     let site = match (&said.site, said.role.as_str()) {
-        // The decision says why.
+        // The decision has the reason.
         (None, _) => return "not asked".to_owned(),
         (Some(_), "forward") => "forward proxy".to_owned(),
         (Some(site), _) => format!("site '{site}'"),

@@ -26,11 +26,11 @@ Examples:
 The first lines of a workload's file contain the model, its parameters and the seed; the same seed generates the same
 workload.";
 
-/// How many pages there may be.
+/// The number of pages of a workload.
 const PAGES: RangeInclusive<u64> = 1..=100_000_000;
-/// How many requests a scan, and the pause before it, may have.
+/// The number of requests of a scan, and of the pause before it.
 const WALK: RangeInclusive<u64> = 0..=1_000_000_000;
-/// One at least.
+/// Numbers of at least one.
 const SOME: RangeInclusive<u64> = 1..=u64::MAX;
 
 /// Makes a workload.
@@ -247,7 +247,7 @@ fn save(made: workload::Workload, output: Option<&Path>) -> Result<(), Failure> 
         None => write_to(made, io::stdout().lock()),
     };
     match result {
-        // The reader of standard output has closed it.
+        // A reader that has closed standard output is not an error.
         Err(error) if output.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             let place = output.map_or("standard output".into(), |path| path.display().to_string());
@@ -264,7 +264,7 @@ fn write_to(made: workload::Workload, out: impl Write) -> io::Result<u64> {
     Ok(count)
 }
 
-/// A file for each method, a path a line.
+/// Writes a file for each method, a path in each line.
 fn write_endpoints(crud: &Crud, directory: &Path) -> Result<(), Failure> {
     let write = || {
         fs::create_dir_all(directory)?;

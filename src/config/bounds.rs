@@ -1,12 +1,12 @@
-//! The bounds of values that both the file and flags set.
+//! The bounds of values that both the config file and flags set.
 
 use std::ops::RangeInclusive;
 
-/// How many worker threads there may be.
+/// The number of worker threads.
 pub(crate) const THREADS: RangeInclusive<u64> = 1..=1_024;
-/// How many bytes the memory tier may have: up to what a process can address.
+/// The bytes of the memory tier: up to the size of a process's address space.
 pub(crate) const MEMORY: RangeInclusive<u64> = 1..=1 << 47;
-/// How many bytes a directory of the disk tier may have.
+/// The bytes of a directory of the disk tier.
 pub(crate) const DISK: RangeInclusive<u64> = 1 << 20..=1 << 47;
-/// How many entries the memory tier may have: its slots are 32 bits wide.
+/// The entries of the memory tier: its slots are 32 bits wide.
 pub(crate) const ENTRIES: RangeInclusive<u64> = 1..=u32::MAX as u64 - 1;

@@ -7,7 +7,7 @@ use super::draft::acme;
 use super::keys::{ACME, CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
 
-/// What the example says where a default would show nothing.
+/// The values in the example file for keys whose default is empty.
 const EXAMPLES: &[(&str, &str)] = &[
     ("hosts", "[\"docs.example\", \"*.docs.example\"]"),
     ("origin", "\"http://127.0.0.1:3000\""),
@@ -50,7 +50,7 @@ const RULES: &str = "Rules for parts of the requests of the site above, or of th
      which must not hold together. `request` changes the request, `response` what the origin answers before it is stored, `reply` each reply.";
 const RULE_COLUMNS: &str = "| key | values | meaning |\n|---|---|---|\n";
 
-/// The reference of every key in Markdown: `docs/config.md`.
+/// Renders the reference of every key in Markdown: `docs/config.md`.
 pub(crate) fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     let defaults = Draft::default();
@@ -88,7 +88,7 @@ fn rule_rows<T>(page: &mut String, table: &str, keys: &[RuleKey<T>]) {
     }
 }
 
-/// A file that says every default: `larder.example.toml`.
+/// Renders a file with every default: `larder.example.toml`.
 pub(crate) fn example() -> String {
     let mut file = "# Every key with its default. Keep what you change, and delete the rest.\n".to_owned();
     let defaults = Draft::default();
@@ -122,7 +122,7 @@ fn rows<T>(page: &mut String, keys: &[Key<T>], defaults: &T) {
     }
 }
 
-/// A line for each key, with its meaning above it; `mark` takes it out of effect.
+/// Adds a line for each key, with its meaning above it; `mark` comments the line out.
 fn lines<T>(file: &mut String, mark: &str, keys: &[Key<T>], defaults: &T) {
     for key in keys {
         let default = (key.show)(defaults);

@@ -1,4 +1,4 @@
-//! The flags that `serve` and `check` share, and how they override a config file.
+//! The flags that `serve` and `check` share. They override a config file.
 //!
 //! Values are parsed here, one by one; `settle` checks their combinations.
 
@@ -103,7 +103,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Puts the flags in the place of what the file says.
+    /// Replaces values of the file by those of the flags.
     pub(super) fn override_file(&self, draft: &mut Draft) {
         let places = &mut draft.places;
         let mut said = |key: &str, flag: &str| places.insert(key.to_owned(), flag.to_owned());
@@ -162,7 +162,7 @@ impl Flags {
         draft.forward.allow_private |= self.allow_private;
     }
 
-    /// The certificates that the flags name.
+    /// Returns the certificates that the flags name.
     fn certificates(&self) -> Vec<CertificateFiles> {
         let files = |(cert, key): (&PathBuf, &PathBuf)| {
             let files = CertificateFiles::at(cert.clone(), key.clone(), "--tls-cert");
@@ -171,7 +171,7 @@ impl Flags {
         self.tls_cert.iter().zip(&self.tls_key).map(files).collect()
     }
 
-    /// The directories that the flags name. A single size is for all of them.
+    /// Returns the directories that the flags name. A single size is for all of them.
     fn disks(&self) -> Vec<DiskDraft> {
         let sizes = self.disk_size.iter().copied().map(Some);
         let last = self.disk_size.last().copied();
@@ -191,7 +191,7 @@ fn only_site(origins: &[Origin]) -> SiteDraft {
         place: "--origin".to_owned(),
         name: Some("default".to_owned()),
         origins: origins.to_vec(),
-        // A server of others knows its own name only, and so does its certificate.
+        // A server of another operator knows its own name only, and so does its certificate.
         host: match origins.iter().any(|origin| origin.https) {
             true => HostHeader::Origin,
             false => HostHeader::Preserve,
@@ -200,7 +200,7 @@ fn only_site(origins: &[Origin]) -> SiteDraft {
     }
 }
 
-/// The admin listener's address; `None`: off.
+/// The address of the admin listener; `None`: off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin(pub(crate) Option<AdminAddress>);
 

@@ -1,4 +1,4 @@
-//! How `Strict-Transport-Security` is written: `365d; includeSubDomains; preload`.
+//! The format of `Strict-Transport-Security` in a config: `365d; includeSubDomains; preload`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use larder_proxy::settings::Hsts;
 
 use crate::cli::units::{parse_duration, show_duration};
 
-/// A duration, and the directives of RFC 6797 and of the preload lists.
+/// Parses a duration, and the directives of RFC 6797 and of the preload lists.
 pub(super) fn parse(text: &str) -> Result<Hsts, String> {
     let mut words = text.split(';').map(str::trim);
     let duration = parse_duration(words.next().unwrap_or_default())?;
@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<Hsts, String> {
     Ok(hsts)
 }
 
-/// What [`parse`] reads as the same.
+/// Formats the value so that [`parse`] reads it again.
 pub(super) fn show(hsts: &Hsts) -> String {
     let mut text = show_duration(Duration::from_secs(u64::from(hsts.max_age)));
     text.push_str(if hsts.subdomains { "; includeSubDomains" } else { "" });

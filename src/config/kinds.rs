@@ -1,4 +1,4 @@
-//! The kinds of values of a key: how each is read from TOML, shown as TOML, and named in the docs.
+//! The kinds of values of a key: reading from TOML, output as TOML, and names in the docs.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use toml::de::DeValue;
 use crate::cli::units;
 use crate::cli::words::hint;
 
-/// What the docs and the errors call a kind.
+/// The name of a kind in the docs and in errors.
 pub(super) trait Words {
-    /// Such as `size`, or `"off" or an address`.
+    /// Returns the name, such as `size`, or `"off" or an address`.
     fn words(&self) -> String;
 }
 
-/// How a `V` is written.
+/// A format of values of type `V`.
 pub(super) trait Kind<V>: Words {
-    /// The value, or what is wrong with it.
+    /// Reads the value; an error describes the mistake.
     fn read(&self, value: &DeValue<'_>) -> Result<V, String>;
 
-    /// What [`read`](Self::read) reads as the same value.
+    /// Formats a value so that [`read`](Self::read) reads it again.
     fn show(&self, value: &V) -> String;
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Size(pub(super) RangeInclusive<u64>);
 /// A duration of at most [`LONGEST`], and the shortest one allowed in milliseconds.
 pub(super) struct AtLeast(pub(super) u64);
 
-/// A year: far more than any wait makes sense for, and far from where clocks overflow.
+/// A year: longer than any useful wait, and far below an overflow of clocks.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// A duration in whole seconds, as cached responses count them.
@@ -50,7 +50,7 @@ pub(super) struct Percent;
 /// A share: `"0.1%"` or `0.001`.
 pub(super) struct Share;
 
-/// A string that `parse` understands.
+/// A string that `parse` accepts.
 pub(super) struct Text<V> {
     pub(super) words: &'static str,
     pub(super) parse: fn(&str) -> Result<V, String>,
@@ -60,10 +60,10 @@ pub(super) struct Text<V> {
 /// One of a few words.
 pub(super) struct Choice<V: 'static>(pub(super) &'static [(&'static str, V)]);
 
-/// Any number of something; a single one may stand without brackets.
+/// A list of values; a single one may be written without brackets.
 pub(super) struct List<K>(pub(super) K);
 
-/// Something, or the word that stands for its absence.
+/// A value, or the word for its absence.
 pub(super) struct Or<K>(pub(super) &'static str, pub(super) K);
 
 impl Words for Flag {

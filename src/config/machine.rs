@@ -1,6 +1,6 @@
-//! What the config has to know of the machine.
+//! Properties of the machine that the config needs.
 
-/// Bytes of memory that this process may use: the machine's, or its container's.
+/// Returns the bytes of memory that this process may use: the machine's, or its container's.
 pub(super) fn memory() -> u64 {
     let machine = rustix::system::sysinfo();
     let installed = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));

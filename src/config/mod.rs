@@ -1,4 +1,4 @@
-//! Combines a config file with the flags: the only place that validates. Everything below trusts its [`Settings`].
+//! Combines a config file with the flags. Only this module validates; the modules below trust its [`Settings`].
 //!
 //! `raw` turns text into a draft by the table in `keys`; `flags` override it; `settle` checks combinations of values
 //! and makes the settings.
@@ -37,10 +37,10 @@ use flags::Flags;
 pub(crate) use summary::{needs_restart, summary};
 pub(crate) use warnings::warnings;
 
-/// All that is wrong with a config, one line each.
+/// All errors of a config, one line each.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
-    /// Each names the file and line, or the flag.
+    /// The errors, each with the file and line, or the flag.
     pub(crate) problems: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Display for ConfigError {
     }
 }
 
-/// What to run: the defaults, then the file, then the flags.
+/// Returns the settings: the defaults, then the file, then the flags.
 pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, ConfigError> {
     let Some(path) = path else { return parse("", "", flags) };
     match fs::read_to_string(path) {
@@ -62,12 +62,12 @@ pub(crate) fn load(path: Option<&Path>, flags: &Flags) -> Result<Settings, Confi
     }
 }
 
-/// What is wrong with the config `text` of the file called `file`, one line each; none if it can be used.
+/// Returns the errors of the config `text` of the file called `file`, one line each; none if it can be used.
 pub fn problems(file: &str, text: &str) -> Vec<String> {
     parse(file, text, &Flags::default()).err().map_or_else(Vec::new, |error| error.problems)
 }
 
-/// [`load`] with the file's name and text.
+/// Does the same as [`load`], with the file's name and text.
 fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
     let mut draft = Draft::default();
     let read = raw::read(file, text, &mut draft);

@@ -1,4 +1,4 @@
-//! The values of a config that have a syntax of their own: addresses, hosts, origins, tokens, policies, databases.
+//! The values of a config with a special syntax: addresses, hosts, origins, tokens, policies, databases.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,29 +25,29 @@ pub(crate) const ACCESS_LOGS: &[(&str, AccessLog)] = &[
     ("json", AccessLog::Json),
 ];
 
-/// The codings that responses can be compressed with.
+/// The codings in which responses can be compressed.
 pub(crate) const CODINGS: &[(&str, Coding)] =
     &[("zstd", Coding::Zstd), ("br", Coding::Brotli), ("gzip", Coding::Gzip)];
 
-/// What is prefetched.
+/// The kinds of predictions for prefetches.
 pub(crate) const PREDICTIONS: &[(&str, Prediction)] =
     &[("association", Prediction::Association), ("sequence", Prediction::Sequence)];
 
-/// Which clients get early hints.
+/// The clients that get early hints.
 pub(crate) const EARLY_HINTS: &[(&str, EarlyHints)] =
     &[("h2", EarlyHints::Http2), ("always", EarlyHints::Always), ("off", EarlyHints::Off)];
 
-/// What becomes of prefetches of clients that nothing stored answers: whether they are declined.
+/// Whether clients' prefetches without a stored response are declined.
 pub(crate) const CLIENT_PREFETCHES: &[(&str, bool)] = &[("serve", false), ("cached-only", true)];
 
-/// How origins may learn the client's address.
+/// The ways in which origins learn the client's address.
 pub(super) const CLIENT_ADDRESSES: &[(&str, ClientAddress)] = &[
     ("off", ClientAddress::Off),
     ("x-forwarded-for", ClientAddress::XForwardedFor),
     ("forwarded", ClientAddress::Forwarded),
 ];
 
-/// The parts of clients' addresses that may be recorded.
+/// The parts of clients' addresses that can be recorded.
 pub(super) const CLIENT_DETAILS: &[(&str, ClientDetail)] =
     &[("whole", ClientDetail::Whole), ("truncated", ClientDetail::Truncated), ("off", ClientDetail::Off)];
 
@@ -56,12 +56,12 @@ const DEFAULT_DATABASE: &str = "auto";
 /// The word for no statistics database.
 pub(super) const NO_DATABASE: &str = "none";
 
-/// The name of an RPC listener in lists and logs.
+/// Returns the name of an RPC listener in lists and logs.
 pub(crate) fn door_name(door: Door, tls: bool) -> String {
     if tls { format!("{}, TLS", door.name()) } else { door.name().to_owned() }
 }
 
-/// The name of a listener for HTTP in lists and logs.
+/// Returns the name of a listener for HTTP in lists and logs.
 pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {
     match (role, tls) {
         (Role::Reverse, false) => "reverse",
@@ -71,20 +71,20 @@ pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {
     }
 }
 
-/// A media type, or several with a star.
+/// Parses a media type, or a pattern of media types with a star.
 pub(super) fn media_range(text: &str) -> Result<MediaRange, String> {
     MediaRange::parse(text).ok_or_else(|| {
         format!("{} is no media type, such as 'text/html', 'text/*' or 'application/*+json'", quoted(text))
     })
 }
 
-/// `ADDRESS:PORT`, where clients connect.
+/// Parses `ADDRESS:PORT`, where clients connect.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)))
 }
 
-/// An address, or a network such as `10.0.0.0/8`.
+/// Parses an address, or a network such as `10.0.0.0/8`.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
     let network = text.parse().ok().or_else(address);
@@ -98,7 +98,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     }
 }
 
-/// How [`network`] is written.
+/// Formats a network for [`network`].
 pub(super) fn show_network(network: &IpNet) -> String {
     match network.prefix_len() == network.max_prefix_len() {
         true => network.addr().to_string(),
@@ -106,7 +106,7 @@ pub(super) fn show_network(network: &IpNet) -> String {
     }
 }
 
-/// An address, as it is or as a URL of it: `https` is for TLS.
+/// Parses an address, alone or as a URL, whose `https` means TLS.
 pub(super) fn admin_address(text: &str) -> Result<AdminAddress, String> {
     let (tls, bare) = match text.split_once("://") {
         None => (false, text),
@@ -120,13 +120,13 @@ pub(super) fn admin_address(text: &str) -> Result<AdminAddress, String> {
     Ok(AdminAddress { address, tls })
 }
 
-/// How [`admin_address`] is written.
+/// Formats an address for [`admin_address`].
 pub(super) fn show_admin_address(admin: &AdminAddress) -> String {
     let AdminAddress { address, tls } = admin;
     if *tls { format!("https://{address}") } else { address.to_string() }
 }
 
-/// An address, or `off`.
+/// Parses an address, or `off`.
 pub(crate) fn admin(text: &str) -> Result<Option<AdminAddress>, String> {
     match text {
         "off" => Ok(None),
@@ -134,7 +134,7 @@ pub(crate) fn admin(text: &str) -> Result<Option<AdminAddress>, String> {
     }
 }
 
-/// A policy that can serve: one that need not know the future.
+/// Parses a policy that can serve: one that does not need to know the future.
 pub(crate) fn policy(text: &str) -> Result<Spec, String> {
     let spec = Spec::parse(text).map_err(|error| error.to_string())?;
     match spec.listing().is_offline {
@@ -146,7 +146,7 @@ pub(crate) fn policy(text: &str) -> Result<Spec, String> {
     }
 }
 
-/// The URL of an OpenTelemetry collector, without a slash at its end.
+/// Parses the URL of an OpenTelemetry collector, and removes a slash at its end.
 pub(super) fn collector(text: &str) -> Result<String, String> {
     let is_one = |uri: &Uri| {
         let host = uri.authority().filter(|authority| !authority.as_str().contains('@')).map(Authority::host);
@@ -160,7 +160,7 @@ pub(super) fn collector(text: &str) -> Result<String, String> {
     }
 }
 
-/// A host that a site answers for: a name, an address, or `*.` and a name; made lower-case.
+/// Parses a host of a site: a name, an address, or `*.` and a name; in lower case.
 pub(crate) fn host(text: &str) -> Result<String, String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     if name == "*" {
@@ -183,7 +183,7 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
     if valid { Ok(name) } else { Err(format!("{} is not a host name", quoted(text))) }
 }
 
-/// Whether every request for the host `later` is one for the host `earlier` too.
+/// Whether every request for the host `later` also matches the host `earlier`.
 pub(super) fn covers(earlier: &str, later: &str) -> bool {
     match earlier.strip_prefix('*') {
         Some(suffix) => {
@@ -193,7 +193,7 @@ pub(super) fn covers(earlier: &str, later: &str) -> bool {
     }
 }
 
-/// What the origin sees as `Host`: `preserve`, `origin`, or a value with a port if there is one.
+/// Parses the `Host` for the origin: `preserve`, `origin`, or a value with a port if there is one.
 pub(super) fn host_header(text: &str) -> Result<HostHeader, String> {
     match text {
         "preserve" => return Ok(HostHeader::Preserve),
@@ -211,7 +211,7 @@ pub(super) fn host_header(text: &str) -> Result<HostHeader, String> {
     }
 }
 
-/// How [`host_header`] is written.
+/// Formats a value for [`host_header`].
 pub(super) fn show_host_header(host: &HostHeader) -> String {
     match host {
         HostHeader::Preserve => "preserve".to_owned(),
@@ -220,7 +220,7 @@ pub(super) fn show_host_header(host: &HostHeader) -> String {
     }
 }
 
-/// A token (RFC 9110 section 5.6.2): what a field name or a pseudonym in `Via` may be.
+/// Parses a token (RFC 9110 section 5.6.2), as in field names and in pseudonyms of `Via`.
 pub(super) fn token(text: &str) -> Result<String, String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_token) {
@@ -229,12 +229,12 @@ pub(super) fn token(text: &str) -> Result<String, String> {
     }
 }
 
-/// A field name, made lower-case.
+/// Parses a field name, and makes it lower-case.
 pub(super) fn field_name(text: &str) -> Result<String, String> {
     token(text).map(|name| name.to_ascii_lowercase())
 }
 
-/// A path with its leading slash, without spaces or control characters.
+/// Parses a path with its leading slash, without spaces or control characters.
 pub(super) fn path(text: &str) -> Result<String, String> {
     match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         true => Ok(text.to_owned()),
@@ -242,12 +242,12 @@ pub(super) fn path(text: &str) -> Result<String, String> {
     }
 }
 
-/// The path of a site, or below which an origin has what is asked for.
+/// Parses the path of a site, or the path in an origin below which it has the resources.
 pub(super) fn prefix(text: &str) -> Result<PathPrefix, String> {
     PathPrefix::new(text).ok_or_else(|| format!("{} is not a path such as '/shop'", quoted(text)))
 }
 
-/// The path of a socket.
+/// Parses the absolute path of a socket.
 pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     match Path::new(text).is_absolute() {
         true => Ok(PathBuf::from(text)),
@@ -255,7 +255,7 @@ pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The permissions of a file, in octal.
+/// Parses the permissions of a file, in octal.
 pub(super) fn mode(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix('0').unwrap_or(text);
     let is_octal = (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
@@ -263,12 +263,12 @@ pub(super) fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("{} is not a file mode such as '0660'", quoted(text)))
 }
 
-/// How [`mode`] is written.
+/// Formats permissions for [`mode`].
 pub(super) fn show_mode(mode: &u32) -> String {
     format!("{mode:04o}")
 }
 
-/// A directory.
+/// Parses the path of a directory or file.
 pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
     match text.is_empty() || text.contains('\0') {
         true => Err(format!("{} is not a path such as '/var/cache/larder'", quoted(text))),
@@ -276,7 +276,7 @@ pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// What a `User-Agent` may be.
+/// Parses a value of `User-Agent`.
 pub(super) fn user_agent(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     match visible && !text.is_empty() && text.trim() == text {
@@ -285,7 +285,7 @@ pub(super) fn user_agent(text: &str) -> Result<String, String> {
     }
 }
 
-/// The URL of a database, or a word.
+/// Parses the URL of a database, or a word.
 pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
     match text {
         DEFAULT_DATABASE => Ok(DatabasePlace::Default),
@@ -297,7 +297,7 @@ pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
     }
 }
 
-/// How [`database`] reads it.
+/// Formats a place for [`database`].
 pub(super) fn show_database(place: &DatabasePlace) -> String {
     match place {
         DatabasePlace::Default => DEFAULT_DATABASE.to_owned(),
@@ -311,7 +311,7 @@ fn is_label(label: &str) -> bool {
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// The user's own words on one line, whatever they contain.
+/// Returns the user's text in quotes, on one line.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.escape_debug())
 }

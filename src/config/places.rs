@@ -1,4 +1,4 @@
-//! Where clients connect and where origins are: addresses, URLs, Unix sockets.
+//! Addresses of clients' connections and of origins: socket addresses, URLs, Unix sockets.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const MOST_WEIGHT: u16 = 256;
 /// The longest path of a Unix socket, in bytes: the kernel's structure has room for no more.
 const MOST_OF_SOCKET: usize = 107;
 
-/// `ADDRESS:PORT` or `unix:/PATH`, where clients of sites connect.
+/// Parses `ADDRESS:PORT` or `unix:/PATH`, where clients of sites connect.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     match text.strip_prefix(Origin::SOCKET) {
         Some(path) => unix_socket(path).map(|()| Listen::Socket(PathBuf::from(path))),
@@ -23,7 +23,7 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
 }
 
-/// How [`listen`] is written.
+/// Formats an address for [`listen`].
 pub(super) fn show_listen(listen: &Listen) -> String {
     match listen {
         Listen::Address(address) => address.to_string(),
@@ -31,12 +31,12 @@ pub(super) fn show_listen(listen: &Listen) -> String {
     }
 }
 
-/// How a Unix socket is written.
+/// Formats the path of a Unix socket.
 pub(crate) fn show_socket(path: &Path) -> String {
     format!("{}{}", Origin::SOCKET, path.display())
 }
 
-/// Whether `path` may be that of a Unix socket.
+/// Checks whether `path` can be that of a Unix socket.
 fn unix_socket(path: &str) -> Result<(), String> {
     let wrong = |why: &str| format!("'{}{}': {why}", Origin::SOCKET, path.escape_debug());
     if !path.starts_with('/') {
@@ -51,7 +51,7 @@ fn unix_socket(path: &str) -> Result<(), String> {
     }
 }
 
-/// `unix:/SOCKET` or `unix:/SOCKET:/PATH`.
+/// Parses `unix:/SOCKET` or `unix:/SOCKET:/PATH`.
 fn socket_origin(text: &str) -> Result<Origin, String> {
     let rest = &text[Origin::SOCKET.len()..];
     let (socket, path) = rest.split_once(":/").unzip();
@@ -61,7 +61,7 @@ fn socket_origin(text: &str) -> Result<Origin, String> {
     Ok(Origin { path, ..Origin::new(false, [Origin::SOCKET, socket].concat()) })
 }
 
-/// An origin's URL, then `weight=NUMBER` if it is not 1.
+/// Parses an origin's URL, then `weight=NUMBER` if it is not 1.
 pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     let Some((url, rest)) = text.split_once(' ') else { return server(text) };
     let (origin, rest) = (server(url)?, rest.trim());
@@ -75,7 +75,7 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// `http://HOST[:PORT][/PATH]`, the same with https, h2 (HTTP/2 over TLS) or h2c (HTTP/2 in clear), or
+/// Parses `http://HOST[:PORT][/PATH]`, the same with https, h2 (HTTP/2 over TLS) or h2c (HTTP/2 in clear), or
 /// `unix:/SOCKET[:/PATH]`.
 fn server(text: &str) -> Result<Origin, String> {
     let wrong = |why: &str| format!("{}: {why}", quoted(text));
@@ -113,7 +113,7 @@ fn server(text: &str) -> Result<Origin, String> {
     if uri.query().is_some() {
         return Err(wrong("an origin has no query; requests bring their own"));
     }
-    // The parser takes no path for a slash, which means something else here.
+    // The parser returns a slash for an absent path, but an explicit slash has a different meaning here.
     let has_path = text.matches('/').count() > 2;
     let path = has_path.then(|| prefix(uri.path())).transpose()?;
     match authority.as_str()[authority.host().len()..].strip_prefix(':') {
@@ -124,7 +124,7 @@ fn server(text: &str) -> Result<Origin, String> {
     Ok(Origin { path, http2, ..Origin::new(https, authority.as_str().to_ascii_lowercase()) })
 }
 
-/// The address of a node for other nodes: an origin without a path.
+/// Parses the address of a node for other nodes: an origin without a path.
 pub(super) fn node(text: &str) -> Result<Origin, String> {
     let Origin { https, http2, authority, path, .. } = server(text)?;
     if http2 {
@@ -142,7 +142,7 @@ pub(super) fn node(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// How [`origin`] is written.
+/// Formats an origin for [`origin`].
 pub(crate) fn show_origin(origin: &Origin) -> String {
     match origin.weight {
         1 => origin.to_string(),

@@ -1,4 +1,4 @@
-//! From the text of a file to a [`Draft`]: TOML, known keys, values of the right kind.
+//! Reads the text of a file into a [`Draft`]: TOML, known keys, values of the right kind.
 //!
 //! All errors are collected, each with its line. Combinations of values are not checked here.
 
@@ -14,7 +14,7 @@ use super::keys::{CACHING, DISK_KEYS, Key, SECTIONS, SITE, TLS_KEYS, TOP};
 use super::rules::{EDITS, MATCH, RULE, RuleKey};
 use crate::cli::words::hint;
 
-/// Reads `text`, which stands in the file called `file`, on top of `draft`. Problems come in the order of their lines.
+/// Reads `text` of the file called `file` into `draft`. Problems are in the order of their lines.
 pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<String>> {
     let mut reader = Reader { file, text, problems: Vec::new() };
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -30,18 +30,19 @@ pub(super) fn read(file: &str, text: &str, draft: &mut Draft) -> Result<(), Vec<
     }
 }
 
-/// What came of setting a key; `None`: no key is called so.
+/// The result of setting a key; `None`: there is no such key.
 type Outcome = Option<Result<(), String>>;
 
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    /// What is wrong, and the byte where it begins.
+    /// The problems, and the byte at which each begins.
     problems: Vec<(usize, String)>,
 }
 
 impl Reader<'_> {
-    /// The parser goes on after an error, and what it then finds on the same line follows from the first.
+    /// Reports errors of syntax, one for each line: the parser continues after an error, and further errors on the same
+    /// line follow from the first.
     fn syntax(&mut self, errors: &[toml::de::Error]) {
         let mut seen = BTreeSet::new();
         for error in errors {
@@ -103,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What each of the tables called `name` stands for.
+    /// Reads each of the tables called `name`.
     fn tables<T>(
         &mut self,
         name: &str,
@@ -241,7 +242,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes what came of the key `name` of `table`; `None`: there is no such key.
+    /// Records the result of setting the key `name` of `table`; `None`: there is no such key.
     fn judge(&mut self, (table, name): (&str, &str), known: &[&str], start: usize, outcome: Outcome) {
         let problem = match outcome {
             Some(Ok(())) => return,
@@ -259,7 +260,7 @@ impl Reader<'_> {
         self.problems.push((start, format!("{place}: {problem}")));
     }
 
-    /// `FILE:LINE`, with lines counted from 1.
+    /// Returns `FILE:LINE`, with lines counted from 1.
     fn place(&self, start: usize) -> String {
         let before = self.text.as_bytes().get(..start).unwrap_or_default();
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -267,7 +268,7 @@ impl Reader<'_> {
     }
 }
 
-/// The names of all tables.
+/// Returns the names of all tables.
 fn tables() -> impl Iterator<Item = &'static str> {
     SECTIONS.iter().map(|section| section.name).chain(["disk", "site", "tls"])
 }
@@ -276,17 +277,17 @@ fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = &'static str> {
     keys.iter().map(|key| key.name)
 }
 
-/// Sets the key `name` of `target`; `None` if no key is called so.
+/// Sets the key `name` of `target`; returns `None` if there is no such key.
 fn set<T>(keys: &[Key<T>], target: &mut T, name: &str, value: &DeValue<'_>) -> Outcome {
     keys.iter().find(|key| key.name == name).map(|key| (key.set)(target, value))
 }
 
-/// The same for a key of a rule.
+/// Sets the key `name` of a rule's `target`; returns `None` if there is no such key.
 fn set_rule<T>(keys: &[RuleKey<T>], target: &mut T, name: &str, value: &DeValue<'_>) -> Outcome {
     keys.iter().find(|key| key.name == name).map(|key| (key.set)(target, value))
 }
 
-/// How errors call a key: `limits.head`, or `threads` above all tables.
+/// Returns the name of a key in errors: `limits.head`, or `threads` above all tables.
 fn path(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }

@@ -1,4 +1,4 @@
-//! Certificates that this program makes and signs itself: to try TLS without an authority, and for the admin listener.
+//! Self-signed certificates: to try TLS without an authority, and for the admin listener.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,41 +14,41 @@ use rustls::pki_types::DnsName;
 use crate::cli::admin_tls;
 use crate::cli::state::state_directory;
 
-/// The flag that asks for it.
+/// The flag that requests the certificate.
 pub(crate) const FLAG: &str = "--tls-self-signed";
-/// A certificate that ends sooner is made again.
+/// A certificate with less time left is made again.
 const LEAST: Duration = Duration::from_secs(7 * 86_400);
-/// Names that reach a listener on this machine.
+/// Names by which clients reach a listener on this machine.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Where the certificate is kept, so that a client which trusts it does so after a restart, too.
+/// Returns the files of the certificate, which is kept so that a client which trusts it does so after a restart, too.
 pub(crate) fn files() -> CertificateFiles {
     let folder = state_directory().unwrap_or_default();
     let file = |name| folder.join(name);
     CertificateFiles::at(file("self-signed.pem"), file("self-signed.key"), FLAG)
 }
 
-/// The place that errors about the certificate of the admin listener name.
+/// The place in errors about the certificate of the admin listener.
 const ADMIN: &str = "admin";
 
-/// Where the certificate of the admin listener is kept; `None`: there is no directory for it.
+/// Returns the files of the admin listener's certificate; `None`: there is no directory for them.
 pub(crate) fn of_admin() -> Option<CertificateFiles> {
     let folder = state_directory()?;
     Some(CertificateFiles::at(folder.join(admin_tls::OWN), folder.join("admin.key"), ADMIN))
 }
 
-/// The certificate, for those who are to trust it.
+/// The certificate, as shown to users who may trust it.
 #[derive(Debug)]
 pub(crate) struct SelfSigned {
     pub(crate) file: PathBuf,
-    /// SHA-256, as browsers show it.
+    /// The fingerprint by SHA-256, as browsers show it.
     pub(crate) fingerprint: String,
 }
 
-/// Makes the certificate if `settings` ask for it and there is none for their sites.
+/// Makes the certificate if `settings` request it and there is none for their sites.
 ///
 /// # Errors
-/// Why there is none, in one line.
+/// The reason why there is none, in one line.
 pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String> {
     let Some(files) = settings.certificates.iter().find(|files| files.place == FLAG) else {
         return Ok(None);
@@ -63,14 +63,14 @@ pub(crate) fn provide(settings: &Settings) -> Result<Option<SelfSigned>, String>
     keep(files, hosts.cloned()).map(Some)
 }
 
-/// Makes the certificate of the admin listener if `settings` ask for it and there is none.
+/// Makes the certificate of the admin listener if `settings` request it and there is none.
 ///
 /// # Errors
-/// Why there is none, in one line.
+/// The reason why there is none, in one line.
 pub(crate) fn provide_for_admin(settings: &Settings) -> Result<Option<SelfSigned>, String> {
     let files = settings.admin_tls.as_ref().and_then(|tls| tls.own.as_ref());
     let machine = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-    // A name that cannot be in a certificate is left out.
+    // A name that is invalid in a certificate is omitted.
     let machine = Some(machine).filter(|name| DnsName::try_from(name.as_str()).is_ok());
     match files.map(|files| keep(files, machine)) {
         // Clients get another certificate.
@@ -82,7 +82,7 @@ pub(crate) fn provide_for_admin(settings: &Settings) -> Result<Option<SelfSigned
     }
 }
 
-/// The certificate in `files`, made if there is none for this machine and `hosts`.
+/// Returns the certificate in `files`, and makes it if there is none for this machine and `hosts`.
 fn keep(files: &CertificateFiles, hosts: impl IntoIterator<Item = String>) -> Result<SelfSigned, String> {
     let mut names: Vec<String> = LOCAL.iter().map(|name| (*name).to_owned()).chain(hosts).collect();
     names.dedup();

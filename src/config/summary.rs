@@ -1,4 +1,4 @@
-//! The settings for people: what would run, and what a reload cannot change.
+//! The settings for people: a summary, and the changes that need a restart.
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
@@ -8,7 +8,7 @@ use super::names::{self, CLIENT_DETAILS, door_name, front_name};
 use super::places;
 use crate::cli::units::{counted, show_duration, show_share, show_size};
 
-/// What a reload from `running` to `wanted` cannot change, one line each: it belongs to the process.
+/// Returns the changes from `running` to `wanted` that a reload cannot make, one line each: they concern the process.
 pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String> {
     let rows = [
         ("listen", show_listeners(running), show_listeners(wanted)),
@@ -27,7 +27,7 @@ pub(crate) fn needs_restart(running: &Settings, wanted: &Settings) -> Vec<String
         .collect()
 }
 
-/// What would run, for people.
+/// Returns a summary of the settings, for people.
 pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("listen", show_listeners(settings)),
@@ -88,7 +88,7 @@ fn show_listeners(settings: &Settings) -> String {
     listeners.chain(sockets).collect::<Vec<_>>().join(", ")
 }
 
-/// The certificates that clients are asked for.
+/// Returns the rules for certificates of clients.
 fn show_clients(settings: &Settings) -> impl Iterator<Item = String> {
     [Role::Reverse, Role::Forward].into_iter().filter_map(|role| {
         let auth = settings.client_auth.of(role)?;

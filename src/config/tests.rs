@@ -1,4 +1,4 @@
-//! Files and flags, and the exact lines that come of them.
+//! Config files and flags, and the exact lines of their errors.
 
 use clap::Parser;
 use larder_evict::{By, Capacity};
@@ -23,7 +23,7 @@ fn settings(text: &str, words: &[&str]) -> Settings {
     parse("larder.toml", text, &flags(words)).expect("a valid config")
 }
 
-/// What is wrong with `text` under `words`, without the file's name.
+/// Returns the errors of `text` under `words`, without the file's name.
 fn problems(text: &str, words: &[&str]) -> Vec<String> {
     let wrong = parse("larder.toml", text, &flags(words)).expect_err("a wrong config").problems;
     wrong.iter().map(|line| line.replace("larder.toml:", "")).collect()
@@ -403,7 +403,7 @@ fn a_node_is_reached_without_a_path() {
     assert!(told.contains("cluster.advertise: 'http://10.0.0.1:7000/a': a node has no path"), "{told}");
 }
 
-/// Lines of configs, valid and not, and the values that they may be given.
+/// Generates lines of configs, valid and not, with values that they may get.
 fn config() -> impl Strategy<Value = String> {
     const TABLES: &[&str] = &[
         "[[site]]",

@@ -1,4 +1,4 @@
-//! Settings that are valid, and most likely a mistake.
+//! Settings that are valid, but most likely a mistake.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,10 +13,10 @@ use super::places::show_socket;
 use super::rules;
 use crate::cli::units::show_size;
 
-/// A memory tier with less room than this holds a response or two, in bytes.
+/// A memory tier with less room than this, in bytes, holds only a response or two.
 const LEAST_MEMORY: u64 = 64 << 10;
 
-/// What is most likely not meant, one line each.
+/// Returns warnings about likely mistakes, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let Capacity { by, amount } = settings.memory.capacity;
     let (size, machine) = (show_size(amount), machine::memory());
@@ -64,7 +64,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     warnings
 }
 
-/// What may keep an authority from verifying the hosts of sites.
+/// Returns conditions that may keep an authority from verifying the hosts of sites.
 fn acme(settings: &Settings) -> Vec<String> {
     let ports: Vec<_> = settings.listen.iter().map(|listener| listener.address.port()).collect();
     let sites = settings.sites.iter().filter_map(|site| Some((&site.name, site.acme.as_ref()?)));
@@ -82,14 +82,14 @@ fn acme(settings: &Settings) -> Vec<String> {
         .collect()
 }
 
-/// A listener of the sites without TLS.
+/// Returns a listener of the sites without TLS.
 fn plain_listener(settings: &Settings) -> Option<String> {
     let listener = settings.listen.iter().find(|one| one.role == Role::Reverse && !one.tls);
     let socket = || settings.sockets.paths.first().map(|path| show_socket(path));
     listener.map(|listener| listener.address.to_string()).or_else(socket)
 }
 
-/// Origins that are listeners of the same process, which answers such requests with 508.
+/// Finds origins that are listeners of the same process, which answers such requests with 508.
 fn to_own_listeners(settings: &Settings) -> Vec<String> {
     let listen = settings.listen.iter().map(|listener| listener.address);
     let doors = settings.doors.listen.iter().map(|(_, address)| *address);
@@ -107,7 +107,7 @@ fn to_own_listeners(settings: &Settings) -> Vec<String> {
         .collect()
 }
 
-/// Where `origin` is, as far as that is known without a name server.
+/// Returns the addresses of `origin`, as far as they are known without a name server.
 fn addresses(origin: &Origin) -> Vec<SocketAddr> {
     let Ok(authority) = origin.authority.parse::<Authority>() else { return Vec::new() };
     let port = authority.port_u16().unwrap_or(if origin.https { 443 } else { 80 });

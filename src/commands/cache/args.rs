@@ -100,7 +100,7 @@ pub(super) struct SourceArgs {
     pub(super) listener: AdminListener,
 }
 
-/// What `get` is to print.
+/// The object that `get` prints.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Key {
     Name(Name),

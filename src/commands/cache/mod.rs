@@ -18,7 +18,7 @@ use args::{Command, Key};
 use out::{Dump, Out};
 use source::CacheSource;
 
-/// Names that are told when a URL has several objects.
+/// The most names that are listed when a URL has several objects.
 const TOLD: usize = 5;
 
 /// Runs the command.
@@ -61,7 +61,7 @@ fn get(place: &CacheSource, key: &Key, include: bool, output: Option<&Path>) -> 
     }
 }
 
-/// The name of what is stored for `url`.
+/// Returns the name of the stored object for `url`.
 fn name_of(place: &CacheSource, url: &str) -> Result<Name, String> {
     let mut objects = Vec::new();
     place.list(Some(url), &mut |object| {
@@ -78,7 +78,7 @@ fn name_of(place: &CacheSource, url: &str) -> Result<Name, String> {
     }
 }
 
-/// That nothing is stored for `url`; what is stored for a similar one, if anything.
+/// Returns the message that nothing is stored for `url`. It names a similar URL with a stored object, if there is one.
 fn nothing(place: &CacheSource, url: &str) -> Result<String, String> {
     let shown = url.escape_debug();
     for similar in similar(url) {
@@ -97,7 +97,7 @@ fn nothing(place: &CacheSource, url: &str) -> Result<String, String> {
     Ok(format!("nothing is stored for '{shown}'; larder cache ls shows what is"))
 }
 
-/// URLs that people take for `url`.
+/// Returns URLs that users confuse with `url`.
 fn similar(url: &str) -> Vec<String> {
     let url = url.split('#').next().unwrap_or_default();
     let slash = url.strip_suffix('/').map_or_else(|| format!("{url}/"), str::to_owned);

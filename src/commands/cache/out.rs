@@ -1,4 +1,5 @@
-//! The output of `larder cache`: standard output, or a file. A reader that has closed the pipe, as `head` does, is no error.
+//! The output of `larder cache`: standard output, or a file. A reader that has closed the pipe, such as `head`, is not
+//! an error.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::files::unwritten;
 
-/// Bytes that are written at once.
+/// Bytes that are buffered before a write.
 const BUFFER: usize = 64 << 10;
-/// Bytes of a head: a stored one is shorter.
+/// The most bytes of a head: stored heads are shorter.
 const LONGEST_HEAD: usize = 4 << 20;
 
-/// Something to write to, opened when there is something to write.
+/// An output that is opened at the first write.
 pub(super) struct Out {
     file: Option<PathBuf>,
     sink: Option<BufWriter<Box<dyn Write>>>,
@@ -19,12 +20,12 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// To `file`, or to standard output.
+    /// Creates an output to `file`, or to standard output.
     pub(super) fn to(file: Option<&Path>) -> Self {
         Self { file: file.map(Path::to_owned), sink: None, failed: None }
     }
 
-    /// Writes `bytes`; false when there is no use in writing more.
+    /// Writes `bytes`; returns false if no more can be written.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> bool {
         if self.failed.is_none() {
             self.failed = self.sink().and_then(|sink| sink.write_all(bytes)).err();
@@ -37,10 +38,10 @@ impl Out {
         self.bytes(line.as_bytes()) && self.bytes(b"\n")
     }
 
-    /// Writes what waits. The file is there then, even if there was nothing to write.
+    /// Writes the buffered bytes. Creates the file even if there was nothing to write.
     ///
     /// # Errors
-    /// Why not everything was written.
+    /// The reason why not everything was written.
     pub(super) fn end(mut self) -> Result<(), String> {
         if self.failed.is_none() {
             self.failed = self.sink().and_then(Write::flush).err();
@@ -67,21 +68,21 @@ impl Out {
     }
 }
 
-/// A stored response on its way out, with its head or without it.
+/// The output of a stored response, with or without its head.
 pub(super) struct Dump {
     out: Out,
     include: bool,
-    /// What has come of the head; `None` once all of it has.
+    /// The part of the head so far; `None` once the head is complete.
     head: Option<Vec<u8>>,
 }
 
 impl Dump {
-    /// To `out`; with its head, if that is to be included.
+    /// Creates a dump to `out`, with the head if `include` is set.
     pub(super) fn new(out: Out, include: bool) -> Self {
         Self { out, include, head: Some(Vec::new()) }
     }
 
-    /// Takes the next bytes of head and content; false when there is no use in more.
+    /// Takes the next bytes of head and content; returns false if no more can be written.
     pub(super) fn take(&mut self, piece: &[u8]) -> bool {
         let Some(head) = &mut self.head else { return self.out.bytes(piece) };
         head.extend_from_slice(piece);
@@ -92,10 +93,10 @@ impl Dump {
         self.out.bytes(&bytes[if self.include { 0 } else { end + 4 }..])
     }
 
-    /// Writes what waits.
+    /// Writes the buffered bytes.
     ///
     /// # Errors
-    /// Why not everything was written.
+    /// The reason why not everything was written.
     pub(super) fn end(self) -> Result<(), String> {
         match self.head {
             None => self.out.end(),

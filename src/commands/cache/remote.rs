@@ -7,7 +7,7 @@ use serde_json::from_slice;
 
 use crate::cli::admin::{AdminClient, Problem};
 
-/// What the listener says when there is no such object.
+/// The answer of the listener if there is no such object.
 const ABSENT: &str = "nothing is stored";
 
 /// As [`CacheSource::list`](super::source::CacheSource::list).

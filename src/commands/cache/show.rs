@@ -7,18 +7,18 @@ use larder_proxy::inventory::{Object, Progress};
 
 use crate::cli::units::{about_size, counted};
 
-/// What stands over the rows of a list.
+/// The heading of a list.
 pub(super) const HEADING: &str = "name                    size  stored    used  status  url";
 
 /// Seconds and units, largest first.
 const AGES: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
 
-/// Now, in seconds since 1970.
+/// Returns the current time, in seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// An object's line in a list.
+/// Formats an object's line in a list.
 pub(super) fn row(object: &Object, now: u64) -> String {
     let ago = |time: u32| about_age(now.saturating_sub(u64::from(time)));
     let (size, stored, used) = (about_size(object.bytes), ago(object.stored), ago(object.used));
@@ -31,7 +31,7 @@ pub(super) fn row(object: &Object, now: u64) -> String {
     }
 }
 
-/// What tells an object from others of its URL.
+/// Returns the properties that distinguish an object from others of its URL.
 pub(super) fn variant(object: &Object) -> String {
     if object.vary.is_empty() {
         return object.role.escape_debug().to_string();
@@ -43,25 +43,25 @@ pub(super) fn variant(object: &Object) -> String {
     object.vary.iter().map(field).collect::<Vec<_>>().join("; ")
 }
 
-/// An object as JSON, in one line.
+/// Formats an object as JSON, in one line.
 pub(super) fn json(object: &Object) -> String {
     serde_json::to_string(object).unwrap_or_default()
 }
 
-/// What a check came to.
+/// Formats the result of a check.
 pub(super) fn verified(end: &Progress) -> String {
     let (objects, bytes) = (counted(end.objects, "object", "objects"), about_size(end.bytes));
     let verb = if end.objects == 1 { "is" } else { "are" };
     format!("{objects} with {bytes} of content {verb} undamaged")
 }
 
-/// How long ago, in the largest unit of which there is a whole one.
+/// Formats an age in the largest unit that it reaches.
 fn about_age(seconds: u64) -> String {
     let (scale, unit) = AGES.into_iter().find(|(scale, _)| seconds >= *scale).unwrap_or((1, "s"));
     format!("{}{unit}", seconds / scale)
 }
 
-/// What a list comes to.
+/// The sums of a list.
 #[derive(Default)]
 pub(super) struct Total {
     objects: u64,
@@ -70,7 +70,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// Whether nothing was added yet.
+    /// Whether no object was added yet.
     pub(super) fn is_empty(&self) -> bool {
         self.objects == 0
     }

@@ -1,5 +1,5 @@
-//! The sources of `larder cache`: directories that no larder uses, or the answers of a running larder. Both use the words
-//! of [`inventory`].
+//! The sources of `larder cache`: directories that no larder uses, or the answers of a running larder. Both use the
+//! words of [`inventory`].
 
 use std::io;
 use std::path::Path;
@@ -20,18 +20,18 @@ use crate::cli::progress::Bar;
 /// Bytes of content that are read at once.
 const PIECE: usize = 256 << 10;
 
-/// A place to look at.
+/// A source of stored objects.
 pub(super) enum CacheSource {
-    /// With the number of places in their segments that hold no record.
+    /// Directories, with the number of places in their segments that hold no record.
     AtRest(Disks, u64),
     Serving(AdminClient),
 }
 
 impl CacheSource {
-    /// What the user named.
+    /// Opens the source that the user named.
     ///
     /// # Errors
-    /// Why it cannot be looked at.
+    /// The reason why it cannot be read.
     pub(super) fn open(place: &args::SourceArgs) -> Result<Self, Failure> {
         if place.disk.is_empty() {
             return AdminClient::new(&place.listener).map(Self::Serving).map_err(Failure::Failed);
@@ -51,10 +51,10 @@ impl CacheSource {
         })
     }
 
-    /// Shows all that is stored, or what is stored for `url`, until `see` says false.
+    /// Passes all stored objects, or those for `url`, to `see` until it returns false.
     ///
     /// # Errors
-    /// Why not all of it could be shown.
+    /// The reason why not all of them could be shown.
     pub(super) fn list(&self, url: Option<&str>, see: &mut dyn FnMut(Object) -> bool) -> Result<(), String> {
         match self {
             Self::AtRest(disks, _) => {
@@ -66,11 +66,11 @@ impl CacheSource {
         }
     }
 
-    /// Hands the object called `name` to `take`: its head and its content, in pieces, until `take` says false. False
-    /// if there is none.
+    /// Passes the head and content of the object called `name` to `take`, in pieces, until `take` returns false.
+    /// Returns false if there is no such object.
     ///
     /// # Errors
-    /// Why not all of it could be read.
+    /// The reason why not all of it could be read.
     pub(super) fn get(&self, name: Name, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, String> {
         let disks = match self {
             Self::AtRest(disks, _) => disks,
@@ -88,8 +88,8 @@ impl CacheSource {
         Ok(true)
     }
 
-    /// The number of places in segments that should hold records, and hold none that can be read. A running larder
-    /// does not count them again.
+    /// Returns the number of places in segments that should hold records, but hold none that can be read. A running
+    /// larder does not count them again.
     pub(super) fn damaged_places(&self) -> u64 {
         match self {
             Self::AtRest(_, damaged) => *damaged,
@@ -97,10 +97,10 @@ impl CacheSource {
         }
     }
 
-    /// Reads everything, at most `rate` bytes a second, and tells `tell` how far it is.
+    /// Reads all records, at most `rate` bytes per second, and reports the progress to `tell`.
     ///
     /// # Errors
-    /// Why it could not be done to the end.
+    /// The reason why it was not completed.
     pub(super) fn verify(&self, rate: u64, tell: &mut dyn FnMut(&Progress)) -> Result<Progress, String> {
         let disks = match self {
             Self::AtRest(disks, _) => disks,
@@ -111,7 +111,7 @@ impl CacheSource {
             true
         });
         if progress.corrupt > 0 || self.damaged_places() > 0 {
-            // So that the next start does not find again what is gone.
+            // The next start then does not find the removed records again.
             disks.snapshot().map_err(|error| format!("cannot record the removals: {error}"))?;
         }
         Ok(progress)
@@ -122,7 +122,7 @@ fn is_wrong_path(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// What is wrong with a directory's contents is worth a line; what a start does otherwise is not.
+/// Prints events about damage in a directory; other events of a start are not printed.
 fn warn(path: &Path, event: &Event, damaged_places: &AtomicU64) {
     let damaged = match event {
         Event::Scanned { damaged, .. } => *damaged,

@@ -1,4 +1,4 @@
-//! `larder check --test`: the user's own expectations of what a config does, compared with what it would do.
+//! `larder check --test`: compares the user's expectations of a config with what it would do.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ struct Test {
     expect: Expected,
 }
 
-/// What the origin answers.
+/// The origin's answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -47,30 +47,31 @@ struct Answer {
     fields: BTreeMap<String, String>,
 }
 
-/// What is expected; what is left out may be anything.
+/// The expected results; absent ones may have any value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
     rules: Option<Vec<String>>,
     url: Option<String>,
-    /// What an origin is asked for; empty text: none is asked.
+    /// The URL for which an origin is asked; empty text: none is asked.
     asks: Option<String>,
     outcome: Option<String>,
     reason: Option<String>,
     status: Option<u16>,
     lifetime: Option<String>,
-    /// Fields of the request as the origin sees them; empty text: not there.
+    /// Fields of the request as the origin sees them; empty text: absent.
     #[serde(default)]
     sends: BTreeMap<String, String>,
-    /// Fields of the reply; empty text: not there.
+    /// Fields of the reply; empty text: absent.
     #[serde(default)]
     fields: BTreeMap<String, String>,
 }
 
-/// Compares what is in the file at `path` with what `settings` do, and gives the number of tests.
+/// Compares the expectations in the file at `path` with the results of `settings`, and returns the number of tests.
 ///
 /// # Errors
-/// [`Failure::Refused`]: the file cannot be read, or is no list of tests. [`Failure::Failed`]: the differences, one line each.
+/// [`Failure::Refused`]: the file cannot be read, or is not a list of tests. [`Failure::Failed`]: the differences, one
+/// line each.
 pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -143,7 +144,7 @@ fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     Ok(map)
 }
 
-/// What differs, each in a few words.
+/// Returns the differences, each in a few words.
 fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
     let Expected { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
     let mut differences = Vec::new();

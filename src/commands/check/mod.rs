@@ -1,4 +1,4 @@
-//! `larder check`: whether `larder serve` would accept the same arguments, and what it would run.
+//! `larder check`: checks whether `larder serve` would accept the same arguments, and shows what it would run.
 
 mod expectations;
 
@@ -48,7 +48,7 @@ enum Reference {
     Metrics,
 }
 
-/// Prints `ok` and a summary, or refuses with all that is wrong.
+/// Prints `ok` and a summary, or fails with all errors.
 pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     if check.example {
         say(docs::example().trim_end());
@@ -85,7 +85,8 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `serve` could not use at this moment, in its words. Another user may have other rights.
+/// Returns the errors of directories and files that `serve` could not use at present, in its words. Another user may
+/// have other rights.
 fn unusable(settings: &Settings) -> Vec<String> {
     let disks =
         settings.disks.iter().map(|disk| Directory::examine(&disk.path).map_err(|why| why.to_string()));
@@ -94,10 +95,10 @@ fn unusable(settings: &Settings) -> Vec<String> {
     disks.chain(log).filter_map(Result::err).collect()
 }
 
-/// What listeners show to clients, and what clients may not accept of it.
+/// Describes the certificates that listeners show to clients, and properties that clients may not accept.
 ///
 /// # Errors
-/// What is wrong with certificates that cannot be used, one line each.
+/// The errors of certificates that cannot be used, one line each.
 fn certificates(settings: &Settings) -> Result<Vec<String>, String> {
     let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
     let made_here = |files: &&CertificateFiles| files.place != self_signed::FLAG;
@@ -129,7 +130,7 @@ fn describe(certificate: &Certificate, now: u64) -> String {
     }
 }
 
-/// A certificate that an authority issues.
+/// Describes a certificate that an authority issues.
 fn describe_kept(kept: &KeptCertificate) -> String {
     let KeptCertificate { name, directory, not_after } = kept;
     let state = match not_after {

@@ -103,7 +103,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
         date: Zoned::now().strftime("%-d %B %Y").to_string(),
     };
     if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
-        // What came first is most often why nothing can be written, and else worth more.
+        // The first error is often the reason why nothing can be written, and otherwise matters more.
         let first = halted.map(|halt| format!("{halt}; and there is no report: ")).unwrap_or_default();
         return Err(Failure::Failed(format!("{first}{unwritten}")));
     }
@@ -117,7 +117,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     }
 }
 
-/// The duration of a run, for planning the next.
+/// Describes the duration of a run, for planning the next.
 fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
     let part = if is_resumed { ", for what was left of it" } else { "" };
     format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())
@@ -148,7 +148,7 @@ fn show_list() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The experiment of this name, or all for which this machine has what they take.
+/// Returns the experiment of this name, or all for which this machine has the requirements.
 fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
     if name == "all" {
         return Ok(EXPERIMENTS.iter().filter(|experiment| is_possible(experiment)).collect());
@@ -163,7 +163,7 @@ fn chosen(name: &str) -> Result<Vec<&'static Experiment>, String> {
     Err(format!("unknown experiment '{}'{hint}; known: {}", name.escape_debug(), known.join(", ")))
 }
 
-/// Whether this machine has what the experiment takes; says so if not.
+/// Whether this machine has the requirements of the experiment; prints a line if not.
 fn is_possible(experiment: &Experiment) -> bool {
     let lacking = (experiment.missing)();
     if let Some(what) = &lacking {
@@ -172,7 +172,7 @@ fn is_possible(experiment: &Experiment) -> bool {
     lacking.is_none()
 }
 
-/// A journal for each experiment, before anything is measured, so that what is wrong with one is said at once.
+/// Creates a journal for each experiment, before any measurement, so that an error of a journal is reported at once.
 fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
     let failed = |error: io::Error| {
         Halt::Failed(format!("cannot write to '{}': {}", directory.display(), unwritten(&error)))
@@ -186,7 +186,8 @@ fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec
     chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), line.resume)).collect()
 }
 
-/// Runs them one after the other, until one cannot go on; says what all found, and why it ended early.
+/// Runs the experiments one after the other, until one cannot continue. Returns the results so far, and the reason of
+/// an early end.
 fn measure(
     line: &Line,
     chosen: &[&'static Experiment],
@@ -228,7 +229,7 @@ fn measure(
     (parts, halted)
 }
 
-/// A bar for each round of measurements.
+/// A progress bar for each round of measurements.
 struct Progress {
     name: &'static str,
     bar: RefCell<Option<Bar>>,
@@ -260,7 +261,8 @@ impl Watch for Progress {
     }
 }
 
-/// Set once the user asks to stop; asking twice ends the process at once. Children hear Ctrl-C as well, and end.
+/// Returns a flag that is set when the user asks to stop; a second signal ends the process at once. Children receive
+/// Ctrl-C as well, and end.
 fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -274,7 +276,7 @@ fn names(chosen: &[&Experiment]) -> String {
     chosen.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
 }
 
-/// A time as one says it.
+/// Formats a time for people.
 fn about(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..90 => format!("{seconds} s"),

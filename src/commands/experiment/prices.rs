@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::cli::files::unread;
 use crate::cli::units;
 
-/// The table that is in force where the user gives none.
+/// The default table.
 pub(super) const DEFAULT: &str = include_str!("prices.toml");
 
 #[derive(Deserialize)]
@@ -28,10 +28,10 @@ struct WrittenMachine {
     price: f64,
 }
 
-/// The table in `file`, or the one that is built in.
+/// Reads the table in `file`, or the built-in one.
 ///
 /// # Errors
-/// One line: what cannot be read, or makes no sense.
+/// A line that names the file that cannot be read, or the invalid value.
 pub(super) fn read(file: Option<&Path>) -> Result<Prices, String> {
     let Some(path) = file else { return parse(DEFAULT) };
     let name = path.display();

@@ -117,7 +117,7 @@ pub(super) enum Via {
 }
 
 impl Via {
-    /// What the user calls it.
+    /// Returns the name of the option's value.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -127,12 +127,12 @@ impl Via {
         }
     }
 
-    /// Whether pages and statistics come by the same calls.
+    /// Whether the protocol transports pages and statistics by the same calls.
     pub(super) fn has_statistics(self) -> bool {
         matches!(self, Self::Thrift | Self::Line)
     }
 
-    /// Where the server is unless told otherwise.
+    /// Returns the default address of the server.
     pub(super) fn address(self) -> SocketAddr {
         let port = match self {
             Self::Http => 3128,
@@ -189,7 +189,7 @@ impl From<Ending> for Form {
     }
 }
 
-/// Whether `text` begins as URLs do that can be fetched.
+/// Whether `text` begins like a URL that can be fetched.
 pub(super) fn is_url(text: &str) -> bool {
     let begins =
         |scheme: &str| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme));

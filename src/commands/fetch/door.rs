@@ -10,15 +10,15 @@ use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call, Calling, Limits, line, onc, thrift};
 
-/// Bytes read at once.
+/// Bytes that are read at once.
 const READ: usize = 64 << 10;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// The connection broke: what was asked may be asked again on another.
+    /// The connection broke: the call may be repeated on another one.
     Broken(String),
-    /// Asking again would not help.
+    /// A repeated call would not help.
     Failed(String),
 }
 
@@ -29,16 +29,16 @@ impl Display for Problem {
     }
 }
 
-/// Asks a server, one call after the other, and connects when it has to.
+/// Sends calls to a server, one after the other, and connects if necessary.
 pub(super) trait Door {
-    /// The answer to `call`.
+    /// Returns the answer to `call`.
     ///
     /// # Errors
-    /// When there is none. The next call begins with a new connection.
+    /// There is no answer. The next call begins with a new connection.
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem>;
 }
 
-/// The answer to `call`, on a new connection if the one at hand breaks.
+/// Returns the answer to `call`, on a new connection if the present one breaks.
 pub(super) fn ask(door: &mut dyn Door, call: &Call) -> Result<Answer, Problem> {
     match door.ask(call) {
         Err(Problem::Broken(_)) => door.ask(call),
@@ -46,10 +46,10 @@ pub(super) fn ask(door: &mut dyn Door, call: &Call) -> Result<Answer, Problem> {
     }
 }
 
-/// The page at `url`.
+/// Returns the page at `url`.
 ///
 /// # Errors
-/// Why there is none, in one line.
+/// The reason why there is none, in one line.
 pub(super) fn page(door: &mut dyn Door, url: &str) -> Result<Bytes, String> {
     let why = match ask(door, &Call::Fetch { url: url.to_owned() }) {
         Ok(Answer::Page(page)) => return Ok(page),
@@ -61,7 +61,7 @@ pub(super) fn page(door: &mut dyn Door, url: &str) -> Result<Bytes, String> {
     Err(why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
 }
 
-/// What is spoken on a TCP connection.
+/// The protocol on a TCP connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Speech {
     Thrift(Transport, Protocol),
@@ -80,7 +80,7 @@ impl Speech {
     }
 }
 
-/// A door of RPC.
+/// A client of an RPC server.
 pub(super) struct Rpc {
     server: String,
     speech: Speech,
@@ -89,7 +89,7 @@ pub(super) struct Rpc {
 }
 
 impl Rpc {
-    /// To `server`, a host and a port, where no answer may take longer than `patience`.
+    /// Creates a client of `server`, a host and a port, whose answers may take at most `patience`.
     pub(super) fn new(server: &str, speech: Speech, patience: Duration) -> Self {
         Self { server: server.to_owned(), speech, patience, connection: None }
     }
@@ -111,7 +111,7 @@ impl Rpc {
         Ok(Connection { stream, codec: self.speech.codec(), buffer: BytesMut::new(), read: vec![0; READ] })
     }
 
-    /// Whether the server tells failures by a reset.
+    /// Whether the server reports failures by a reset.
     fn fails_by_reset(&self) -> bool {
         matches!(self.speech, Speech::Line(Form::Bare))
     }
@@ -153,21 +153,21 @@ struct Connection {
     stream: TcpStream,
     codec: Box<dyn Calling>,
     buffer: BytesMut,
-    /// What the system reads into.
+    /// The buffer for reads from the system.
     read: Vec<u8>,
 }
 
-/// Why a connection is of no more use.
+/// The reason why a connection is not usable any more.
 enum Stop {
     Io(io::Error),
-    /// It was closed in the middle of an answer.
+    /// The server closed it in the middle of an answer.
     Closed(String),
-    /// What was to be sent, or came, is not of the protocol.
+    /// Data that was to be sent, or was received, violates the protocol.
     Nonsense(String),
 }
 
 impl Connection {
-    /// The answer, and whether the connection is still open.
+    /// Returns the answer, and whether the connection is still open.
     fn ask(&mut self, call: &Call, deadline: Instant) -> Result<(Answer, bool), Stop> {
         let nonsense = |why: larder_rpc::Malformed| Stop::Nonsense(why.0);
         let request = self.codec.encode(call).map_err(nonsense)?;
@@ -191,13 +191,13 @@ impl Connection {
     }
 }
 
-/// The time until `deadline`.
+/// Returns the time until `deadline`; an error after it.
 fn left(deadline: Instant) -> Result<Duration, Stop> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Stop::Io(ErrorKind::TimedOut.into())) } else { Ok(left) }
 }
 
-/// What the system says, as a user reads it.
+/// Describes a system error for the user.
 pub(super) fn said(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".to_owned(),

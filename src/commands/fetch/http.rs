@@ -1,7 +1,7 @@
-//! Pages through a forward proxy: `http` in the absolute form, `https` through a tunnel.
+//! Fetches pages through a forward proxy: `http` in the absolute form, `https` through a tunnel.
 //!
-//! Each connection has its own client and runtime, which runs in the calling thread: no work moves between threads while a
-//! page is timed.
+//! Each connection has a separate client and runtime, which runs in the calling thread: no work moves between threads
+//! while a page is timed.
 
 use std::error::Error;
 use std::io;
@@ -25,10 +25,10 @@ use super::said::{first_line, is_text, reason};
 use super::tunnel;
 use crate::cli::units::show_duration;
 
-/// How many redirects in a row are followed.
+/// The most consecutive redirects that are followed.
 const REDIRECTS: usize = 10;
 
-/// A forward proxy.
+/// A client of a forward proxy.
 pub(super) struct Http {
     runtime: Runtime,
     client: Client,
@@ -37,10 +37,11 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// To the proxy at `server`, a host and a port, where no page may take longer than `patience`; in HTTP/2 or not.
+    /// Creates a client of the proxy at `server`, a host and a port, whose pages may take at most `patience`. `tls`
+    /// also says whether it uses HTTP/2.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// The system has no resources for it.
     pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         Ok(Self {
             runtime: Builder::new_current_thread().enable_all().build()?,
@@ -77,7 +78,7 @@ async fn explain(server: &str, patience: Duration, url: &str, error: &reqwest::E
         Problem::Failed(format!("no answer in {}", show_duration(patience)))
     } else if error.is_connect() {
         let asked = error.url().map_or(url, Url::as_str);
-        // What the client says of a tunnel lacks the proxy's answer.
+        // The client's error for a tunnel lacks the proxy's answer.
         let refusal = timeout(patience, tunnel::refusal(server, asked)).await;
         if let Some(refusal) = refusal.ok().flatten() {
             return Problem::Failed(refusal);
@@ -90,7 +91,7 @@ async fn explain(server: &str, patience: Duration, url: &str, error: &reqwest::E
     }
 }
 
-/// Sends requests of the load driver for `https` URLs, through tunnels that stay open, and those in HTTP/2.
+/// Sends the load driver's requests for `https` URLs through tunnels that stay open, and its requests in HTTP/2.
 pub(super) struct Tunnels {
     client: Client,
     server: String,
@@ -98,17 +99,17 @@ pub(super) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Through the proxy at `server`, a host and a port.
+    /// Creates a client of the proxy at `server`, a host and a port.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// The system has no resources for it.
     pub(super) fn new(server: &str, tls: (ClientConfig, bool), patience: Duration) -> io::Result<Self> {
         let client = client(server, tls, patience, Policy::none())?;
         Ok(Self { client, server: server.to_owned(), patience })
     }
 
     async fn send(&self, sent: Sent<'_>, wants: bool) -> Result<Reply, reqwest::Error> {
-        // A method that is none becomes one that no server knows.
+        // An invalid method is replaced by GET.
         let method = Method::from_bytes(sent.method.as_bytes()).unwrap_or_default();
         let mut request = self.client.request(method, sent.url);
         for (name, value) in sent.fields {
@@ -176,7 +177,7 @@ impl Door for Http {
     }
 }
 
-/// The content of `response`, unless it is longer than a page may be.
+/// Returns the content of `response`; `None` if it is longer than a page may be.
 async fn content(mut response: Response) -> reqwest::Result<Option<Bytes>> {
     let mut content = BytesMut::new();
     while let Some(chunk) = response.chunk().await? {
@@ -188,7 +189,7 @@ async fn content(mut response: Response) -> reqwest::Result<Option<Bytes>> {
     Ok(Some(content.freeze()))
 }
 
-/// The cause that has no cause of its own, which says most.
+/// Returns the root cause of an error, which is the most specific.
 fn deepest(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -197,10 +198,10 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     cause.downcast_ref().map_or_else(|| cause.to_string(), said)
 }
 
-/// Trusts the system's certificates, and asks for HTTP/2 or not.
+/// Returns a config that trusts the system's certificates, and offers HTTP/2 if `http2` is set.
 ///
 /// # Errors
-/// When there is no version of TLS to speak, in one line.
+/// No version of TLS is available; in one line.
 pub(super) fn tls(http2: bool) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

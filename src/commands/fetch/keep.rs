@@ -9,13 +9,13 @@ use super::names;
 use crate::cli::Failure;
 use crate::cli::files::unwritten;
 
-/// Characters in a line where there is no terminal.
+/// Characters of a line if there is no terminal.
 const WIDTH: usize = 80;
 
-/// Where pages go, and as what.
+/// The destination and form of pages.
 pub(super) struct Keep {
     place: Destination,
-    /// Convert HTML to text.
+    /// Whether HTML is converted to text.
     text: bool,
 }
 
@@ -27,10 +27,10 @@ enum Destination {
 }
 
 impl Keep {
-    /// As the user wants it; `measured` pages are for saving, not for looking at.
+    /// Reads the destination from the arguments; `measured` pages are saved, but not shown.
     ///
     /// # Errors
-    /// One file for several pages.
+    /// Several pages would go into one file.
     pub(super) fn new(args: &Fetch, measured: bool) -> Result<Self, Failure> {
         let place = match (&args.output, &args.save) {
             (Some(_), _) if args.urls.len() > 1 => {
@@ -47,20 +47,20 @@ impl Keep {
         Ok(Self { place, text: args.text })
     }
 
-    /// Whether pages have to come one after the other.
+    /// Whether pages have to be written in the order of the URLs.
     pub(super) fn in_order(&self) -> bool {
         matches!(self.place, Destination::Output)
     }
 
-    /// Whether pages are put anywhere.
+    /// Whether pages are shown or saved at all.
     pub(super) fn keeps(&self) -> bool {
         !matches!(self.place, Destination::Nowhere)
     }
 
-    /// Puts the page at `url` where it belongs.
+    /// Shows or saves the page at `url`.
     ///
     /// # Errors
-    /// When it cannot be written there, in one line.
+    /// The page cannot be written there; in one line.
     pub(super) fn page(&self, url: &str, page: &[u8]) -> Result<(), String> {
         let cannot = |path: &Path| {
             let path = path.display().to_string();
@@ -86,7 +86,7 @@ impl Keep {
     }
 }
 
-/// A reader that has closed the pipe, as `head` does, is no failure.
+/// Prints `page`. A reader that has closed the pipe, such as `head`, is not a failure.
 fn print(page: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(page).and_then(|()| out.flush()) {
@@ -95,14 +95,14 @@ fn print(page: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Characters in a line of the terminal.
+/// Returns the number of characters in a line of the terminal.
 fn width() -> usize {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok();
     terminal.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(WIDTH)
 }
 
-/// `page` for a terminal of `width` characters. What begins with a tag is HTML; anything else stays as it is,
-/// without what would move a cursor.
+/// Formats `page` for a terminal of `width` characters. Content that begins with a tag is HTML; other content is
+/// unchanged, except that control characters are removed.
 fn as_text(page: &[u8], width: usize) -> String {
     let is_html = page.trim_ascii_start().starts_with(b"<");
     let rendered = is_html.then(|| html2text::from_read(page, width).ok()).flatten();

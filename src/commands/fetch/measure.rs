@@ -1,4 +1,4 @@
-//! Sends requests by the load driver of the experiments, and notes what came of them.
+//! Sends requests by the load driver of the experiments, and records the results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,56 +18,56 @@ use crate::cli::Failure;
 use crate::cli::progress::Bar;
 use crate::cli::units::{about_count, about_time};
 
-/// The longest time that is told from a longer one, in microseconds: an hour.
+/// The longest time that is recorded exactly, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
-/// How many failures are kept as text.
+/// The most failures that are kept as text.
 const KEPT: usize = 1_000;
-/// How often the line that shows progress changes.
+/// The interval at which the progress line changes.
 const BETWEEN: Duration = Duration::from_millis(100);
-/// Of the moments at which requests are due.
+/// The seed of the times at which requests are due.
 const SEED: u64 = 1;
 
-/// What to send, and how.
+/// The requests to send, and the way to send them.
 pub(super) struct Plan {
     pub(super) requests: Requests,
-    /// How often all of it is sent.
+    /// How often all requests are sent.
     pub(super) times: usize,
     pub(super) connections: usize,
-    /// Requests a second; nothing for as many as are answered.
+    /// Requests per second; `None`: a request follows each answer.
     pub(super) rate: Option<f64>,
-    /// Whether an answer with this status is no failure.
+    /// Whether an answer with this status counts as a success.
     pub(super) accepts: fn(u16) -> bool,
 }
 
-/// What the client saw.
+/// The client's measurements.
 pub(super) struct Measured {
     /// Requests so far.
     pub(super) requests: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub(super) errors: u64,
-    /// Answers that came from a cache, and others, as far as `Cache-Status` says it.
+    /// Answers from a cache, and other answers, according to `Cache-Status`.
     pub(super) hits: u64,
     pub(super) misses: u64,
-    /// Bytes of content of all others.
+    /// Bytes of content of all answers.
     pub(super) bytes: u64,
-    /// How many answers there were of each status.
+    /// The number of answers with each status.
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub(super) elapsed: Duration,
-    /// What answers took from when their requests were due, in microseconds.
+    /// Times from the moment at which a request was due to its answer, in microseconds.
     pub(super) times: Histogram<u64>,
-    /// From when they were sent.
+    /// Times from the sending of a request to its answer, in microseconds.
     pub(super) served: Histogram<u64>,
-    /// Requests a second, as they were due; nothing if answers decided.
+    /// The planned requests per second; `None` if answers decided.
     pub(super) rate: Option<f64>,
-    /// Requests that failed, and why; not all, if there are many.
+    /// Failed requests with the reason; only the first ones if there are many.
     pub(super) failures: Vec<String>,
 }
 
-/// Sends what `plan` says, and keeps the pages that are wanted.
+/// Sends the requests of `plan`, and keeps pages as `keep` says.
 ///
 /// # Errors
-/// When nothing can be sent. A request that fails is counted instead.
+/// No requests can be sent. A request that fails is only counted.
 pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Measured, Failure> {
     let total = plan.requests.len().saturating_mul(plan.times);
     let (via, dialect) = server.dialect();
@@ -109,7 +109,7 @@ fn resolved(server: &str) -> Result<SocketAddr, Failure> {
     let failed = |why: String| Failure::Failed(format!("cannot connect to {server}: {why}"));
     let addresses = server.to_socket_addrs().map_err(|error| failed(super::door::said(&error)))?;
     let addresses: Vec<_> = addresses.collect();
-    // A name may have an address that nothing listens at, such as that of the other version of IP.
+    // A name may have an address without a listener, such as that of the other version of IP.
     let answers = |to: &&SocketAddr| std::net::TcpStream::connect(*to).is_ok();
     let found = if addresses.len() > 1 { addresses.iter().find(answers) } else { None };
     found.or(addresses.first()).copied().ok_or_else(|| failed("no such address".to_owned()))
@@ -134,7 +134,7 @@ impl Measured {
         })
     }
 
-    /// Notes a request and its answer.
+    /// Records a request and its answer.
     fn note(&mut self, answered: &Answered<'_>) {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1);
         self.requests += 1;
@@ -163,7 +163,7 @@ impl Measured {
         }
     }
 
-    /// One line while requests are sent.
+    /// Returns the progress line.
     fn progress(&self, name: &str, elapsed: Duration) -> String {
         let rate = self.requests as f64 / elapsed.as_secs_f64().max(1e-9);
         let within = |share| about_time(self.times.value_at_quantile(share) as f64);
@@ -179,7 +179,7 @@ impl Measured {
     }
 }
 
-/// Why a request failed that was answered by this.
+/// Returns the reason why a request with this answer failed.
 fn why(reply: &Reply) -> String {
     let text = first_line(&reply.content);
     let is_ours = text.starts_with(&format!("{}: ", reply.status));
@@ -191,15 +191,15 @@ fn why(reply: &Reply) -> String {
     format!("{} {why}", reply.status)
 }
 
-/// Sees answers as they come.
+/// Receives answers as they arrive.
 struct Watch {
     seen: Measured,
     keep: Keep,
-    /// What is spoken.
+    /// The name of the protocol.
     name: &'static str,
     bar: Bar,
     begun: Instant,
-    /// When the line that shows progress was changed.
+    /// When the progress line was last changed.
     shown: Instant,
 }
 

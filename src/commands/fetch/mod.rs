@@ -28,12 +28,12 @@ use measure::{Measured, Plan};
 use report::Figures;
 use server::Server;
 
-/// How many failures of a workload are shown.
+/// The most failures of a workload that are shown.
 const SHOWN: usize = 10;
-/// How many connections there are for requests at a rate, unless the user says it.
+/// The default number of connections for requests at a rate.
 const OPEN: usize = 64;
 
-/// Fetches what the user asked for.
+/// Fetches the pages that the user named.
 pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     let measured = args.workload.is_some() || args.repeat.is_some() || args.rate.is_some() || args.json;
     let server = Server::new(args)?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     if failures.is_empty() { Ok(()) } else { Err(Failure::Failed(failures.join("\n"))) }
 }
 
-/// Sends what `plan` says and shows what client and server saw: the failures.
+/// Sends the requests of `plan`, shows the measurements of client and server, and returns the failures.
 fn measured_by(
     args: &Fetch,
     server: &Server,
@@ -86,7 +86,7 @@ fn measured_by(
 /// The source of the server's statistics.
 enum Source {
     Nobody,
-    /// The server, by the door that pages come from.
+    /// The server, by the protocol of the pages.
     Calls,
     Admin(String),
 }
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// The server's statistics, or why there are none, in one line.
+    /// Returns the server's statistics, or the reason why there are none, in one line.
     fn figures(&self, server: &Server) -> Result<Option<Figures>, String> {
         match self {
             Self::Nobody => Ok(None),
@@ -118,7 +118,7 @@ impl Source {
     }
 }
 
-/// What to send, and how.
+/// Returns the requests to send, and the way to send them.
 fn plan(args: &Fetch) -> Result<Plan, Failure> {
     let (mut requests, accepts): (_, fn(u16) -> bool) = match &args.workload {
         Some(path) => (workload(path, args)?, |status| status < 500),
@@ -132,7 +132,7 @@ fn plan(args: &Fetch) -> Result<Plan, Failure> {
     Ok(Plan { requests, times: args.repeat.unwrap_or(1), connections, rate: args.rate, accepts })
 }
 
-/// The requests in the file at `path`, as far as the protocol has them; paths are those of the origin.
+/// Reads the requests in the file at `path`, except those that the protocol does not have; paths are on the origin.
 fn workload(path: &Path, args: &Fetch) -> Result<Requests, Failure> {
     let refused = |why: String| Failure::Refused(format!("cannot send '{}': {why}", path.display()));
     let (mut requests, reading) = trace::requests(path, &trace::Options::default())
@@ -155,7 +155,7 @@ fn workload(path: &Path, args: &Fetch) -> Result<Requests, Failure> {
     Ok(requests)
 }
 
-/// What to ask for where a workload says `text`; paths are those of `origin`.
+/// Returns the URL for `text` in a workload; paths are on `origin`.
 fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
     match origin {
         _ if args::is_url(text) => Ok(text.to_owned()),
@@ -167,7 +167,7 @@ fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// The first failures, and how many more there are.
+/// Returns the first failures, and the number of the others.
 fn failures(seen: &Measured) -> Vec<String> {
     let mut lines: Vec<_> = seen.failures.iter().take(SHOWN).cloned().collect();
     let more = seen.errors - lines.len() as u64;

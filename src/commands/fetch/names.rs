@@ -1,14 +1,14 @@
-//! Names of files for URLs: two URLs never share one, and none leads out of its folder.
+//! File names for URLs: two URLs never share a name, and no name leads out of its folder.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Characters of a name that file systems take.
+/// The most characters of a name's part, which file systems accept.
 const LONGEST: usize = 200;
 
-/// Where in a folder the page at `url` is kept. Readable, and reversible: `://` becomes `+` and `/` becomes `_`,
-/// and whatever is no letter, digit, dot or hyphen is percent-encoded. A long name is spread over folders, and
-/// tildes mark the cuts: no part is `..`, and no file is called as a folder.
+/// Returns the path in a folder where the page at `url` is kept. It is readable and reversible: `://` becomes `+` and
+/// `/` becomes `_`, and all other characters except letters, digits, dots and hyphens are percent-encoded. A long name
+/// is split into folders, and tildes mark the cuts: no part is `..`, and no file has the name of a folder.
 pub(super) fn file(url: &str) -> PathBuf {
     let name = match url.split_once("://") {
         Some((scheme, rest)) => format!("{}+{}", encoded(scheme), encoded(rest)),
@@ -24,7 +24,7 @@ pub(super) fn file(url: &str) -> PathBuf {
     (path + rest).into()
 }
 
-/// ASCII alone, so that it can be cut anywhere.
+/// Encodes `text` in ASCII, so that it can be cut anywhere.
 fn encoded(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -71,7 +71,7 @@ mod tests {
         ) {
             let (first, second) = (file(&one), file(&other));
             prop_assert_eq!(first == second, one == other);
-            // A file is no folder of another.
+            // A file never has the path of another file's folder.
             prop_assert!(one == other || !second.starts_with(&first));
             for part in first.components() {
                 prop_assert!(matches!(part, Component::Normal(name) if name.len() <= 255), "{:?}", first);

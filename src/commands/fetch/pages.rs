@@ -11,10 +11,11 @@ use super::server::Server;
 use crate::cli::Failure;
 use crate::cli::progress::Bar;
 
-/// Asks `server` for everything in `urls`, on so many `connections` at once: what did not come, and why, a line each.
+/// Fetches all `urls` from `server`, on `connections` connections at once. Returns the failed ones with the reason, a
+/// line each.
 ///
 /// # Errors
-/// When a connection cannot even be prepared.
+/// A connection cannot be prepared.
 pub(super) fn run(
     server: &Server,
     urls: &[String],
@@ -35,12 +36,12 @@ pub(super) fn run(
     Ok(failures)
 }
 
-/// What workers share.
+/// The state that workers share.
 struct Work<'w> {
     server: &'w Server,
     urls: &'w [String],
     next: AtomicUsize,
-    /// One at a time: a URL that is asked for twice at once has one file.
+    /// Locked while a page is saved: a URL that is fetched twice at once has one file.
     keep: Mutex<&'w Keep>,
     bar: &'w Bar,
 }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::measure::Measured;
 use crate::cli::units::{about_count, about_size, about_time, counted};
 
-/// A figure's name in JSON, what people call it, and how it is written for them.
+/// A figure's name in JSON, its name for people, and the formatter of its value.
 type Row = (&'static str, &'static str, fn(&Value, &Figures) -> String);
-/// Figures by name.
+/// Figures, by name.
 pub(super) type Figures = Map<String, Value>;
 
 const ROWS: &[Row] = &[
@@ -45,13 +45,13 @@ const ROWS: &[Row] = &[
 /// Percentiles of the client's times.
 const SHARES: [(&str, f64); 4] =
     [("p50_micros", 0.5), ("p90_micros", 0.9), ("p99_micros", 0.99), ("p999_micros", 0.999)];
-/// Letters of the longest bar.
+/// The length of the longest bar, in characters.
 const BAR: u64 = 40;
 
-/// What an admin listener calls a figure that has another name here.
+/// Figures whose name on the admin listener differs from the name here.
 const ADMIN_NAMES: &[(&str, &str)] = &[("objects", "entries"), ("by", "capacity_unit")];
 
-/// The figures of a server that speaks RPC.
+/// Returns the figures of an RPC server.
 pub(super) fn of_server(statistics: &Statistics) -> Figures {
     [
         ("requests", json!(statistics.requests)),
@@ -76,7 +76,7 @@ pub(super) fn of_server(statistics: &Statistics) -> Figures {
     .collect()
 }
 
-/// The same figures out of all that an admin listener has.
+/// Returns the same figures from the statistics of an admin listener.
 pub(super) fn of_admin(numbers: Figures) -> Figures {
     let renamed = numbers.into_iter().map(|(name, value)| {
         let ours = ADMIN_NAMES.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
@@ -86,7 +86,7 @@ pub(super) fn of_admin(numbers: Figures) -> Figures {
     renamed.filter(|(name, value)| is_known(name) && !value.is_object()).collect()
 }
 
-/// The figures of the client.
+/// Returns the figures of the client.
 pub(super) fn of_client(seen: &Measured) -> Figures {
     let seconds = seen.elapsed.as_secs_f64();
     let mut figures = Figures::new();
@@ -119,8 +119,8 @@ pub(super) fn of_client(seen: &Measured) -> Figures {
     figures
 }
 
-/// How many times are at most so many microseconds, and more than the ones before: the numbers 1, 2 and 5 with noughts, as far
-/// as there are times.
+/// Returns the counts of times by their upper bounds, in microseconds: the numbers 1, 2 and 5 with zeros, up to the
+/// longest time.
 fn buckets(times: &Histogram<u64>) -> impl Iterator<Item = (u64, u64)> {
     let bounds = (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
     let (mut before, max) = (None, times.max());
@@ -138,7 +138,7 @@ fn buckets(times: &Histogram<u64>) -> impl Iterator<Item = (u64, u64)> {
     counts.skip_while(|(_, count)| *count == 0)
 }
 
-/// The times as bars, a line for each bucket.
+/// Draws the times as bars, a line for each bucket.
 pub(super) fn histogram(times: &Histogram<u64>) -> String {
     let rows: Vec<_> = buckets(times).collect();
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
@@ -152,7 +152,7 @@ pub(super) fn histogram(times: &Histogram<u64>) -> String {
         + &rows.iter().map(line).collect::<String>()
 }
 
-/// One aligned line for each figure, below a title.
+/// Returns one aligned line for each figure, below a title.
 pub(super) fn table(title: &str, figures: &Figures) -> String {
     let known = ROWS.iter().filter_map(|(name, called, show)| Some((called, show, figures.get(*name)?)));
     let lines = known.map(|(called, show, value)| format!("\n  {called:<14}  {}", show(value, figures)));
@@ -175,7 +175,7 @@ fn time(value: &Value, _: &Figures) -> String {
     about_time(value.as_f64().unwrap_or_default())
 }
 
-/// Such as `200: 1,234, 404: 7`.
+/// Formats statuses, such as `200: 1,234, 404: 7`.
 fn statuses(value: &Value, figures: &Figures) -> String {
     let all = value.as_object().into_iter().flatten();
     all.map(|(status, number)| format!("{status}: {}", count(number, figures))).collect::<Vec<_>>().join(", ")

@@ -1,13 +1,13 @@
-//! What an HTTP answer that is no page says.
+//! Explanations of HTTP answers that are not pages.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
-/// Bytes of an explanation that are shown.
+/// The most bytes of an explanation that are shown.
 const LONGEST_WHY: usize = 200;
 
-/// What `status` means, and what the answer's text says of it. The proxy's own texts begin with the status and
-/// say all there is.
+/// Returns the meaning of `status`, and the explanation in the answer's text. The proxy's own texts begin with the
+/// status and are complete.
 pub(super) fn reason(status: StatusCode, text: &str) -> String {
     let meaning = status.canonical_reason().unwrap_or_default();
     match (text.strip_prefix(&format!("{}: ", status.as_str())), text) {

@@ -1,4 +1,4 @@
-//! The server that pages come from, and the protocol.
+//! The server of the pages, and its protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::door::{self, Door, Rpc, Speech};
 use super::http::{self, Http, Tunnels};
 use crate::cli::Failure;
 
-/// The server, and the protocol.
+/// The server of the pages, and its protocol.
 pub(super) struct Server {
     pub(super) via: Via,
     pub(super) address: String,
     way: Way,
-    /// How long an answer may take.
+    /// The longest time until an answer.
     pub(super) patience: Duration,
 }
 
@@ -29,10 +29,10 @@ enum Way {
 }
 
 impl Server {
-    /// The server that the arguments name.
+    /// Returns the server that the arguments name.
     ///
     /// # Errors
-    /// When they do not agree.
+    /// The arguments contradict each other.
     pub(super) fn new(args: &Fetch) -> Result<Self, Failure> {
         let foreign = |is_there: bool, words: &str, via: Via| match is_there && args.via != via {
             true => {
@@ -61,7 +61,7 @@ impl Server {
         Ok(Self { via: args.via, address, way, patience: args.timeout })
     }
 
-    /// A door for one thread; it connects when it is asked.
+    /// Creates a client for one thread; it connects at the first call.
     pub(super) fn open(&self) -> Result<Box<dyn Door>, Failure> {
         Ok(match &self.way {
             Way::Http { tls, http2 } => {
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// What the load driver speaks to it, and in which form.
+    /// Returns the protocol of the load driver for this server, and its form.
     pub(super) fn dialect(&self) -> (load::Via, Dialect) {
         let usual = Dialect::default();
         match self.way {
@@ -86,13 +86,13 @@ impl Server {
         }
     }
 
-    /// Whether it is asked in HTTP/2.
+    /// Whether requests to it use HTTP/2.
     pub(super) fn speaks_http2(&self) -> bool {
         matches!(self.way, Way::Http { http2: true, .. })
     }
 
-    /// Makes clients that the load driver asks for `https` URLs, through tunnels of a proxy, or for all in HTTP/2; nothing where
-    /// the server fetches such pages itself.
+    /// Returns a maker of clients for the load driver: for `https` URLs through tunnels of a proxy, or for all URLs in
+    /// HTTP/2. `None` if the server fetches such pages itself.
     pub(super) fn tunnels(&self) -> Option<MakeForeign> {
         let Way::Http { tls, http2 } = &self.way else { return None };
         let (tls, http2) = (tls.clone(), *http2);
@@ -104,7 +104,7 @@ impl Server {
         }))
     }
 
-    /// The answer to `call`, on a connection of its own.
+    /// Returns the answer to `call`, on a separate connection.
     pub(super) fn call(&self, call: &Call) -> Result<Answer, Failure> {
         let failed = |why: String| Failure::Failed(format!("{}: {why}", self.address));
         match door::ask(&mut *self.open()?, call) {

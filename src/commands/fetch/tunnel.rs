@@ -1,4 +1,4 @@
-//! What a proxy says when it refuses a tunnel: the HTTP client keeps that to itself.
+//! The answer of a proxy that refuses a tunnel, which the HTTP client does not report.
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -12,13 +12,14 @@ use tokio::net::TcpStream;
 
 use super::said::{first_line, is_text, reason};
 
-/// Asks the proxy at `server` for a tunnel to the server of `url` once more: its answer in one line, if it refuses.
+/// Requests a tunnel to the server of `url` from the proxy at `server` once more. Returns its answer in one line, if it
+/// refuses.
 pub(super) async fn refusal(server: &str, url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| url.scheme() == "https")?;
     let authority = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
     let stream = TcpStream::connect(server).await.ok()?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-    // What goes wrong with it ends the request, too.
+    // An error of the connection ends the request, too.
     tokio::spawn(connection);
     let request = Request::builder().method(Method::CONNECT).uri(&authority).header(HOST, &authority);
     let mut answer = sender.send_request(request.body(Empty::<Bytes>::new()).ok()?).await.ok()?;
@@ -34,7 +35,7 @@ pub(super) async fn refusal(server: &str, url: &str) -> Option<String> {
     Some(format!("{server} refuses a tunnel to {authority}: {code} {why}{help}"))
 }
 
-/// What helps against the reason that a Larder names, if it names one.
+/// Returns the remedy for the reason that a Larder names, if it names one.
 fn help(fields: &HeaderMap) -> String {
     let words = fields.get_all("cache-status").iter().filter_map(|line| line.to_str().ok());
     let mut named =

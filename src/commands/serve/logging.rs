@@ -9,10 +9,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::terminal::wants_plain;
 
-/// Starts the log of this process. Called once.
+/// Starts the log of this process. Call it once.
 ///
 /// # Errors
-/// One line, if the filter cannot be read.
+/// A line, if the filter is invalid.
 pub(super) fn start() -> Result<(), String> {
     let filter =
         env::var("LARDER_LOG").or_else(|_| env::var("RUST_LOG")).unwrap_or_else(|_| "info".to_owned());

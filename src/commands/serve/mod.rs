@@ -73,7 +73,7 @@ pub(crate) fn run(run: &Run, watch: WatchAllocator) -> Result<(), Failure> {
     server.run(control).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// Turns signals into what the server understands, for as long as the process lives.
+/// Turns signals into commands for the server, for as long as the process lives.
 fn obey(
     mut signals: Signals,
     running: &Settings,
@@ -96,12 +96,12 @@ fn obey(
                 Control::Drain
             }
         };
-        // A server that has ended hears nothing, and the process ends with it.
+        // If the server has ended, the process ends too, and the command is not needed.
         let _ = sender.send(control);
     }
 }
 
-/// The settings as the file has them now; `None`, with the reasons in the log, to keep the old ones.
+/// Returns the settings of the file at present; `None`, with the reasons in the log, to keep the old ones.
 fn reload(running: &Settings, run: &Run, files: &Watch) -> Option<Settings> {
     match files.load(|| config::load(run.config.as_deref(), &run.flags)) {
         Ok(mut settings) => {
@@ -122,7 +122,7 @@ fn reload(running: &Settings, run: &Run, files: &Watch) -> Option<Settings> {
     }
 }
 
-/// Every connection is an open file, and most systems start with 1,024 of them.
+/// Raises the limit of open files: every connection is an open file, and most systems start with a limit of 1,024.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
@@ -131,7 +131,7 @@ fn raise_open_files() {
     }
 }
 
-/// Leaves files for requests to origins, and for all else that needs them, whatever clients do.
+/// Reserves files for requests to origins, and for all other needs, regardless of the number of clients.
 fn leave_open_files(limits: &mut Limits) {
     let Some(files) = getrlimit(Resource::Nofile).current else { return };
     let to_origins = limits.in_flight as u64 + most_idle(Some(files));
@@ -179,7 +179,7 @@ fn announce(server: &Server, settings: &Settings, of_admin: Option<&SelfSigned>)
     }
 }
 
-/// A command that asks this listener for something.
+/// Returns a command that sends a request to this listener.
 fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
     let address = reachable(address);
     let scheme = |tls| if tls { "https" } else { "http" };
@@ -198,7 +198,7 @@ fn example(front: Front, address: SocketAddr, settings: &Settings) -> String {
     }
 }
 
-/// The option by which curl asks for the first site, and the site's path.
+/// Returns curl's option for a request to the first site, and the site's path.
 fn first_site(settings: &Settings) -> (String, String) {
     let site = settings.sites.first();
     let host = site.and_then(|site| site.hosts.first());
@@ -206,7 +206,7 @@ fn first_site(settings: &Settings) -> (String, String) {
     (host.unwrap_or_default(), site.map_or_else(|| "/".to_owned(), |site| site.path.to_string()))
 }
 
-/// A command that trusts the self-signed certificate in `file`, for the first listener with TLS.
+/// Returns a command that trusts the self-signed certificate in `file`, for the first listener with TLS.
 fn trusting(file: &Path, server: &Server, settings: &Settings) -> String {
     let file = file.display();
     let over_tls = |(front, address): (Front, SocketAddr)| match front {
@@ -225,7 +225,7 @@ fn trusting(file: &Path, server: &Server, settings: &Settings) -> String {
     }
 }
 
-/// Where a client on this machine finds a listener of `address`.
+/// Returns the address at which a client on this machine reaches a listener of `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),

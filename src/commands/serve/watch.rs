@@ -1,4 +1,4 @@
-//! Files that rules name: when one changes, the config is read again, as after SIGHUP.
+//! Watches files that rules name: when one changes, the config is read again, as after SIGHUP.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,22 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::raise;
 use tracing::info;
 
-/// How often files are looked at. One that changes has to be the same for as long: it may still be written.
+/// The interval of the checks. A changed file has to be unchanged for as long before it is read: it may still be
+/// written.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The files in force.
+/// The files in use, with their versions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch(Arc<Mutex<Versions>>);
 
 type Versions = BTreeMap<PathBuf, Option<FileVersion>>;
 
 impl Watch {
-    /// The settings that `load` reads. They are read again until the versions of all their files are known from before:
-    /// so no change is missed.
+    /// Returns the settings that `load` reads. It reads them again until the versions of all their files were known
+    /// before the read, so that no change is missed.
     ///
     /// # Errors
-    /// Those of `load`. The same files are watched then.
+    /// The errors of `load`. Then the same files are watched.
     pub(super) fn load<E>(&self, load: impl Fn() -> Result<Settings, E>) -> Result<Settings, E> {
         let mut known = self.lock();
         loop {
@@ -41,10 +42,10 @@ impl Watch {
         }
     }
 
-    /// Looks for changes as long as the process lives.
+    /// Checks for changes for as long as the process lives.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// The thread cannot be started.
     pub(super) fn start(self) -> io::Result<()> {
         thread::Builder::new().name("files".to_owned()).spawn(move || self.run())?;
         Ok(())
@@ -59,7 +60,7 @@ impl Watch {
             let changed = now.iter().find(|(path, version)| known.get(*path) != Some(version));
             if let Some((path, _)) = changed.filter(|_| now == last) {
                 info!("{} has changed", path.display());
-                // That a signal cannot be raised has no cause here.
+                // A signal to this process cannot fail here.
                 let _ = raise(SIGHUP);
             }
             last = now;

@@ -166,7 +166,7 @@ impl From<Unit> for By {
     }
 }
 
-/// `1%`, `64MiB`, or a plain number of whatever is counted.
+/// Parses `1%`, `64MiB`, or a plain number in the unit of the capacity.
 fn size(text: &str) -> Result<Size, String> {
     match (text.ends_with('%'), text.parse()) {
         (true, _) => units::parse_share(text).map(Size::Share),

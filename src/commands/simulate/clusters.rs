@@ -14,7 +14,7 @@ use crate::cli::tables::{self, fitted};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, counted};
 
-/// What the figures mean.
+/// The meaning of the figures.
 const LEGEND: &str = "\
 hit ratio: found on any node; local: on the node that was asked
 peer: requests and bytes between nodes, for each request of a client
@@ -25,7 +25,7 @@ around the loss: the hit ratio in the tenth of the requests before nodes are
 lost, and in the tenth after
 ";
 
-/// What programs get: names and units are promised to stay.
+/// The columns for programs: names and units are stable.
 const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
@@ -49,10 +49,10 @@ const COLUMNS: &[Column<Cell>] = &[
     ("hit_ratio_after_loss", |cell| json!(cell.counts.around_loss.map(|(_, after)| after))),
 ];
 
-/// A name, a rank among those that are left out where there is no room, and a text for each cell.
+/// A name, a rank in the order of omission if there is no room, and a formatter of a cell.
 type Shown = (&'static str, u8, fn(&Cell) -> String);
 
-/// What people get.
+/// The columns for people.
 const FIGURES: &[Shown] = &[
     ("nodes", 0, |cell| cell.nodes.to_string()),
     ("hot", 0, hot),
@@ -67,7 +67,7 @@ const FIGURES: &[Shown] = &[
     ("around the loss", 0, around_the_loss),
 ];
 
-/// What `args` want over each trace, for the policies of `plain`. The error is one line.
+/// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     let cluster = &args.cluster;
     if args.reading.sample < 1.0 {
@@ -96,7 +96,7 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     })
 }
 
-/// The outcome as `args` want it.
+/// Formats the outcome as `args` say.
 pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
     if args.json {
         json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
@@ -127,7 +127,7 @@ fn table(cells: &[Cell]) -> String {
     page
 }
 
-/// A table that fits the terminal; all of it where there is none.
+/// Returns a table that fits the terminal; all columns if there is no terminal.
 fn rows(cells: &[Cell]) -> Vec<String> {
     let is_lossy = cells.iter().any(|cell| cell.counts.around_loss.is_some());
     let figures = &FIGURES[..FIGURES.len() - usize::from(!is_lossy)];
@@ -146,11 +146,11 @@ fn around_the_loss(cell: &Cell) -> String {
     cell.counts.around_loss.map_or_else(String::new, text)
 }
 
-/// The miss ratios of one trace's `cells` against the number of nodes, a line for each policy, capacity and share of
-/// hot objects.
+/// Plots the miss ratios of one trace's `cells` against the number of nodes, a line for each policy, capacity and share
+/// of hot objects.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
     let plot = Plot::new(title, Axis::log("nodes", Unit::Count), Axis::linear("miss ratio", Unit::Share));
-    // A node alone copies nothing, and begins every line.
+    // A single node copies nothing, and is the first point of every line.
     let (alone, several): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.nodes.get() == 1);
     let mut lines: Vec<&Cell> = Vec::new();
     for cell in several {

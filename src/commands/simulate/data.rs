@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::results::Results;
 
-/// A column's name, and what a cell has there.
+/// A column's name, and its value for a cell.
 pub(super) type Column<C> = (&'static str, fn(&C) -> Value);
 
-/// What a policy at one capacity has.
+/// The columns for a policy at one capacity.
 pub(super) const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
@@ -27,12 +27,12 @@ pub(super) const COLUMNS: &[Column<Cell>] = &[
     ("error_95", |cell| json!(cell.error)),
 ];
 
-/// Whether the policy needs to know the future: something to compare with, and not to serve by.
+/// Whether the policy needs to know the future: it serves for comparison only.
 pub(super) fn is_offline(spec: &Spec) -> bool {
     spec.listing().is_offline
 }
 
-/// One object: the cells, and what was noticed beside them.
+/// Returns one object: the cells, the anomalies and the curves.
 pub(super) fn json(results: &Results) -> String {
     json!({
         "cells": objects(COLUMNS, &results.cells),
@@ -42,7 +42,7 @@ pub(super) fn json(results: &Results) -> String {
     .to_string()
 }
 
-/// An object for each cell, with a key for each column.
+/// Returns an object for each cell, with a key for each column.
 pub(super) fn objects<C>(columns: &[Column<C>], cells: &[C]) -> Value {
     let object =
         |cell| columns.iter().map(|(name, value)| ((*name).to_owned(), value(cell))).collect::<Value>();
@@ -70,7 +70,7 @@ fn curve(curve: &Curve) -> Value {
     })
 }
 
-/// A line of names, and a line for each cell. Nothing stands for what is not known.
+/// Returns a line of names, and a line for each cell. Unknown values are empty.
 pub(super) fn csv<C>(columns: &[Column<C>], cells: &[C]) -> String {
     let names: Vec<_> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = names.join(",") + "\n";
@@ -81,7 +81,7 @@ pub(super) fn csv<C>(columns: &[Column<C>], cells: &[C]) -> String {
     text
 }
 
-/// A field, quoted where it has to be (RFC 4180, section 2).
+/// Formats a field, quoted if necessary (RFC 4180, section 2).
 fn field(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

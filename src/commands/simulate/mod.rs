@@ -1,6 +1,7 @@
 //! `larder simulate`: replays traces through policies and sizes, and prints the results.
 //!
-//! Traces are read one by one, so that memory holds one. After an error or Ctrl-C, the finished results are printed.
+//! Traces are read one by one, so that memory holds only one. After an error or Ctrl-C, the finished results are
+//! printed.
 
 mod args;
 mod clusters;
@@ -36,10 +37,10 @@ use crate::cli::{Failure, say};
 pub(super) use args::{EXAMPLES, Simulate};
 use results::Results;
 
-/// Where to look by default.
+/// The default capacities, as shares.
 const USUAL: [f64; 4] = [0.001, 0.01, 0.1, 0.3];
 
-/// What to run over each trace.
+/// The work for each trace.
 enum Work {
     Policies(Plan),
     Clusters(nodes::Plan),
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
     outcome
 }
 
-/// Reads a trace, runs the work over it, and adds to `results`.
+/// Reads a trace, runs the work over it, and adds the results to `results`.
 fn one(
     args: &Simulate,
     work: &Work,
@@ -146,7 +147,7 @@ fn one(
 }
 
 impl Work {
-    /// How many cells there are at each capacity.
+    /// Returns the number of cells at each capacity.
     fn cells(&self) -> usize {
         match self {
             Self::Policies(plan) => plan.specs.len(),
@@ -156,14 +157,14 @@ impl Work {
     }
 }
 
-/// Adds `new` to `all`. How many that are.
+/// Adds `new` to `all`, and returns the number of added items.
 fn append<T>(all: &mut Vec<T>, new: Vec<T>) -> usize {
     let count = new.len();
     all.extend(new);
     count
 }
 
-/// Draws the picture of a trace, if anyone wants it.
+/// Draws the plot of a trace, if the user wants it.
 fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
     let Some(file) = &args.plot else { return Ok(()) };
     let file = picture_file(file, name, args.traces.len());
@@ -171,7 +172,7 @@ fn draw(args: &Simulate, name: &str, picture: &Plot) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write {}: {}", file.display(), unwritten(&error))))
 }
 
-/// The capacities that the user names, or else the usual ones as far as they suit the trace; each once.
+/// Returns the capacities that the user names, or else the usual ones that suit the trace; each once.
 fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, Unsuitable> {
     let by = unit(args, subject);
     let mut capacities = Vec::new();
@@ -189,12 +190,12 @@ fn capacities(args: &Simulate, subject: &Subject) -> Result<Vec<Capacity>, Unsui
     Ok(capacities)
 }
 
-/// What capacities count.
+/// Returns the unit of capacities.
 fn unit(args: &Simulate, subject: &Subject) -> By {
     args.by.map_or_else(|| subject.usual_unit(), By::from)
 }
 
-/// Where to draw a trace, one of `count`.
+/// Returns the file for the plot of a trace, one of `count`.
 fn picture_file(file: &Path, name: &str, count: usize) -> PathBuf {
     if count == 1 {
         return file.to_owned();
@@ -205,7 +206,7 @@ fn picture_file(file: &Path, name: &str, count: usize) -> PathBuf {
     file.with_file_name(format!("{stem}-{name}.{extension}"))
 }
 
-/// Set once the user asks to stop; asking twice ends the process at once.
+/// Returns a flag that is set when the user asks to stop; a second signal ends the process at once.
 fn watch_for_interrupt() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&interrupted))?;
@@ -233,7 +234,7 @@ fn show(args: &Simulate, results: &Results) {
     } else {
         say(table::page(results).trim_end());
     }
-    // Where the output is read by a program, this is for the person who runs it.
+    // If a program reads the output, the anomalies go to the user on standard error.
     for anomaly in &results.anomalies {
         match args.json || args.csv {
             true => eprintln!("larder: {anomaly}"),

@@ -2,13 +2,13 @@
 
 use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
 
-/// Enough requests to fill the cache whose metadata is measured.
+/// The size of a replay that fills the cache whose metadata is measured.
 const REQUESTS: u32 = 60_000;
 const OBJECTS: u32 = 20_000;
 const RESIDENT: u64 = 5_000;
 
-/// The policies of `words`, each a list such as `lru,s3fifo:small=0.1,ghost=0.5`, or `all`; `filter` goes in front of
-/// those that have none and could serve. The error is one line.
+/// Parses the policies of `words`, each a list such as `lru,s3fifo:small=0.1,ghost=0.5`, or `all`. `filter` is put in
+/// front of those that have none and can serve. The error is one line.
 pub(super) fn parse(words: &[String], filter: Option<&str>) -> Result<Vec<Spec>, String> {
     let mut specs = Vec::new();
     for text in words.iter().flat_map(|words| split(words)) {
@@ -32,8 +32,8 @@ pub(super) fn parse(words: &[String], filter: Option<&str>) -> Result<Vec<Spec>,
     Ok(specs)
 }
 
-/// Commas stand between policies and between one's parameters: what assigns before it names belongs to the policy
-/// before it.
+/// Splits policies at commas. Commas also separate a policy's parameters: a part with an assignment before any colon
+/// belongs to the policy in front of it.
 fn split(words: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for part in words.split(',') {
@@ -46,7 +46,7 @@ fn split(words: &str) -> Vec<String> {
     texts
 }
 
-/// Every policy and filter, for people at a terminal.
+/// Lists every policy and filter, for people at a terminal.
 pub(super) fn list() -> String {
     let mut page = "Policies\n".to_owned();
     POLICIES.iter().for_each(|policy| describe(&mut page, policy, metadata(policy.name)));
@@ -66,12 +66,12 @@ fn describe(page: &mut String, listing: &Listing, metadata: f64) {
     }
 }
 
-/// Bytes that a cache under the policy `spec` allocates for an object, where sizes differ.
+/// Returns the bytes that a cache under the policy `spec` allocates for each object, if sizes differ.
 pub(super) fn metadata(spec: &str) -> f64 {
     Spec::parse(spec).map_or(0.0, |spec| spec.select(Metadata))
 }
 
-/// What `filter` adds to that.
+/// Returns the bytes that `filter` adds.
 pub(super) fn filter_metadata(filter: &Listing) -> f64 {
     let plain = Spec::default().name();
     metadata(&format!("{}+{plain}", filter.name)) - metadata(plain)
@@ -89,7 +89,7 @@ impl Select for Metadata {
         let mut random = 1_u64;
         for at in 1..=REQUESTS {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // The product of two even numbers: some objects are asked for far more often than others.
+            // The product of two uniform random numbers: some objects are requested far more often than others.
             let (one, other) = ((random >> 48) as u32 & 0xFF, (random >> 32) as u32 & 0xFF);
             let id = (one * other * OBJECTS) >> 16;
             let next = u64::from(at) + u64::from(id) + 1;

@@ -15,7 +15,7 @@ use crate::cli::tables::{self, fitted};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_time, counted};
 
-/// What the figures mean.
+/// The meaning of the figures.
 const LEGEND: &str = "\
 hit ratio: with prefetching; without: the same cache without it
 early: share of the requests that found what was there because of a prefetch
@@ -25,7 +25,7 @@ saved: time that a request waits less, on average, if the trace says what
 fetching costs
 ";
 
-/// What programs get: names and units are promised to stay.
+/// The columns for programs: names and units are stable.
 const COLUMNS: &[Column<Cell>] = &[
     ("trace", |cell| json!(cell.trace)),
     ("policy", |cell| json!(cell.spec.to_string())),
@@ -47,10 +47,10 @@ const COLUMNS: &[Column<Cell>] = &[
     ("saved_micros_per_request", |cell| json!(cell.counts.saved_per_request())),
 ];
 
-/// A name, a rank among those that are left out where there is no room, and a text for each cell.
+/// A name, a rank in the order of omission if there is no room, and a formatter of a cell.
 type Shown = (&'static str, u8, fn(&Cell) -> String);
 
-/// What people get.
+/// The columns for people.
 const FIGURES: &[Shown] = &[
     ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
     ("without", 2, |cell| percent(cell.counts.plain_hit_ratio())),
@@ -62,7 +62,7 @@ const FIGURES: &[Shown] = &[
     ("saved", 4, saved),
 ];
 
-/// What `args` want over each trace, for the policies of `plain`. The error is one line.
+/// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     if args.reading.sample < 1.0 {
         return Err("a sample does not tell what follows a request; leave out --sample or --prefetch".into());
@@ -85,7 +85,7 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     })
 }
 
-/// The outcome as `args` want it.
+/// Formats the outcome as `args` say.
 pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
     if args.json {
         json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
@@ -114,7 +114,7 @@ fn table(cells: &[Cell]) -> String {
     page + LEGEND
 }
 
-/// A table that fits the terminal; all of it where there is none.
+/// Returns a table that fits the terminal; all columns if there is no terminal.
 fn rows(cells: &[Cell]) -> Vec<String> {
     let names = ["capacity", "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
     let columns = FIGURES.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
@@ -126,7 +126,8 @@ fn rows(cells: &[Cell]) -> Vec<String> {
     fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
 }
 
-/// The miss ratios of one trace's `cells` against the capacity, a line for each policy with prefetching and one without.
+/// Plots the miss ratios of one trace's `cells` against the capacity: a line for each policy with prefetching, and one
+/// without.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
     let unit = match cells.first().map(|cell| cell.capacity.by) {
         Some(By::Entries) => Unit::Count,

@@ -1,4 +1,4 @@
-//! `docs/policies.md`: the registry and the results of the policies on traces, rendered, so that both agree with the
+//! Renders `docs/policies.md` from the registry and the results of the policies on traces, so that both agree with the
 //! program.
 
 use larder_evict::{FILTERS, Listing, POLICIES};
@@ -69,7 +69,7 @@ Hit ratio / byte hit ratio in percent, by capacity. The best of each column is b
 [traces/README.md](../traces/README.md) describes the traces.
 ";
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(cells: &[Cell]) -> String {
     let mut page = INTRODUCTION.to_owned();
     page += &format!("\n## All of them\n\n{PRICES}\n");
@@ -104,7 +104,7 @@ fn listings(listings: &[Listing], metadata: impl Fn(&Listing) -> f64) -> String 
     table
 }
 
-/// One trace: a row for each policy, a column for each capacity.
+/// Renders one trace: a row for each policy, a column for each capacity.
 fn ratios(cells: &[Cell]) -> String {
     let columns: Vec<_> = cells.chunk_by(|one, next| one.capacity == next.capacity).collect();
     let names = columns.iter().map(|column| about_count(column[0].capacity.amount));
@@ -121,7 +121,7 @@ fn ratios(cells: &[Cell]) -> String {
     table
 }
 
-/// The two ratios of a column's `row`.
+/// Returns the two ratios of a column's `row`.
 fn both(column: &[Cell], row: usize) -> String {
     let cell = &column[row];
     let text = |ratio: f64| format!("{:.2}", ratio * 100.0);

@@ -8,7 +8,7 @@ use larder_lab::nodes;
 use larder_lab::prefetch;
 use larder_lab::sweep::{Anomaly, Cell};
 
-/// What the replays measured.
+/// The measurements of the replays.
 #[derive(Default)]
 pub(super) struct Results {
     pub(super) cells: Vec<Cell>,
@@ -16,12 +16,12 @@ pub(super) struct Results {
     pub(super) anomalies: Vec<Anomaly>,
     pub(super) clusters: Vec<nodes::Cell>,
     pub(super) prefetches: Vec<prefetch::Cell>,
-    /// For each trace, the capacity in which everything fits.
+    /// For each trace, the capacity in which all objects fit.
     pub(super) whole: BTreeMap<String, Capacity>,
 }
 
 impl Results {
-    /// Whether nothing is done yet.
+    /// Whether there are no results yet.
     pub(super) fn is_empty(&self) -> bool {
         self.cells.is_empty() && self.clusters.is_empty() && self.prefetches.is_empty()
     }

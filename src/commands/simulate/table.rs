@@ -9,14 +9,13 @@ use crate::cli::tables::aligned;
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, counted};
 
-/// What the signs in the table mean.
+/// The meaning of the signs in the table.
 const BEST: &str = "* best of its capacity";
 const OFFLINE: &str = "(offline) uses future requests, and is not compared";
 const WHOLE: &str = "(all) everything fits; more capacity changes nothing";
 const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
 
-/// A column of figures: its name, its text, and, if one can be better than another, a figure that is lower where
-/// it is.
+/// A column of figures: its name, its text, and, if figures can be compared, a rank that is lower for a better figure.
 struct Column {
     name: &'static str,
     text: fn(&Cell) -> String,
@@ -43,7 +42,7 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// Everything, trace by trace.
+/// Formats all results, trace by trace.
 pub(super) fn page(results: &Results) -> String {
     let (mut page, cells) = (String::new(), &results.cells);
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
@@ -66,7 +65,7 @@ pub(super) fn page(results: &Results) -> String {
     page
 }
 
-/// A table that fits the terminal: without its last columns if need be.
+/// Returns a table that fits the terminal: without its last columns if necessary.
 fn lines(cells: &[Cell], whole: Option<Capacity>) -> Vec<String> {
     let width = terminal::columns().unwrap_or(usize::MAX);
     let with = |count: usize| aligned(&rows(cells, whole, &COLUMNS[..count]), 2, " ");
@@ -74,7 +73,8 @@ fn lines(cells: &[Cell], whole: Option<Capacity>) -> Vec<String> {
     (2..=COLUMNS.len()).rev().map(with).find(fits).unwrap_or_else(|| with(1))
 }
 
-/// The names of `columns`, then a row for each cell, with an empty row between capacities. In `whole`, everything fits.
+/// Returns the names of `columns`, then a row for each cell, with an empty row between capacities. In `whole`, all
+/// objects fit.
 fn rows(cells: &[Cell], whole: Option<Capacity>, columns: &[Column]) -> Vec<Vec<String>> {
     let names = ["capacity", "policy"].into_iter().chain(columns.iter().map(|column| column.name));
     let mut rows = vec![names.map(|name| format!("{name} ")).collect::<Vec<_>>()];
@@ -97,7 +97,7 @@ fn rows(cells: &[Cell], whole: Option<Capacity>, columns: &[Column]) -> Vec<Vec<
     rows
 }
 
-/// The best figure as it is shown, so that equals are marked alike; nothing where all are equal.
+/// Returns the best figure as text, so that equal figures are marked alike; `None` if all are equal.
 fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     let rank = column.rank?;
     let able: Vec<_> = cells.iter().filter(|cell| !is_offline(&cell.spec)).collect();
@@ -106,7 +106,7 @@ fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
 }
 
-/// A capacity in its unit, cut to what people read.
+/// Formats a capacity in its unit, rounded for people.
 pub(super) fn capacity(capacity: Capacity) -> String {
     match capacity.by {
         By::Bytes => about_size(capacity.amount),

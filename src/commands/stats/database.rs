@@ -18,9 +18,9 @@ use crate::config::flags::Flags;
 use crate::config::names;
 use crate::config::{self, DatabasePlace};
 
-/// URLs of `--top` by default.
+/// The default number of URLs of `--top`.
 const URLS: u32 = 20;
-/// How far back a question goes that does not say.
+/// How far back a question goes by default.
 const SINCE: Duration = Duration::from_secs(86_400);
 
 /// What to ask the statistics database; nothing: the running proxy is asked.
@@ -50,7 +50,7 @@ pub(super) struct Query {
     config: Option<PathBuf>,
 }
 
-/// One of the things that have names.
+/// Returns a parser of the names in `known`.
 fn named<T: Copy + Send + Sync + 'static>(
     known: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
@@ -60,10 +60,10 @@ fn named<T: Copy + Send + Sync + 'static>(
 }
 
 impl Query {
-    /// Answers, if something was asked; whether it was.
+    /// Answers the question, if there is one, and returns whether there was.
     ///
     /// # Errors
-    /// Why there is no answer, in one line.
+    /// The reason why there is no answer, in one line.
     pub(super) fn answer(&self, as_json: bool) -> Result<bool, Failure> {
         if self.by.is_none() && self.top.is_none() && self.sql.is_none() {
             return Ok(false);
@@ -124,7 +124,7 @@ fn name_of(dimension: Dimension) -> &'static str {
     Dimension::ALL.iter().find(|(_, known)| *known == dimension).map_or("", |(name, _)| name)
 }
 
-/// A column of figures: its name, where it stands among those that are left out first, and its text.
+/// A column of figures: its name, its rank in the order of omission, and the formatter of its text.
 type Figure = (&'static str, u8, fn(&Counts) -> String);
 
 const FIGURES: &[Figure] = &[
@@ -140,7 +140,7 @@ const FIGURES: &[Figure] = &[
     ("of origins", 7, |counts| time(counts.mean_origin_us(), counts.origin_requests)),
 ];
 
-/// The groups in lines of at most `width` characters.
+/// Returns the groups in lines of at most `width` characters.
 fn table(name: &'static str, groups: &[Group], width: Option<usize>) -> Vec<String> {
     let figures = FIGURES.iter().map(|(name, rank, _)| Column { name, is_text: false, rank: *rank });
     let columns: Vec<_> = [Column { name, is_text: true, rank: 0 }].into_iter().chain(figures).collect();
@@ -155,7 +155,7 @@ fn table(name: &'static str, groups: &[Group], width: Option<usize>) -> Vec<Stri
     lines
 }
 
-/// What a group is called, for people.
+/// Returns a group's name for people.
 fn shown(dimension: &str, name: &str) -> String {
     let hour = name.parse().ok().filter(|_| dimension == "hour");
     match hour.and_then(|millis| Timestamp::from_millisecond(millis).ok()) {
@@ -165,19 +165,19 @@ fn shown(dimension: &str, name: &str) -> String {
     }
 }
 
-/// A share of `whole` as a percentage, if there is any of it.
+/// Formats a share of `whole` as a percentage; `-` if `whole` is 0.
 fn ratio(ratio: f64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.2}%", ratio * 100.0) }
 }
 
-/// The mean of `count` times.
+/// Formats the mean of `count` times; `-` if there are none.
 fn time(micros: f64, count: u64) -> String {
     if count == 0 { "-".to_owned() } else { about_time(micros) }
 }
 
 fn groups_json(name: &str, groups: &[Group]) -> String {
     let group = |Group { name: value, counts }: &Group| {
-        // As in the rows: milliseconds since 1970.
+        // As in the table of requests: milliseconds since 1970.
         let hour = value.parse::<i64>().ok().filter(|_| name == "hour");
         let value = hour.map_or_else(|| Value::from(value.as_str()), Value::from);
         json!({

@@ -27,10 +27,10 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Answers, if something was asked; whether it was.
+    /// Answers the question, if there is one, and returns whether there was.
     ///
     /// # Errors
-    /// Why there is no answer, in one line.
+    /// The reason why there is no answer, in one line.
     pub(super) fn answer(&self, listener: &AdminListener, as_json: bool) -> Result<bool, Failure> {
         match (self.validator, self.couplings) {
             (true, _) => show(listener, "validator", as_json, validation)?,

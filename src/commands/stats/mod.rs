@@ -30,7 +30,7 @@ Examples:
   larder stats --top misses --stats sqlite:statistics.db
   larder stats --sql 'SELECT url, status FROM transactions ORDER BY id DESC LIMIT 10'";
 
-/// How often `--watch` shows the numbers.
+/// The interval at which `--watch` shows the numbers.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// What `stats` asks, and how it shows the answer.
@@ -56,7 +56,7 @@ pub(crate) struct Stats {
     query: Query,
 }
 
-/// Prints the numbers of the proxy at `stats.admin`, or what was asked of the statistics database.
+/// Prints the numbers of the proxy at `stats.admin`, or the answer of the statistics database.
 pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     if stats.query.answer(stats.json)? {
         return Ok(());
@@ -75,7 +75,7 @@ pub(crate) fn run(stats: &Stats) -> Result<(), Failure> {
     }
 }
 
-/// Prints the numbers once: as JSON, all of them, or those that fit one screen.
+/// Prints the numbers once: as JSON, all of them, or those that fit on one screen.
 fn print(stats: &Stats) -> Result<(), Failure> {
     let (text, numbers) = counters::read(&stats.listener).map_err(Failure::Failed)?;
     match (stats.json, stats.all) {
@@ -86,7 +86,7 @@ fn print(stats: &Stats) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The keys that most people look for, which come first.
+/// The most popular keys, which come first.
 const FIRST: &[&str] = &[
     "requests",
     "hits",
@@ -102,7 +102,7 @@ const FIRST: &[&str] = &[
     "policy",
 ];
 
-/// One aligned line for each number: the well-known ones, then the others by name.
+/// Returns one aligned line for each number: the well-known ones, then the others by name.
 fn table(numbers: &Map<String, Value>) -> Vec<String> {
     let by_entries = numbers.get("by").is_some_and(|by| by == "entries");
     let mut rows = Vec::new();
@@ -114,8 +114,8 @@ fn table(numbers: &Map<String, Value>) -> Vec<String> {
     rows.into_iter().map(|(name, value)| format!("{name:<widest$}  {value}")).collect()
 }
 
-/// `value` as rows of a name and a text; what lies in an object is called `outer.inner`, what lies in a list
-/// by its place, from 1.
+/// Adds `value` as rows of a name and a text. A value in an object is called `outer.inner`; one in a list is called by
+/// its position, from 1.
 fn flatten(name: String, value: &Value, by_entries: bool, rows: &mut Vec<(String, String)>) {
     match value {
         Value::Object(inner) => {
@@ -135,7 +135,7 @@ fn flatten(name: String, value: &Value, by_entries: bool, rows: &mut Vec<(String
     }
 }
 
-/// A value as people read it: names tell ratios and sizes from counts.
+/// Formats a value for people: its name shows whether it is a ratio, a size or a count.
 fn show(name: &str, value: &Value, by_entries: bool) -> String {
     let is_size = name.contains("bytes") || name == "capacity" && !by_entries;
     match (value, value.as_u64(), value.as_f64()) {

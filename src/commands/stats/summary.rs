@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 use crate::cli::units::{about_count, about_size, about_time, counted};
 use crate::cli::words::printable;
 
-/// Reasons that are shown, the most frequent first.
+/// The most reasons that are shown, the most frequent first.
 const REASONS: usize = 6;
-/// Sites and disks that are shown; the rest is counted.
+/// The most sites and disks that are shown; the rest is counted.
 const ROWS: usize = 5;
 
-/// The summary, a line each, none longer than `width`.
+/// Returns the lines of the summary, none longer than `width`.
 pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<String> {
     let all = Value::Object(numbers.clone());
     let mut lines = vec![requests(&all), line("", &ratios(&all)), others(&all), bytes(&all)];
@@ -52,7 +52,7 @@ fn requests(all: &Value) -> String {
     line("requests", &text)
 }
 
-/// The hit ratio, and the one with what was validated where they differ.
+/// Formats the hit ratio, and the one with validated requests if there are any.
 fn ratios(of: &Value) -> String {
     let with = match count(of, "validated") {
         0 => String::new(),
@@ -61,7 +61,7 @@ fn ratios(of: &Value) -> String {
     format!("{} hit ratio{with}", ratio(of, "hit_ratio"))
 }
 
-/// Requests that count in no hit ratio.
+/// Formats the requests that count in no hit ratio.
 fn others(all: &Value) -> String {
     let number = |name| about_count(count(all, name));
     let text = format!(
@@ -85,7 +85,7 @@ fn bytes(all: &Value) -> String {
     line("bytes", &text)
 }
 
-/// Requests by version of HTTP, where several are in use.
+/// Formats the requests by version of HTTP, if several versions are in use.
 fn versions(all: &Value) -> Option<String> {
     let counts = all["http_versions"].as_object()?.iter();
     let used = counts.filter_map(|(name, count)| Some((name, count.as_u64().filter(|count| *count > 0)?)));
@@ -94,7 +94,7 @@ fn versions(all: &Value) -> Option<String> {
     (texts.len() > 1).then(|| line("", &texts.join(", ")))
 }
 
-/// The times of one kind of answer; nothing before the first one.
+/// Formats the times of one kind of answer; `None` before the first one.
 fn latency(all: &Value, kind: &str) -> Option<String> {
     let times = &all["latency"][kind];
     let at = |name| about_time(count(times, name) as f64);
@@ -119,7 +119,7 @@ fn memory(all: &Value) -> String {
     line("memory", &text)
 }
 
-/// What was done before it was asked for; nothing where nothing was.
+/// Formats the refreshes and hints that precede requests; `None` if there were none.
 fn ahead(all: &Value) -> Option<String> {
     let (refreshes, hints) = (&all["refreshes_ahead"], &all["early_hints"]);
     let (started, measured) = (count(refreshes, "started"), count(refreshes, "measured"));
@@ -170,7 +170,7 @@ fn site(site: &Value) -> String {
     line("site", &text)
 }
 
-/// The rules of all sites, each with the name of its site.
+/// Returns the rules of all sites, each with the name of its site.
 fn rules(all: &Value) -> Value {
     let sites = all["sites"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_site = |site: &Value| {
@@ -195,7 +195,7 @@ fn rule(of: &Value) -> String {
     line("rule", &text)
 }
 
-/// A certificate that an authority issues.
+/// Formats a certificate that an authority issues.
 fn certificate(of: &Value) -> String {
     let failures = match count(of, "failures") {
         0 => String::new(),
@@ -206,7 +206,7 @@ fn certificate(of: &Value) -> String {
     line("acme", &format!("{}: {}{ordering}{failures}{trouble}", word(of, "name"), word(of, "state")))
 }
 
-/// What one kind of prediction has led to; nothing before the first prefetch.
+/// Formats the results of one kind of prediction; `None` before the first prefetch.
 fn prefetches(all: &Value, kind: &str) -> Option<String> {
     let done = &all["prefetches"][kind];
     let off = match count(done, "off") {
@@ -234,7 +234,7 @@ fn in_progress(all: &Value) -> String {
     line("now", &text)
 }
 
-/// The most frequent reasons; nothing before the first request.
+/// Formats the most frequent reasons; `None` before the first request.
 fn reasons(all: &Value) -> Option<String> {
     let mut counts: Vec<_> = all["reasons"].as_object()?.iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(count.as_u64()), name.as_str()));
@@ -247,7 +247,7 @@ fn reasons(all: &Value) -> Option<String> {
     (!shown.is_empty()).then(|| line("reasons", &shown.join(", ")))
 }
 
-/// The first entries of a list, and how many more there are.
+/// Returns the first entries of a list, and the number of the others.
 fn some(list: &Value, row: fn(&Value) -> String) -> Vec<String> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut rows: Vec<_> = list.iter().take(ROWS).map(row).collect();

@@ -1,10 +1,10 @@
-//! What a site says of certificates that an authority issues, as it was written.
+//! The keys of a site for certificates that an authority issues, as written in the config.
 
 use std::path::PathBuf;
 
 use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT};
 
-/// What was written.
+/// The values as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) contact: Vec<String>,

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use larder_proxy::settings::{EngineAddress, Origin, Token, WithoutEngine};
 
-/// By what nodes prove over TLS that they are nodes.
+/// The way in which nodes prove over TLS that they are nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeProof {
-    /// They do not speak TLS.
+    /// Nodes do not use TLS.
     Off,
     Token,
     Files,
 }
 
-/// The cluster as it was written.
+/// The `[cluster]` table as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) engine: Option<EngineAddress>,

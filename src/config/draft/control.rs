@@ -1,40 +1,40 @@
-//! A site's keys for changing data as they were written.
+//! A site's keys for changing data, as written.
 
 use std::collections::BTreeMap;
 
 use larder_tags::Settings;
 
-/// What a site is.
+/// The role of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A cache.
+    /// It stores responses.
     Cache,
-    /// A gateway.
+    /// It stores entity tags only.
     Tags,
 }
 
 /// When stored responses are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validate {
-    /// Once it is stale.
+    /// Once they are stale.
     Stale,
-    /// Each time.
+    /// At each use.
     Always,
 }
 
 /// Pools, and for each the further pools that a change to it blanks.
 pub(crate) type Coupled = BTreeMap<Box<str>, Vec<Box<str>>>;
 
-/// What was written.
+/// The values as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) role: Role,
     pub(crate) validate: Validate,
-    /// Whether `stale_if_error` was.
+    /// Whether `stale_if_error` was written.
     pub(crate) stale_if_error: bool,
     pub(crate) couple: Coupled,
     pub(crate) transitive: bool,
-    /// But for couplings and push.
+    /// All keys of tags, except couplings and push.
     pub(crate) tags: Settings,
     pub(crate) push: bool,
     pub(crate) push_lifetime: u32,

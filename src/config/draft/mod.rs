@@ -22,7 +22,7 @@ use larder_semantics::storable::Rules;
 
 use self::rule::RuleDraft;
 
-/// What was written, on top of the defaults.
+/// The values as written, on top of the defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) threads: Option<usize>,
@@ -58,15 +58,15 @@ pub(crate) struct Draft {
     pub(crate) thrift_listen: Vec<SocketAddr>,
     pub(crate) onc_listen: Vec<SocketAddr>,
     pub(crate) line_listen: Vec<SocketAddr>,
-    /// But for where they listen.
+    /// All keys of RPC listeners except their addresses.
     pub(crate) doors: Doors,
-    /// Where each key was written, as an error says it: `memory.size` -> `larder.toml:7`.
+    /// The place of each key that was written, as errors name it: `memory.size` -> `larder.toml:7`.
     pub(crate) places: BTreeMap<String, String>,
-    /// The tables, and the keys above all tables, of which something could not be read.
+    /// The tables, and the keys above all tables, with parts that could not be read.
     pub(crate) unread: BTreeSet<String>,
 }
 
-/// Where clients of sites connect.
+/// An address at which clients of sites connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     /// An address with a port.
@@ -75,22 +75,22 @@ pub(crate) enum Listen {
     Socket(PathBuf),
 }
 
-/// Where administrators connect.
+/// The address at which administrators connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AdminAddress {
     pub(crate) address: SocketAddr,
-    /// They connect over TLS.
+    /// Whether they connect over TLS.
     pub(crate) tls: bool,
 }
 
-/// The certificates of clients as they were written.
+/// The settings for certificates of clients, as written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientDraft {
     pub(crate) ca: Option<PathBuf>,
     pub(crate) is_required: Option<bool>,
 }
 
-/// The memory tier as it was written.
+/// The memory tier, as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) size: Option<u64>,
@@ -101,22 +101,22 @@ pub(crate) struct Memory {
     pub(crate) max_variants: usize,
 }
 
-/// A directory of the disk tier as it was written.
+/// A directory of the disk tier, as written.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskDraft {
-    /// Where it begins, as an error says it.
+    /// The place where its table begins, as errors name it.
     pub(crate) place: String,
     pub(crate) tier: DiskTier,
 }
 
-/// A site as it was written.
+/// A site, as written.
 #[derive(Clone, Debug)]
 pub(crate) struct SiteDraft {
-    /// Where it begins, as an error says it.
+    /// The place where its table begins, as errors name it.
     pub(crate) place: String,
-    /// The same of each key that was written.
+    /// The place of each of its keys that was written.
     pub(crate) places: BTreeMap<String, String>,
-    /// Something in it could not be read.
+    /// Whether a part of it could not be read.
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
     pub(crate) hosts: Vec<String>,
@@ -141,13 +141,13 @@ pub(crate) struct SiteDraft {
     pub(crate) health_interval: Duration,
     pub(crate) purge_from: Vec<IpNet>,
     pub(crate) rules: Rules,
-    /// Its `[[site.rule]]`.
+    /// The rules in its `[[site.rule]]` tables.
     pub(crate) site_rules: Vec<RuleDraft>,
     pub(crate) control: control::Draft,
 }
 
 impl Draft {
-    /// Where the first of `keys` that was written stands: what to blame.
+    /// Returns the place of the first of `keys` that was written, for errors.
     pub(crate) fn place(&self, keys: &[&str]) -> String {
         let written = keys.iter().find_map(|key| self.places.get(*key));
         written.cloned().unwrap_or_else(|| "defaults".to_owned())
@@ -155,7 +155,7 @@ impl Draft {
 }
 
 impl SiteDraft {
-    /// Where `key` was written, or else where the site begins.
+    /// Returns the place where `key` was written, or else where the site begins.
     pub(crate) fn place_of(&self, key: &str) -> &str {
         self.places.get(key).unwrap_or(&self.place)
     }
@@ -239,7 +239,7 @@ impl Default for SiteDraft {
             health: None,
             health_interval: Duration::from_secs(10),
             purge_from: Vec::new(),
-            // Sites have users; what clients of a forward proxy ask for has all kinds of cookies.
+            // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
             rules: Rules { guesses_with_cookies: false, ..Rules::default() },
             site_rules: Vec::new(),
             control: control::Draft::default(),

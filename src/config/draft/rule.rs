@@ -1,4 +1,4 @@
-//! A rule as it was written.
+//! A rule, as written.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use http::{HeaderName, HeaderValue, StatusCode};
 use larder_proxy::settings::{Conditions, Effects, Networks, Pattern, Template};
 
-/// A rule as it was written.
+/// A rule, as written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleDraft {
-    /// Where it begins, as an error says it.
+    /// The place where its table begins, as errors name it.
     pub(crate) place: String,
-    /// Something in it could not be read.
+    /// Whether a part of it could not be read.
     pub(crate) is_unread: bool,
     pub(crate) name: Option<String>,
     pub(crate) conditions: Conditions,
     pub(crate) stop: bool,
-    /// All but the keys below.
+    /// All effects except those of the keys below.
     pub(crate) effects: Effects,
     pub(crate) ttl_by_status: Vec<(RangeInclusive<u16>, u32)>,
     pub(crate) redirect: Option<(Template, StatusCode)>,
@@ -27,26 +27,26 @@ pub(crate) struct RuleDraft {
     pub(crate) security_headers: bool,
 }
 
-/// A request field that says to which class of clients a request belongs.
+/// A request field with the class of clients to which a request belongs.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) name: HeaderName,
-    /// Its values, each with the requests that get it.
+    /// The field's values, each with the requests that get it.
     pub(crate) values: Vec<(HeaderValue, Members)>,
-    /// The value for all others.
+    /// The field's value for all other requests.
     pub(crate) otherwise: Option<HeaderValue>,
 }
 
-/// Requests of a class.
+/// The requests of a class.
 #[derive(Clone, Debug)]
 pub(crate) enum Members {
-    /// Those of clients in these networks.
+    /// Requests of clients in these networks.
     Clients(Networks),
-    /// Those with one of these values of a field.
+    /// Requests with one of these values of a field.
     Values { of: Box<str>, patterns: Vec<Pattern> },
 }
 
-/// Which pages of other origins may read responses (Fetch standard, "CORS protocol").
+/// The pages of other origins that may read responses (Fetch standard, "CORS protocol").
 #[derive(Clone, Debug)]
 pub(crate) struct Cors {
     /// The origins of these pages; `*` stands for all.
@@ -56,7 +56,7 @@ pub(crate) struct Cors {
     pub(crate) fields: Vec<String>,
     /// Response fields that they may read.
     pub(crate) expose: Vec<String>,
-    /// They may send cookies.
+    /// Whether they may send cookies.
     pub(crate) credentials: bool,
     /// How long browsers remember the answer to a preflight request, in seconds.
     pub(crate) max_age: u32,
@@ -70,10 +70,10 @@ pub(crate) struct Respond {
     pub(crate) content: Content,
 }
 
-/// Where the content of an answer is.
+/// The content of an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// The status in words.
+    /// The text of the status.
     Status,
     Text(String),
     File(PathBuf),

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use larder_proxy::settings::{ClientDetail, QueryStrings, Statistics};
 
-/// Where statistics are kept, as it was written.
+/// The database of the statistics, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DatabasePlace {
     /// In the state directory.
     Default,
-    /// Nowhere.
+    /// There is none.
     Off,
     /// In the database at this URL.
     At(String),
 }
 
-/// The statistics as they were written.
+/// The `[stats]` table, as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) place: DatabasePlace,

@@ -18,11 +18,11 @@ const CHALLENGE: Choice<AcmeChallenge> = Choice(&[
     (AcmeChallenge::TlsAlpn01.name(), AcmeChallenge::TlsAlpn01),
 ]);
 
-/// The words for directories that have one.
+/// The directories that have a short name.
 const DIRECTORIES: &[(&str, &str)] =
     &[("letsencrypt", LETS_ENCRYPT), ("letsencrypt-staging", LETS_ENCRYPT_STAGING)];
 
-/// What `acme` says.
+/// The keys of `acme`.
 pub(crate) const ACME: &[Key<Draft>] = &[
     key!(
         "contact",

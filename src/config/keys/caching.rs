@@ -6,7 +6,7 @@ use super::key::{Key, MANY, key};
 use super::values::{CODING, COOKIES, EARLY_HINTS, FIELD, MEDIA_RANGE, PREDICTION, PREFETCHES, RELOADS};
 use crate::config::kinds::{Count, Flag, Kind, List, Percent, Seconds, Size, Words};
 
-/// What both a `[[site]]` and `[forward]` say of caching.
+/// The keys for caching, in both `[[site]]` and `[forward]`.
 pub(crate) const CACHING: &[Key<Rules>] = &[
     key!(
         "heuristic",

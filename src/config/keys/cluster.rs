@@ -151,7 +151,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
 
 fn engine(text: &str) -> Result<EngineAddress, String> {
     text.parse().map_err(|why: String| {
-        // What stands behind the scheme may have a password in it.
+        // The part behind the scheme may contain a password.
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match scheme.filter(|_| why.starts_with("unknown") && !why.contains(';')) {
             Some(scheme) => {
@@ -170,7 +170,7 @@ fn list(words: impl Iterator<Item = &'static str>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A name that is a token, and not so long that it makes lists unreadable.
+/// Parses the name of a node: a token, short enough for readable lists.
 fn node(text: &str) -> Result<String, String> {
     match text.len() {
         ..=64 => names::token(text),

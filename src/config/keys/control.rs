@@ -12,7 +12,7 @@ pub(super) const VALIDATE: Choice<Validate> =
     Choice(&[("stale", Validate::Stale), ("always", Validate::Always)]);
 const POOL: Text<Box<str>> = Text { words: "first path segment", parse: pool, show: |name| name.to_string() };
 
-/// Pools, and those that a change to them blanks as well: `{ users = ["paths"] }`.
+/// Pools, each with the other pools that a change to it blanks: `{ users = ["paths"] }`.
 pub(super) struct Couple;
 
 fn pool(text: &str) -> Result<Box<str>, String> {

@@ -4,15 +4,15 @@ use toml::de::DeValue;
 
 use crate::config::draft::Draft;
 
-/// One key of a `T`.
+/// A key of a `T`.
 pub(crate) struct Key<T> {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// What values it takes, in words.
+    /// Returns the description of its values.
     pub(crate) kind: fn() -> String,
-    /// Writes a value into its place.
+    /// Stores a value in its field.
     pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
-    /// The value in its place, as TOML.
+    /// Returns the value of its field, as TOML.
     pub(crate) show: fn(&T) -> String,
 }
 
@@ -40,5 +40,5 @@ macro_rules! key {
 
 pub(super) use key;
 
-/// More of anything than one machine serves, and far from where arithmetic ends.
+/// A bound above all numbers that one machine serves, and far below an arithmetic overflow.
 pub(super) const MANY: u64 = 10_000_000;

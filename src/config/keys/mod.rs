@@ -333,7 +333,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
 ];
 
-/// What a `[[disk]]` says.
+/// The keys of a `[[disk]]`.
 pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
     key!("path", DIRECTORY, tier.path, "directory for this tier only; created if missing"),
     key!("size", Size(DISK), tier.size, "largest total size of its files"),
@@ -346,7 +346,7 @@ pub(super) const DISK_KEYS: &[Key<DiskDraft>] = &[
     ),
 ];
 
-/// What a `[[tls]]` says.
+/// The keys of a `[[tls]]`.
 pub(super) const TLS_KEYS: &[Key<CertificateFiles>] = &[
     key!(
         "cert",

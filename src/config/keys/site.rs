@@ -10,7 +10,7 @@ use crate::config::bounds::MEMORY;
 use crate::config::draft::SiteDraft;
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, Or, Seconds, Size, Words};
 
-/// What a `[[site]]` says besides [`CACHING`](super::CACHING).
+/// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
 pub(crate) const SITE: &[Key<SiteDraft>] = &[
     key!(
         "name",

@@ -1,4 +1,4 @@
-//! The kinds of values that have a syntax of their own.
+//! The kinds of values with a special syntax.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

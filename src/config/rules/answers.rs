@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::values::{entries, string, unknown};
 use crate::config::draft::rule::{Content, Respond};
 
-/// `"https://www.example.com{uri}"`, or `{ to = .., status = 301 }`.
+/// Parses `"https://www.example.com{uri}"`, or `{ to = .., status = 301 }`.
 pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), String> {
     let Some(table) = value.as_table() else {
         return Ok((location(value)?, StatusCode::FOUND));
@@ -23,7 +23,7 @@ pub(super) fn redirect(value: &DeValue<'_>) -> Result<(Template, StatusCode), St
     Ok((to.ok_or("it has no 'to', the URL that it leads to")?, status))
 }
 
-/// The URL of a redirect. No part of a request may become its host, or a part of that.
+/// Parses the URL of a redirect. No part of a request may become its host, or a part of its host.
 fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
     let shown = text.escape_debug();
@@ -43,7 +43,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     }
 }
 
-/// A status code, or a table with `status`, `type`, and `body` or `file`.
+/// Parses a status code, or a table with `status`, `type`, and `body` or `file`.
 pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
     let Some(table) = value.as_table() else {
         return Ok(Respond { status: any_status(value)?, content_type: None, content: Content::Status });

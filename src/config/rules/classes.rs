@@ -10,10 +10,10 @@ use crate::config::draft::rule::{Class, Members};
 
 const KEYS: [&str; 4] = ["field", "of", "values", "else"];
 
-/// What `of` says for the client's address.
+/// The value of `of` for the client's address.
 const CLIENT: &str = "client";
 
-/// One table, or a list of them.
+/// Parses one table, or a list of tables.
 pub(super) fn classes(value: &DeValue<'_>) -> Result<Vec<Class>, String> {
     match value.as_array() {
         Some(items) => items.iter().map(|item| class(item.get_ref())).collect(),
@@ -56,7 +56,7 @@ fn word(text: &str) -> Result<HeaderValue, String> {
     HeaderValue::from_str(text).map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))
 }
 
-/// The rules that `class` stands for where these conditions hold. The first value counts whose members have the client.
+/// Returns the rules for `class` under these conditions. The first value whose members include the client counts.
 pub(super) fn rules(class: &Class, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
     if !conditions.are_about_resource() {
         return Err(
@@ -66,11 +66,11 @@ pub(super) fn rules(class: &Class, conditions: &Conditions) -> Result<Vec<(Condi
     let mut all = Effects { apart: vec![class.name.to_string()], ..Effects::default() };
     match &class.otherwise {
         Some(value) => all.request.set.push((class.name.clone(), value.clone())),
-        // What a client says of itself makes no class.
+        // A client must not choose its class by sending the field.
         None => all.request.remove.push(class.name.clone()),
     }
     let mut rules = vec![(conditions.clone(), all)];
-    // The last rule that holds counts.
+    // The last matching rule counts.
     for (value, members) in class.values.iter().rev() {
         let mut effects = Effects::default();
         effects.request.set.push((class.name.clone(), value.clone()));
@@ -91,7 +91,7 @@ fn of(members: &Members, conditions: &Conditions) -> Conditions {
     conditions
 }
 
-/// The files that `classes` name.
+/// Returns the files that `classes` name.
 pub(super) fn files(classes: &[Class]) -> impl Iterator<Item = &str> {
     let values = classes.iter().flat_map(|class| &class.values);
     let networks = values.filter_map(|(_, members)| match members {

@@ -9,7 +9,7 @@ use super::values::{each, field, named, status, word};
 use crate::config::kinds::{Kind, Size};
 use crate::config::names;
 
-/// What a rule's `match` says.
+/// The keys of a rule's `match`.
 pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
     RuleKey {
         name: "path",

@@ -1,4 +1,4 @@
-//! `cors` and `security_headers`: keys that stand for changes of fields, and for the answers to preflight requests.
+//! `cors` and `security_headers`: keys for changes of fields, and for the answers to preflight requests.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::config::names;
 
 const KEYS: [&str; 6] = ["origins", "methods", "fields", "expose", "credentials", "max_age"];
 
-/// The fields of `security_headers`, where a response does not have them.
+/// The fields that `security_headers` adds if a response does not have them.
 pub(super) const SECURITY: [(HeaderName, &str); 3] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "SAMEORIGIN"),
     (REFERRER_POLICY, "strict-origin-when-cross-origin"),
 ];
 
-/// `"*"`, a list of origins, or a table.
+/// Parses `"*"`, a list of origins, or a table.
 pub(super) fn cors(value: &DeValue<'_>) -> Result<Cors, String> {
     let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let mut cors = Cors {
@@ -68,7 +68,7 @@ fn checked(cors: Cors) -> Result<Cors, String> {
     }
 }
 
-/// An origin as browsers write it (RFC 6454): scheme, host, and port if it is not the scheme's own.
+/// Parses an origin as browsers write it (RFC 6454): scheme, host, and port if it is not the scheme's default.
 fn origin(text: &str) -> Result<String, String> {
     let wrong = || format!("'{}' is no origin such as \"https://app.example\" or \"*\"", text.escape_debug());
     if text == "*" {
@@ -92,10 +92,10 @@ fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-/// What a rule with `cors` and these conditions stands for: rules that follow it.
+/// Returns the rules that follow from a rule with `cors` and these conditions.
 ///
 /// # Errors
-/// Conditions that cannot be joined with those on `Origin`.
+/// The conditions cannot be combined with those on `Origin`.
 pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
     if conditions.need_response() {
         return Err("cors holds for requests: match nothing of the response".to_owned());
@@ -131,7 +131,7 @@ pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditi
     Ok(rules)
 }
 
-/// The answer to preflight requests, which show no credentials.
+/// Returns the answer to preflight requests, which have no credentials.
 fn answer(cors: &Cors) -> Result<Effects, String> {
     let answer = Answer::Content {
         status: StatusCode::NO_CONTENT,
@@ -153,7 +153,7 @@ fn answer(cors: &Cors) -> Result<Effects, String> {
     Ok(effects)
 }
 
-/// `conditions`, and a field with one of these values; with none: with any.
+/// Returns `conditions` with the further one that a field has one of these values; any value if `values` is empty.
 fn with(conditions: &Conditions, name: &str, values: Vec<Pattern>) -> Conditions {
     let mut conditions = conditions.clone();
     conditions.field.each.push(Named { name: name.into(), values });

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::key::RuleKey;
 use super::values::{each, entries, fields, unknown, written_field};
 
-/// What a rule's `request`, `response` and `reply` say.
+/// The keys of a rule's `request`, `response` and `reply`.
 pub(crate) const EDITS: &[RuleKey<Edits>] = &[
     RuleKey {
         name: "remove",

@@ -1,4 +1,4 @@
-//! Files whose content rules answer with. They are read with the config, and kept in memory.
+//! Files whose content is the answer of rules. They are read with the config, and kept in memory.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::cli::files;
 /// The largest file, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// Media types by the ends of names.
+/// Media types by file name extension.
 const TYPES: [(&str, &str); 15] = [
     ("html", "text/html; charset=utf-8"),
     ("htm", "text/html; charset=utf-8"),
@@ -34,12 +34,12 @@ const TYPES: [(&str, &str); 15] = [
     ("pdf", "application/pdf"),
 ];
 
-/// The media type of text.
+/// Returns the media type of text.
 pub(super) fn plain() -> HeaderValue {
     HeaderValue::from_static("text/plain; charset=utf-8")
 }
 
-/// The content of a file, and its media type by the end of its name: text, where it is none of a known type.
+/// Reads a file, and returns its content and its media type by its extension; text if the extension is unknown.
 pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     let shown = path.display();
     let unread = |error: io::Error| format!("cannot read {shown}: {}", files::unread(&error));
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     Ok((bytes.into(), known.map_or_else(plain, |(_, media)| HeaderValue::from_static(media))))
 }
 
-/// `{ 404 = "404.html", 5xx = "sorry.html" }`.
+/// Parses `{ 404 = "404.html", 5xx = "sorry.html" }`.
 pub(super) fn error_pages(value: &DeValue<'_>) -> Result<Vec<(RangeInclusive<u16>, PathBuf)>, String> {
     let table =
         value.as_table().ok_or("expected a table such as { 404 = \"404.html\", 5xx = \"sorry.html\" }")?;

@@ -2,12 +2,12 @@
 
 use toml::de::DeValue;
 
-/// A key of a rule, or of a table within one. It has no default: without it, nothing is changed or asked for.
+/// A key of a rule, or of a table in a rule. It has no default: without it, the rule changes or requires nothing.
 pub(crate) struct RuleKey<T> {
     pub(crate) name: &'static str,
-    /// What values it takes, in words.
+    /// The description of its values.
     pub(crate) values: &'static str,
     pub(crate) about: &'static str,
-    /// Writes a value into its place.
+    /// Stores a value in its field.
     pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
 }

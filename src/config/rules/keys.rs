@@ -20,7 +20,7 @@ use crate::config::draft::rule::RuleDraft;
 use crate::config::kinds::{AtLeast, Count, Kind, Percent, Seconds};
 use crate::config::names;
 
-/// What a rule says.
+/// The keys of a rule.
 pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "name",
@@ -379,7 +379,7 @@ fn realm(text: &str) -> Result<Arc<str>, String> {
     }
 }
 
-/// The file that a key names; `None` for `false`.
+/// Returns the file that a key names; `None` for `false`.
 fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
     match value.as_bool() {
         Some(false) => Ok(None),
@@ -403,7 +403,7 @@ fn codings(value: &DeValue<'_>) -> Result<Vec<Coding>, String> {
     }
 }
 
-/// Stands for the names of all parameters that only track users.
+/// Stands for the names of all parameters that serve only to track users.
 const TRACKERS: &str = "@tracking";
 
 fn ignored(value: &DeValue<'_>) -> Result<Ignored, String> {

@@ -1,4 +1,4 @@
-//! Limits of rules: `"10/s"`, and who shares them.
+//! Limits of rules: `"10/s"`, and the requests that share them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const KEYS: [&str; 5] = ["requests", "burst", "concurrent", "by", "count"];
 const FIELD: &str = "field:";
 const MOST: Count = Count(1..=1_000_000);
 
-/// One limit, or a list of them.
+/// Parses one limit, or a list of limits.
 pub(super) fn limits(value: &DeValue<'_>) -> Result<Vec<Limit>, String> {
     let table = |value: &DeValue<'_>| match value.as_table() {
         Some(table) => limit(table),
@@ -78,7 +78,7 @@ fn by(text: &str) -> Result<LimitBy, String> {
         let name = names::field_name(name)?;
         let name = match name.as_str() {
             "host" => return Ok(LimitBy::Host),
-            // The credentials for this proxy: what rules ask for.
+            // The credentials for this proxy, which rules require.
             "proxy-authorization" => name,
             _ => field(&name)?.into(),
         };

@@ -13,12 +13,12 @@ use super::values::strings;
 use crate::cli::files::unread;
 use crate::config::names;
 
-/// The users in the file at `path`.
+/// Reads the users in the file at `path`.
 pub(super) fn users(path: &str) -> Result<Arc<Users>, String> {
     Users::parse(path, &text(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
 }
 
-/// The tokens in the file at `path`.
+/// Reads the tokens in the file at `path`.
 pub(super) fn tokens(path: &str) -> Result<Arc<Tokens>, String> {
     Tokens::parse(path, &text(path)?).map(Arc::new).map_err(|bad| told(path, &bad))
 }
@@ -27,7 +27,7 @@ fn told(path: &str, BadLine { line, why }: &BadLine) -> String {
     format!("{path}:{line}: {why}")
 }
 
-/// The domains in the file at `path`.
+/// Reads the domains in the file at `path`.
 pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
     let text = text(path)?;
     let domains = Domains::parse(path, &text).map_err(|bad| {
@@ -40,7 +40,7 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
     Ok(Arc::new(domains))
 }
 
-/// Networks, and files with networks (`@FILE`).
+/// Parses networks, and files with networks (`@FILE`).
 pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
     let (mut networks, mut files) = (Vec::new(), Vec::new());
     for text in strings(value)? {
@@ -55,7 +55,7 @@ pub(super) fn networks(value: &DeValue<'_>) -> Result<Networks, String> {
     Ok(networks.into_iter().collect::<Networks>().from_files(files))
 }
 
-/// The first word of each line, up to a comment.
+/// Reads networks from a file: the first word of each line, up to a comment.
 fn networks_in(path: &str) -> Result<Vec<IpNet>, String> {
     let text = text(path)?;
     let words = text.lines().zip(1..).filter_map(|(line, number)| {

@@ -1,4 +1,4 @@
-//! Rules that send requests to other origins, or to other paths of them.
+//! Rules that send requests to other origins, or to other paths.
 
 use larder_proxy::settings::{Effects, Origin, Template};
 use toml::de::DeValue;
@@ -7,13 +7,13 @@ use super::values::{each, string};
 use crate::config::draft::rule::RuleDraft;
 use crate::config::places;
 
-/// A URL, or a list of them.
+/// Parses a URL, or a list of URLs.
 pub(super) fn origins(value: &DeValue<'_>) -> Result<Vec<Origin>, String> {
     let origins = each(value, places::origin)?;
     if origins.is_empty() { Err("expected at least one URL".to_owned()) } else { Ok(origins) }
 }
 
-/// `"/app{path}"`.
+/// Parses a template such as `"/app{path}"`.
 pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
     let text = string(value)?;
     let begins = ["/", "{path}", "{uri}"].iter().any(|start| text.starts_with(start));
@@ -24,7 +24,7 @@ pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
     Template::parse(&text)
 }
 
-/// What is wrong with where a rule, of a site or of the forward proxy, sends requests.
+/// Checks the origins and paths to which a rule, of a site or of the forward proxy, sends requests.
 pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Result<(), String> {
     let upstream = &effects.upstream;
     if upstream.is_empty() {

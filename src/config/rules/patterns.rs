@@ -1,9 +1,9 @@
-//! Patterns of paths, hosts and media types. One that can match nothing, since what it is compared with never looks like that, is
-//! an error: a rule that never holds protects nothing.
+//! Patterns of paths, hosts and media types. A pattern that can never match, since the compared text never has its
+//! form, is an error: a rule that never holds protects nothing.
 
 use larder_proxy::settings::{Pattern, normal_path};
 
-/// A pattern of paths, which are compared in their normal form: decoded, without empty segments, `.` and `..`.
+/// Parses a pattern of paths, which are compared in their normal form: decoded, without empty segments, `.` and `..`.
 pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
     if !text.starts_with(['/', '*', '~']) {
@@ -29,7 +29,7 @@ pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text)
 }
 
-/// A pattern of hosts, which are compared without their port.
+/// Parses a pattern of hosts, which are compared without their port.
 pub(super) fn host_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
     if text.starts_with('~') {
@@ -42,11 +42,11 @@ pub(super) fn host_pattern(text: &str) -> Result<Pattern, String> {
     if !text.is_ascii() {
         return Err(format!("'{shown}' never matches: clients send the ASCII form of such names (xn--..)"));
     }
-    // One at the end makes no other host.
+    // A dot at the end does not change the host.
     Pattern::parse_folding(text.strip_suffix('.').unwrap_or(text))
 }
 
-/// A pattern of media types, which are compared without parameters.
+/// Parses a pattern of media types, which are compared without parameters.
 pub(super) fn type_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
     let is_type = text.contains('/') || text.contains('*');

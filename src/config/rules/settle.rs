@@ -1,4 +1,5 @@
-//! From the rules of a site as they were written to those in force: combinations of keys, files, and what never holds.
+//! Turns the rules of a site as written into those in force: checks combinations of keys, reads files, and finds rules
+//! that never hold.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -11,14 +12,14 @@ use larder_proxy::settings::{Answer, Conditions, Effects, Networks, Page, Pages,
 use super::{classes, cors, files, origins};
 use crate::config::draft::rule::{Content, Respond, RuleDraft};
 
-/// Whose rules they are.
+/// The owner of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Site,
     Forward,
 }
 
-/// The rules that `drafts` stand for, or what is wrong with them, one line each.
+/// Returns the rules for `drafts`, or their errors, one line each.
 pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>, Vec<String>> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| !draft.is_unread) {
@@ -35,7 +36,7 @@ pub(crate) fn settle(drafts: &[RuleDraft], owner: Owner) -> Result<Vec<SiteRule>
     if problems.is_empty() { Ok(rules) } else { Err(problems) }
 }
 
-/// The rule, before it one for each lifetime by status, and behind it those that `classes` and `cors` stand for.
+/// Returns the rule, before it one for each lifetime by status, and after it those for `classes` and `cors`.
 fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<SiteRule>, String> {
     let effects = effects(draft)?;
     let needs_response = draft.conditions.need_response();
@@ -90,7 +91,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     Ok(rules)
 }
 
-/// The rules behind the one itself, for keys that stand for some.
+/// Returns the rules that follow the rule itself, for keys that stand for rules.
 fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
     let mut rules = Vec::new();
     for class in &draft.classes {
@@ -102,7 +103,7 @@ fn following(draft: &RuleDraft) -> Result<Vec<(Conditions, Effects)>, String> {
     Ok(rules)
 }
 
-/// The files that a rule names.
+/// Returns the files that a rule names.
 fn files(draft: &RuleDraft) -> Vec<PathBuf> {
     let conditions = || std::iter::once(&draft.conditions).chain(draft.conditions.not.as_deref());
     let domains = conditions().flat_map(|own| &own.domains).map(|domains| PathBuf::from(domains.source()));
@@ -157,7 +158,7 @@ fn content(respond: &Respond) -> Result<Answer, String> {
     Ok(Answer::Content { status: respond.status, content_type, content, is_default })
 }
 
-/// The keys that may take effect when the response is there.
+/// The keys that can take effect when the response has arrived.
 const WITH_RESPONSE: [&str; 10] = [
     "cache",
     "ttl",
@@ -171,7 +172,7 @@ const WITH_RESPONSE: [&str; 10] = [
     "response",
 ];
 
-/// An effect that cannot wait for the response, if there is one.
+/// Returns a key whose effect cannot wait for the response, if there is one.
 fn before_response(effects: &Effects) -> Option<&'static str> {
     effects.keys().into_iter().find(|key| !WITH_RESPONSE.contains(key))
 }

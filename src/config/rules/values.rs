@@ -13,7 +13,7 @@ use crate::cli::words::hint;
 use crate::config::kinds::{Kind, Seconds};
 use crate::config::names;
 
-/// The strings of a list; a single one may stand without brackets.
+/// Reads the strings of a list; a single string may be written without brackets.
 pub(super) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     match value.as_array() {
         Some(items) => items.iter().map(|item| string(item.get_ref())).collect(),
@@ -21,7 +21,7 @@ pub(super) fn strings(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     }
 }
 
-/// A string.
+/// Reads a string.
 pub(super) fn string(value: &DeValue<'_>) -> Result<String, String> {
     match value.as_str() {
         Some(text) => Ok(text.to_owned()),
@@ -29,12 +29,12 @@ pub(super) fn string(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// A flag.
+/// Reads a flag.
 pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("expected true or false, got type {}", value.type_str()))
 }
 
-/// What each string of a list means.
+/// Parses each string of a list.
 pub(super) fn each<V>(
     value: &DeValue<'_>,
     parse: impl Fn(&str) -> Result<V, String>,
@@ -42,7 +42,7 @@ pub(super) fn each<V>(
     strings(value)?.iter().map(|text| parse(text)).collect()
 }
 
-/// A word of a list, or the error that names the nearest.
+/// Returns the meaning of a word; the error names the nearest known word.
 pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String> {
     let names = || known.iter().map(|(name, _)| *name);
     known.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -51,7 +51,8 @@ pub(super) fn word<V: Copy>(text: &str, known: &[(&str, V)]) -> Result<V, String
     })
 }
 
-/// Names, of which one has to be present, or a table of names with patterns of their values, all of which have to match.
+/// Reads names, of which one has to be present, or a table of names with patterns of their values, all of which have to
+/// match.
 pub(super) fn named<N>(
     value: &DeValue<'_>,
     name: impl Fn(&str) -> Result<N, String>,
@@ -67,12 +68,12 @@ pub(super) fn named<N>(
     Ok(Names { each, all: true })
 }
 
-/// The keys and values of a table.
+/// Returns the keys and values of a table.
 pub(super) fn entries<'t>(table: &'t DeTable<'_>) -> impl Iterator<Item = (&'t str, &'t DeValue<'t>)> {
     table.iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
 }
 
-/// The name of a field that rules may look at.
+/// Parses the name of a field that rules may read.
 pub(super) fn field(text: &str) -> Result<Box<str>, String> {
     let name = names::field_name(text)?;
     match name.as_str() {
@@ -84,7 +85,7 @@ pub(super) fn field(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// Status codes: `404`, `"5xx"` or `"500-503"`.
+/// Reads status codes: `404`, `"5xx"` or `"500-503"`.
 pub(super) fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String> {
     match value.as_integer() {
         Some(number) => status_text(number.as_str()),
@@ -92,7 +93,7 @@ pub(super) fn status(value: &DeValue<'_>) -> Result<RangeInclusive<u16>, String>
     }
 }
 
-/// The same from text.
+/// Parses status codes from text.
 pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
     let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=599).contains(code));
     let class = |text: &str| {
@@ -108,7 +109,7 @@ pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
     })
 }
 
-/// A lifetime for each status: one for fewer status codes stands behind others, and so replaces them.
+/// Reads a lifetime for each status. Entries for fewer status codes come later, and so override the others.
 pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>, u32)>, String> {
     let each = entries(table).map(|(key, value)| Ok((status_text(key)?, Seconds.read(value)?)));
     let mut all: Vec<(RangeInclusive<u16>, u32)> = each.collect::<Result<_, String>>()?;
@@ -116,7 +117,7 @@ pub(super) fn by_status(table: &DeTable<'_>) -> Result<Vec<(RangeInclusive<u16>,
     Ok(all)
 }
 
-/// Fields with their values.
+/// Reads fields with their values.
 pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let table = value.as_table().ok_or_else(|| {
         format!("expected a table such as {{ X-Frame-Options = \"DENY\" }}, got type {}", value.type_str())
@@ -130,7 +131,7 @@ pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue
     entries(table).map(pair).collect()
 }
 
-/// The name of a field that rules may change.
+/// Parses the name of a field that rules may change.
 pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
     let name = names::field_name(text)?;
     match FRAMING.iter().find(|(own, _)| *own == name) {
@@ -142,7 +143,7 @@ pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
 const CONNECTION: &str = "it belongs to the connection";
 const LENGTH: &str = "it follows from the content";
 
-/// Fields that are not for rules to change.
+/// Fields that rules must not change.
 const FRAMING: [(&str, &str); 12] = [
     ("connection", CONNECTION),
     ("keep-alive", CONNECTION),
@@ -158,7 +159,7 @@ const FRAMING: [(&str, &str); 12] = [
     ("client-cert", "it is the certificate that a client has shown"),
 ];
 
-/// The error for a key that a table does not have.
+/// Returns the error for an unknown key of a table.
 pub(super) fn unknown(name: &str, known: &[&str]) -> String {
     let all = known.join(" ");
     format!("unknown key '{}'{}; known: {all}", name.escape_debug(), hint(name, known.iter().copied()))

@@ -1,9 +1,9 @@
-//! Rules that are valid, and most likely a mistake.
+//! Rules that are valid, but most likely a mistake.
 
 use larder_proxy::Settings;
 use larder_proxy::settings::{Conditions, Ignored, Pattern, RuleSet, Site, SiteRule};
 
-/// Rules that never hold, and those that break what origins rely on, one line each.
+/// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     let of_site = |site: &Site| {
         let own =
@@ -19,7 +19,7 @@ fn never(place: &str, why: &str) -> String {
     format!("{place}: the rule never holds: {why}")
 }
 
-/// Why the requests that these conditions are about go to other sites, as far as that is easy to tell.
+/// Returns the reason why requests that match these conditions go to other sites, as far as it can be found easily.
 fn elsewhere(site: &Site, conditions: &Conditions) -> Option<String> {
     let may_be_host = |host: &Pattern| match host.literal() {
         (name, true) => site.is_for(name),
@@ -51,12 +51,12 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
         let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignored.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
-    // One rule may stand for several.
+    // One rule of the config may become several rules.
     warnings.dedup();
     warnings
 }
 
-/// Whether a directive is ignored, and what that does.
+/// A test whether a directive is ignored, and the consequence.
 type Harm = (fn(&Ignored) -> bool, &'static str);
 
 const IGNORED: [Harm; 4] = [

@@ -1,4 +1,4 @@
-//! Certificates of sites that an authority issues: what the site, its hosts and the listeners have to be for that.
+//! Certificates of sites that an authority issues: the requirements on the site, its hosts and the listeners.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,21 +14,21 @@ use super::problems::Problems;
 use crate::config::draft::SiteDraft;
 use crate::config::names::covers;
 
-/// Where an authority looks for files (RFC 8555 section 8.3).
+/// The path of the files that an authority requests (RFC 8555 section 8.3).
 const FILES: &str = "/.well-known/acme-challenge/";
 
-/// What sites with `acme` need besides their own table.
+/// The parts of the config other than their own table that sites with `acme` need.
 pub(super) struct Around<'s> {
     listen: &'s [Listener],
-    /// The challenges that they can answer.
+    /// The challenges that the listeners can answer.
     answered: Vec<AcmeChallenge>,
     cluster: Option<&'s Cluster>,
-    /// Where what the authority issues is kept.
+    /// The directory for the issued certificates.
     state: Option<&'s Path>,
 }
 
 impl<'s> Around<'s> {
-    /// These listeners and whether there are sockets, with these certificates of clients, and the rest of the process.
+    /// Collects these listeners, whether there are sockets, the certificates of clients, and the rest of the process.
     pub(super) fn new(
         (listen, has_sockets): (&'s [Listener], bool),
         client_auth: &ClientAuths,
@@ -40,7 +40,7 @@ impl<'s> Around<'s> {
     }
 }
 
-/// What each of `sites` says of that, if it does.
+/// Returns the settings for each of `sites`; `None` for a site without `acme`.
 pub(super) fn settle(
     sites: &[SiteDraft],
     around: &Around<'_>,
@@ -94,7 +94,7 @@ fn settle_site(
     }))
 }
 
-/// Whether requests for the files of HTTP-01 reach a site, whichever host of `site` they are for.
+/// Whether requests for the files of HTTP-01 reach a site, for every host of `site`.
 fn takes_files(site: &SiteDraft, sites: &[SiteDraft]) -> bool {
     let takes = |host: &String| {
         let of_host =
@@ -104,7 +104,8 @@ fn takes_files(site: &SiteDraft, sites: &[SiteDraft]) -> bool {
     site.hosts.iter().all(takes)
 }
 
-/// Why an authority would not issue certificates for the hosts of `site`, or there are two to ask.
+/// Returns the reasons why an authority would not issue certificates for the hosts of `site`, or why two would be
+/// asked.
 fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
     if site.hosts.is_empty() {
         return vec!["a certificate is for names: list them in 'hosts'".to_owned()];
@@ -133,7 +134,7 @@ fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
     found
 }
 
-/// What the process lacks.
+/// Returns the requirements that the process lacks.
 fn missing(around: &Around<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if !around.listen.iter().any(|listener| listener.tls) {
@@ -166,7 +167,7 @@ fn unanswered(challenge: Option<AcmeChallenge>) -> &'static str {
     }
 }
 
-/// TLS towards the directory.
+/// Returns the settings of TLS towards the directory.
 fn authorities(ca: Option<&Path>) -> Result<OriginTls, String> {
     let files = OriginTlsFiles { ca: ca.map(Path::to_owned), ..OriginTlsFiles::default() };
     tls_of_site(&files).map_err(|fault| match fault {
@@ -182,7 +183,7 @@ mod tests {
     use crate::config::flags::Flags;
     use crate::config::parse;
 
-    /// The problems of a site with these keys, under these tables.
+    /// Returns the problems of a site with these keys, under these tables.
     fn problems(tables: &str, keys: &str) -> Vec<String> {
         let text = format!("{tables}\n[[site]]\norigin = 'http://a'\n{keys}");
         parse("f", &text, &Flags::default()).map_or_else(|wrong| wrong.problems, |_| Vec::new())

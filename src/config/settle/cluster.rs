@@ -10,12 +10,12 @@ use crate::cli::units::show_duration;
 use crate::config::draft::Draft;
 use crate::config::draft::cluster::Draft as Written;
 
-/// The variable that has the nodes' token, where the file has none.
+/// The variable with the nodes' token, if the file has none.
 const TOKEN: &str = "LARDER_CLUSTER_TOKEN";
-/// Heartbeats that may get lost before a node is out.
+/// Heartbeats that may be lost before a node is dropped.
 const BEATS: u32 = 2;
 
-/// The cluster that `draft` stands for, if there is one.
+/// Returns the cluster of `draft`, if there is one.
 pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Cluster> {
     let written = &draft.cluster;
     let engine = written.engine.clone()?;
@@ -59,7 +59,7 @@ pub(super) fn settle(draft: &Draft, problems: &mut Problems<'_>) -> Option<Clust
     })
 }
 
-/// That the table says nothing that counts: it names no engine.
+/// Returns a warning if the table has no effect since it names no engine.
 pub(super) fn without_effect(draft: &Draft) -> Option<String> {
     let is_written = |key: &str| draft.places.contains_key(&format!("cluster.{key}"));
     let mut keys = draft.places.keys().filter(|key| key.starts_with("cluster."));
@@ -70,7 +70,7 @@ pub(super) fn without_effect(draft: &Draft) -> Option<String> {
     ))
 }
 
-/// The secret by which nodes know each other: what the file says, or the environment.
+/// Returns the secret that nodes share: from the file, or from the environment.
 fn token(draft: &Written, problems: &mut Problems<'_>) -> Option<Token> {
     let from_environment = || env::var(TOKEN).ok().filter(|text| !text.is_empty());
     let read = |text: String| match text.parse() {

@@ -7,7 +7,7 @@ use super::problems::Problems;
 use crate::config::draft::SiteDraft;
 use crate::config::draft::control::{Draft, Role, Validate};
 
-/// What does not agree in what a site says of it.
+/// Reports contradictions among these keys of a site.
 pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     let Draft { role, validate, stale_if_error, .. } = site.control;
     let tags = Settings { doubt: site.control.tags.doubt, ..Settings::default() };
@@ -34,7 +34,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     }
 }
 
-/// Whether the site caches, its settings as a gateway if it is one, and its rules.
+/// Returns whether the site caches, its settings as a gateway if it is one, and its rules.
 pub(super) fn settle(site: &SiteDraft) -> (bool, Option<Settings>, Rules) {
     let Draft { role, validate, stale_if_error, couple, transitive, tags, push, push_lifetime } =
         &site.control;

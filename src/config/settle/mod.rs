@@ -1,4 +1,4 @@
-//! From a draft to [`Settings`]: defaults that depend on the machine or on other keys, and checks of combinations.
+//! Turns a draft into [`Settings`]: defaults that depend on the machine or on other keys, and checks of combinations.
 
 mod acme;
 mod cluster;
@@ -34,7 +34,7 @@ const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 808
 const REVERSE_TLS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 const FORWARD_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
-/// The settings that `draft` stands for, or all that does not agree in it.
+/// Returns the settings of `draft`, or all contradictions in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let mut problems = Problems::of(&draft);
     let ((listen, sockets), doors) = (listeners(&draft), doors(&draft));
@@ -139,7 +139,7 @@ fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
     each.into_iter().flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address))).collect()
 }
 
-/// What the admin listener wants to be shown; it must want something where others can reach it.
+/// Returns the token that the admin listener requires; it must require one if other machines can reach it.
 fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
     let token = match (&draft.admin_token, env::var(TOKEN)) {
         (None, Ok(text)) if !text.is_empty() => match text.parse() {
@@ -206,12 +206,12 @@ fn has_acme(draft: &Draft) -> bool {
     draft.sites.iter().any(|site| site.acme.is_some())
 }
 
-/// Whether all addresses of the sites are for TLS.
+/// Whether all addresses of the sites use TLS.
 fn has_only_tls(listen: &[Listener]) -> bool {
     listen.iter().filter(|listener| listener.role == Role::Reverse).all(|listener| listener.tls)
 }
 
-/// A listener for all addresses may be open to the internet: its clients must be listed.
+/// Checks that clients are listed for a listener on all addresses, which may be open to the internet.
 fn check_clients(
     draft: &Draft,
     listen: &[Listener],
@@ -234,7 +234,7 @@ fn check_clients(
     }
 }
 
-/// The key that says where a listener for HTTP is.
+/// Returns the key with the address of a listener for HTTP.
 fn http_key(listener: &Listener) -> &'static str {
     match (listener.role, listener.tls) {
         (Role::Reverse, false) => "reverse.listen",
@@ -244,14 +244,14 @@ fn http_key(listener: &Listener) -> &'static str {
     }
 }
 
-/// TLS needs certificates, and the other way round.
+/// Checks that TLS has certificates, and that certificates are used.
 fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
     let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
     let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
     let of_admin = draft.admin.is_some_and(|admin| admin.tls);
     match (speaks, draft.certificates.first()) {
-        // It lacks a site, too, which is said with it.
+        // A site is missing, too, and that error is reported with it.
         (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && has_only_tls(listen) => {}
         (Some(_), None) if has_acme(draft) => {}
         (Some(key), None) => {
@@ -285,7 +285,7 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
     }
 }
 
-/// The key that says where a door listens.
+/// Returns the key with the addresses of an RPC listener.
 fn listen_key(door: Door) -> &'static str {
     match door {
         Door::Thrift => "thrift.listen",
@@ -313,7 +313,7 @@ fn check_addresses(
     }
 }
 
-/// A config with traces fails at once if the build does not support them.
+/// Rejects a config with traces if the build does not support them.
 fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
     if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
         let text = format!(
@@ -323,7 +323,7 @@ fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
     }
 }
 
-/// Whether two sockets cannot be bound at once.
+/// Whether two sockets cannot be bound at the same time.
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let overlap = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && overlap
@@ -348,7 +348,8 @@ fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {
     }
 }
 
-/// Sites of the same path are matched in their order: what an earlier one takes never reaches a later one.
+/// Checks that a host's requests reach the site: sites of the same path are matched in their order, so an earlier one
+/// takes them first.
 fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_>) {
     if earlier.is_unread || site.path != earlier.path {
         return;

@@ -10,7 +10,7 @@ use super::problems::Problems;
 use crate::config::draft::Draft;
 use crate::config::draft::cluster::NodeProof;
 
-/// How connections between nodes are encrypted, if they are.
+/// Returns the encryption of connections between nodes, if they are encrypted.
 pub(super) fn settle(draft: &Draft, has_token: bool, problems: &mut Problems<'_>) -> Option<NodeTls> {
     let written = &draft.cluster;
     let advertises = written.advertise.as_ref().map(|origin| origin.https);
@@ -46,7 +46,7 @@ pub(super) fn settle(draft: &Draft, has_token: bool, problems: &mut Problems<'_>
     }
 }
 
-/// The certificates of nodes, if they can be used.
+/// Returns the certificates of nodes, if they can be used.
 fn files(draft: &Draft, problems: &mut Problems<'_>) -> Option<NodeTlsFiles> {
     let written = &draft.cluster;
     let own = pair(draft, ["cluster.cert", "cluster.key"], [&written.cert, &written.key], problems);
@@ -69,7 +69,7 @@ fn files(draft: &Draft, problems: &mut Problems<'_>) -> Option<NodeTlsFiles> {
     None
 }
 
-/// The certificates of connections to `engine`.
+/// Returns the certificates for connections to `engine`.
 pub(super) fn of_engine(draft: &Draft, engine: &EngineAddress, problems: &mut Problems<'_>) -> EngineTls {
     let written = &draft.cluster;
     let [ca, cert, key] = ["cluster.engine_ca", "cluster.engine_cert", "cluster.engine_key"];
@@ -91,7 +91,7 @@ pub(super) fn of_engine(draft: &Draft, engine: &EngineAddress, problems: &mut Pr
     tls
 }
 
-/// A certificate and its key, where both are written.
+/// Returns a certificate and its key, if both are written.
 fn pair(
     draft: &Draft,
     [cert, key]: [&str; 2],
@@ -119,7 +119,7 @@ fn pair(
     }
 }
 
-/// The name of a key in its table.
+/// Returns the name of a key in its table.
 fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

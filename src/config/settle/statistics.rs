@@ -1,4 +1,4 @@
-//! The statistics database: the file that is used by default, and the name of this proxy in it.
+//! The statistics database: the default file, and the name of this proxy in it.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use larder_proxy::settings::{Database, Statistics};
 use crate::cli::state::state_directory;
 use crate::config::draft::statistics::{DatabasePlace, Draft};
 
-/// What `draft` stands for, in a proxy that first listens at `address`.
+/// Returns the settings of `draft`, in a proxy that first listens at `address`.
 pub(super) fn settle(draft: Draft, address: Option<SocketAddr>) -> Statistics {
     let Draft { place, keep, client, query, rate, queue, max_size, contents } = draft;
     let database = match place {

@@ -1,4 +1,4 @@
-//! TLS towards the origins of a site, and the certificates that clients show.
+//! TLS towards the origins of a site, and the certificates of clients.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::problems::Problems;
 use crate::config::draft::{ClientDraft, Draft, SiteDraft};
 use crate::config::self_signed;
 
-/// What the files of `site` hold; `None` if it names none.
+/// Reads the files of `site` for TLS; `None` if it names none.
 pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Arc<OriginTls>> {
     let SiteDraft { ca, client_cert, client_key, tls_name, place, .. } = site;
     let client = match (client_cert, client_key) {
@@ -60,7 +60,7 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
     tls_of_site(&files).map(Arc::new).map_err(&mut blame).ok()
 }
 
-/// The certificates of the admin listener, if it speaks TLS.
+/// Returns the certificates of the admin listener, if it uses TLS.
 pub(super) fn admin(draft: &Draft, problems: &mut Problems<'_>) -> Option<AdminTls> {
     draft.admin.filter(|admin| admin.tls)?;
     let own = self_signed::of_admin();
@@ -71,7 +71,7 @@ pub(super) fn admin(draft: &Draft, problems: &mut Problems<'_>) -> Option<AdminT
     Some(AdminTls { own })
 }
 
-/// The authorities that sign the certificates of clients.
+/// Reads the authorities that sign the certificates of clients.
 pub(super) fn client_auths(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) -> ClientAuths {
     let mut of = |role: Role, client: &ClientDraft| {
         let [ca, auth] = ["client_ca", "client_auth"].map(|key| format!("{}.{key}", role.name()));

@@ -1,9 +1,9 @@
-//! Who may ask the admin listener for what.
+//! Decides which requests the admin listener answers.
 //!
-//! A request from this machine needs no token, but must not come by way of a browser that shows somebody
-//! else's page: such pages can name us by a name of their own (DNS rebinding), have us loaded as a picture, or send
-//! forms. A request from another machine needs the token, and so does one that a proxy on this machine passes on,
-//! which may come from anywhere. No answer lets another origin read it (CORS).
+//! A request from this machine needs no token, but must not come from a browser that shows a page of another site: such
+//! pages can reach this listener under a domain name of their site (DNS rebinding), load it as an image, or send forms.
+//! A request from another machine needs the token, and so does one that a proxy on this machine passes on, which may
+//! come from anywhere. No answer allows another origin to read it (CORS).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,18 +16,19 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use super::page;
 use crate::base::settings::Token;
 
-/// Paths that need no token: they tell only whether this process runs.
+/// Paths that need no token: their answers only tell whether this process runs.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
 
-/// The field of requests that change something. No form can send it, and a script of another origin may not.
+/// The field of requests that change something. Forms cannot send it, and scripts of other origins may not.
 const INTENT: &str = "larder-admin";
 
-/// The policy of our pages: they load only our own files, and no other page may show them in a frame.
+/// The policy of the dashboard's pages: they load only files of this listener, and no other page may show them in a
+/// frame.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
 );
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -53,10 +54,10 @@ const FOREIGN: Refusal = forbidden("another site's page asked for this");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 
-/// Whether a request from `peer` may be answered, where `token` is the admin token.
+/// Checks whether a request from `peer` may be answered; `token` is the admin token.
 ///
 /// # Errors
-/// Why not.
+/// The refusal of the request.
 pub(super) fn check(
     token: Option<&Token>,
     peer: IpAddr,
@@ -84,14 +85,14 @@ pub(super) fn check(
     }
 }
 
-/// The token that a request shows.
+/// Returns the token that a request shows.
 fn bearer(fields: &HeaderMap) -> Option<&[u8]> {
     let value = fields.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// Whether the fields say that a proxy has passed the request on (RFC 9110 section 7.6.3, RFC 7239).
+/// Whether the fields show that a proxy has passed the request on (RFC 9110 section 7.6.3, RFC 7239).
 fn is_passed_on(fields: &HeaderMap) -> bool {
     let by_proxies = |name: &HeaderName| {
         *name == VIA
@@ -102,8 +103,8 @@ fn is_passed_on(fields: &HeaderMap) -> bool {
     fields.keys().any(by_proxies)
 }
 
-/// Whether a request names this listener by its address. Names of their own are what
-/// strangers' pages have lead here.
+/// Whether a request names this listener by its address or as localhost. Pages of strangers may lead here by other
+/// names.
 fn is_by_address(fields: &HeaderMap) -> bool {
     let Some(host) = fields.get(HOST) else { return true };
     let name = host.to_str().unwrap_or_default();
@@ -112,8 +113,8 @@ fn is_by_address(fields: &HeaderMap) -> bool {
     is_address || name.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost"))
 }
 
-/// Whether a browser says that another origin's page is behind the request. That somebody follows a link from there
-/// to here is none of that page's business.
+/// Whether a browser reports that a page of another origin made the request. A link from there that a user follows is
+/// allowed.
 fn is_foreign(fields: &HeaderMap) -> bool {
     let says = |name: &str, value: &str| fields.get(name).is_some_and(|said| said == value);
     let crosses = says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site");
@@ -127,7 +128,7 @@ fn is_foreign(fields: &HeaderMap) -> bool {
         || fields.get(ORIGIN).is_some_and(|origin| !is_ours(origin))
 }
 
-/// Adds to an answer what keeps browsers from using it for anything else.
+/// Adds fields that keep browsers from using an answer for other purposes.
 pub(super) fn guard<B>(response: &mut Response<B>) {
     let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
     let fields = response.headers_mut();

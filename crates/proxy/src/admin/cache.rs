@@ -1,8 +1,8 @@
-//! What is stored, for who asks the admin listener: `/cache` lists it, `/cache/NAME` is one response on a disk,
-//! `/cache/verify` checks all of these.
+//! Stored responses on the admin listener: `/cache` lists them, `/cache/NAME` returns one response on a disk,
+//! `/cache/verify` checks all responses on disks.
 //!
-//! Answers are made by a thread that may wait for disks, and leave while they are made, so that they take the
-//! same little memory however long they are. Who leaves ends the work.
+//! A thread that may wait for disks makes the answers, and they are sent while they are made, so that they take the
+//! same small amount of memory at every length. The work ends when the client disconnects.
 
 use std::io;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use url::form_urlencoded;
 use super::{Answer, State, TEXT, response, stream};
 use crate::features::inventory::{self, Keys, LEAST_RATE};
 
-/// Answers that may be under way at once; each takes a thread.
+/// The most answers in progress; each takes a thread.
 pub(crate) const MOST: usize = 4;
-/// Bytes of a piece.
+/// Bytes of content that are sent at once.
 const PIECE: usize = 64 << 10;
-/// How often a check says how far it is.
+/// The interval of a check's progress reports.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bytes a second that a check reads unless told otherwise.
+/// The default rate of a check, in bytes per second.
 const RATE: u64 = 100 << 20;
 
-/// What is asked.
+/// The task of a request.
 #[derive(Debug, PartialEq)]
 enum Question {
     List(Option<Keys>),
@@ -37,7 +37,7 @@ enum Question {
     Verify(u64),
 }
 
-/// Answers a request for `/cache` or something below.
+/// Answers a request for `/cache` or a path below it.
 pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let question = match Question::read(path, query.unwrap_or_default()) {
@@ -149,7 +149,7 @@ fn dump(held: Held, permit: OwnedSemaphorePermit) -> Response<Answer> {
     })
 }
 
-/// The answer that `work` makes, of `length` bytes if that is known.
+/// Returns the answer that `work` makes, of `length` bytes if that is known.
 fn made(
     kind: &'static str,
     permit: OwnedSemaphorePermit,
@@ -166,10 +166,10 @@ fn made(
     response
 }
 
-/// Where an answer goes while it is made. All methods return false once the client has left.
+/// Sends an answer while it is made. All methods return false once the client has disconnected.
 struct Outlet {
     sender: Sender<io::Result<Bytes>>,
-    /// Lines that wait for more.
+    /// Lines that are collected until they fill a piece.
     piece: Vec<u8>,
 }
 

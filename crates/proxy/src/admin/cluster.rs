@@ -1,4 +1,5 @@
-//! `GET /cluster`: the cluster as this node sees it. `POST /cluster/drain` and `/cluster/resume`: which nodes own keys.
+//! `GET /cluster`: the cluster from the view of this node. `POST /cluster/drain` and `/cluster/resume`: take keys from
+//! a node, and return them.
 
 use http::{Response, StatusCode};
 use serde::Serialize;
@@ -8,14 +9,14 @@ use super::{Answer, TEXT, json, plain, response};
 use crate::cluster::{Cluster, ClusterReport};
 use crate::flow::worker::Shared;
 
-/// What a node was told.
+/// The new state of a node.
 #[derive(Debug, Serialize)]
 struct Told<'t> {
     node: &'t str,
     draining: bool,
 }
 
-/// What `path` answers.
+/// Answers a request for `path`.
 pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let Some(cluster) = shared.cluster.as_deref() else {
@@ -35,7 +36,7 @@ pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> 
     }
 }
 
-/// The node that `query` names. One that is gone may be asked to come back, and not to go.
+/// Returns the node that `query` names. A node that is gone can be resumed, but not drained.
 fn node(cluster: &Cluster, query: Option<&str>, drains: bool) -> Result<String, String> {
     let query = Query::read(query, &["node"])?;
     let node = query.get("node").filter(|node| !node.is_empty()).ok_or("which node? write node=NAME")?;

@@ -1,4 +1,4 @@
-//! `GET /why`: what the cache would do with a request, and why ([`crate::features::why`]).
+//! `GET /why`: what the cache would do with a request, and the reasons ([`crate::features::why`]).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::features::question::Question;
 use crate::features::why;
 use crate::flow::worker::Shared;
 
-/// Answers what `query` asks.
+/// Answers the question in `query`.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let question = match read(query) {
@@ -41,7 +41,7 @@ fn read(query: Option<&str>) -> Result<Question, String> {
     })
 }
 
-/// A field line.
+/// Parses a field line.
 fn field(line: &str) -> Result<(HeaderName, HeaderValue), String> {
     let parts = line.split_once(':').and_then(|(name, value)| {
         let name = HeaderName::from_bytes(name.trim_end().as_bytes()).ok()?;

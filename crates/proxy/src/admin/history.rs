@@ -1,4 +1,4 @@
-//! `GET /history`: requests of the past, by minute or hour, site or route, out of the statistics database.
+//! `GET /history`: past requests, by minute or hour, site or route, from the statistics database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use super::query::Query;
 use super::{Answer, State, TEXT, cache, json, response};
 use crate::base::clock;
 
-/// How far back a question goes that does not say, and that any may go.
+/// How far back a question goes by default.
 const SINCE: Duration = Duration::from_secs(3_600);
+/// How far back a question may go.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-/// Groups that are shown, those with the most requests first; moments are all shown.
+/// The most groups in an answer, those with the most requests first; minutes and hours are not limited.
 const SHOWN: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +24,13 @@ enum By {
     Other(Dimension),
 }
 
-/// Requests that have something in common.
+/// Requests of one group.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// When they came, in milliseconds since 1970; the beginning of the minute or hour.
+    /// The beginning of the minute or hour in which they came, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<u64>,
-    /// What else they have in common.
+    /// The name of the group, unless it is a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     requests: u64,
@@ -47,7 +48,7 @@ struct Row {
     origin_us: u64,
 }
 
-/// Answers what `query` asks.
+/// Answers the question in `query`.
 pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let (by, since) = match read(query) {
@@ -62,7 +63,7 @@ pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answe
         let why = format!("{} such answers are under way already; ask again later", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
-    // A database may take its time.
+    // A query of the database may be slow.
     let rows = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         rows(&url, by, since)

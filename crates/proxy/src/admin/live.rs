@@ -1,5 +1,5 @@
-//! What happens at this moment, as server-sent events: `/live` has the figures of `/stats`, `/top` what is asked
-//! for most, `/log` every request with what was decided about it. Nothing is collected while no client listens.
+//! Current events, as server-sent events: `/live` has the figures of `/stats`, `/top` the most requested URLs, `/log`
+//! every request with its decision. No events are collected while no client listens.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};
 use crate::observe::watch::{self, Watcher};
 
-/// How often figures are sent.
+/// The interval at which figures are sent.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a log is silent at most.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Requests that a log shows at once; of more, that there were.
+/// The most requests that a log shows at once; the others are only counted.
 const AT_ONCE: usize = 1_000;
 
 /// Answers a request for `/live`, `/top` or `/log`.
@@ -39,7 +39,7 @@ pub(super) fn answer(state: &Arc<State>, path: &str, query: Option<&str>) -> Res
         return response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why.into());
     };
     let state = Arc::clone(state);
-    // Who has read the head of the answer misses nothing that happens from then on.
+    // From the moment at which a client reads the head of the answer, it misses no event.
     let watcher = (!matches!(stream, Stream::Live)).then(|| state.shared.observers.watch.begin());
     events(move |events| async move {
         let _seat = seat;
@@ -118,7 +118,7 @@ async fn log(mut events: Events, mut watcher: Watcher, filter: &Filter) {
                 events.add("", &Transaction::of(seen));
             }
         };
-        // Nothing is lost when this gives up waiting.
+        // No event is lost when the wait times out.
         let _ = tokio::time::timeout(SILENCE, watcher.watch(show)).await;
         let dropped = watcher.missed() + beyond;
         if dropped > told {

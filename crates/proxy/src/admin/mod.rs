@@ -1,7 +1,7 @@
-//! The admin listener: figures (also for Prometheus: [`metrics`]), what happens at this moment ([`live`]), what would
-//! become of a request ([`explain`]), what is on the disks ([`cache`]), what takes something away ([`purge`]), and a
-//! page that shows all that ([`page`]). Loopback by default: who may ask it ([`access`]) may read whatever is cached.
-//! A capability is a file; here is which path leads to which.
+//! The admin listener: figures (also for Prometheus: [`metrics`]), current events ([`live`]), explanations of requests
+//! ([`explain`]), the contents of the disks ([`cache`]), purges ([`purge`]), and a page that shows all that ([`page`]).
+//! It listens on loopback by default: every client that may ask it ([`access`]) may read all cached responses. Each
+//! capability is a file; this module maps paths to them.
 
 mod access;
 mod cache;
@@ -60,7 +60,7 @@ use crate::observe::ledger::{self, Ledger};
 use crate::observe::trace::{self, Tracer};
 use crate::rpc::{self, RpcReport};
 
-/// What `GET /stats` answers.
+/// The answer to `GET /stats`.
 #[derive(Debug, Serialize)]
 struct Stats {
     #[serde(flatten)]
@@ -70,7 +70,7 @@ struct Stats {
     byte_hit_ratio: f64,
     objects: u64,
     bytes_stored: u64,
-    /// Of them, bytes of content.
+    /// Bytes of content among `bytes_stored`.
     bytes_content: u64,
     evictions: u64,
     admissions: u64,
@@ -85,7 +85,7 @@ struct Stats {
     refreshes_ahead: Refreshed,
     /// Refreshes and prefetches in progress.
     background: usize,
-    /// What was fetched before it was asked for.
+    /// Responses that were fetched before a client requested them.
     prefetches: Prefetched,
     /// Responses 103 with links of stored responses.
     early_hints: HintFigures,
@@ -108,11 +108,11 @@ struct Stats {
     /// TLS of the listeners, if any of them speaks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<tls::server::TlsReport>,
-    /// Certificates that an authority issues, if any are wanted.
+    /// Certificates that an authority issues, if any are configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     acme: Option<crate::acme::AcmeReport>,
     latency: Latency,
-    /// By name, whatever the outcomes of the requests.
+    /// Requests by the name of the reason, for all outcomes.
     reasons: BTreeMap<&'static str, u64>,
     sites: Vec<Site>,
     /// The pools of tags of each gateway.
@@ -127,7 +127,7 @@ struct Stats {
     /// The outcomes of spans, if requests are traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     traces: Option<trace::TraceReport>,
-    /// By name, those that listen.
+    /// The RPC listeners in use, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     doors: BTreeMap<&'static str, RpcReport>,
 }
@@ -139,7 +139,7 @@ struct Disk {
     /// `ready`; `scanning`, while not all of its objects are known; `full`, while there is no space for more; `paused`, after
     /// failed writes; `off`.
     state: &'static str,
-    /// Why it is off, or the last write that failed while it is paused or full.
+    /// The reason why it is off, or the last failed write while it is paused or full.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
     policy: String,
@@ -198,12 +198,12 @@ impl Disk {
 }
 
 impl Stats {
-    /// The rules of all sites, with the sites' names.
+    /// Returns the rules of all sites, with the sites' names.
     fn rules(&self) -> impl Iterator<Item = (&str, &RuleReport)> {
         self.sites.iter().flat_map(|site| site.rules.iter().map(|rule| (&*site.site, rule)))
     }
 
-    /// The origins of all sites, with the sites' names.
+    /// Returns the origins of all sites, with the sites' names.
     fn origins(&self) -> impl Iterator<Item = (&str, &sites::Origin)> {
         self.sites.iter().flat_map(|site| site.origins.iter().map(|origin| (&*site.site, origin)))
     }
@@ -263,15 +263,15 @@ impl Stats {
     }
 }
 
-/// What the admin listener shows and works on.
+/// The state that the admin listener shows and changes.
 pub(crate) struct State {
     shared: Arc<Shared>,
     doors: Arc<rpc::State>,
-    /// What the purge schedule did.
+    /// The work of the maintenance schedule.
     done: Arc<Done>,
-    /// What was counted of late.
+    /// The counts of the last minutes.
     recent: Recent,
-    /// Places for those who look through the disks.
+    /// Permits for requests that read the disks or the statistics database.
     looks: Arc<Semaphore>,
     /// Makes the handshakes, if clients connect over TLS.
     tls: Option<Arc<Acceptor>>,
@@ -289,11 +289,11 @@ impl State {
     }
 }
 
-/// Connections at once; further ones are closed on arrival.
+/// The most open connections; further ones are closed on arrival.
 const CONNECTIONS: usize = 64;
-/// How long a connection may take for a request's head, or do nothing.
+/// How long a connection may take for a request's head, or be idle.
 const SILENT: Duration = Duration::from_secs(10);
-/// How long an answer may lie in the kernel because its client does not read it.
+/// How long an answer may remain in the kernel because its client does not read it.
 const UNREAD: Duration = Duration::from_secs(60);
 
 /// Answers on `listener` until the process ends.
@@ -328,7 +328,7 @@ pub(crate) async fn serve(state: Arc<State>, listener: TcpListener) {
     }
 }
 
-/// Answers what `peer` asks at the other end of `stream`.
+/// Answers the requests of `peer` at the other end of `stream`.
 async fn converse(
     state: Arc<State>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -345,7 +345,7 @@ async fn converse(
     }
 }
 
-/// An answer's content: at hand, or still being made.
+/// An answer's content: complete, or still being made.
 type Answer = Either<Full<Bytes>, stream::Stream>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -361,7 +361,7 @@ async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming
     response
 }
 
-/// The answer to who may have it.
+/// Returns the answer to a client that passed the access check.
 async fn answer_to(state: &Arc<State>, request: &Request<Incoming>) -> Response<Answer> {
     let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
     let changes = CHANGES.contains(&path);
@@ -412,10 +412,10 @@ async fn answer_to(state: &Arc<State>, request: &Request<Incoming>) -> Response<
     }
 }
 
-/// What takes something away: it is understood with POST, and everything else is not.
+/// The paths that change something: they require POST, and all others GET.
 const CHANGES: &[&str] = &["/purge", "/cache/verify", "/cluster/drain", "/cluster/resume"];
 
-/// What there is to ask for.
+/// The paths that the 404 answer lists.
 const PATHS: &[&str] = &[
     "/ (in a browser)",
     "/stats",
@@ -438,7 +438,7 @@ const PATHS: &[&str] = &[
     "/readyz",
 ];
 
-/// What takes no parameters.
+/// Answers with `value`, for a path without parameters.
 fn plain<T: Serialize>(query: Option<&str>, value: impl FnOnce() -> T) -> Response<Answer> {
     match Query::read(query, &[]) {
         Ok(_) => json(&value()),
@@ -459,7 +459,7 @@ fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<A
     response
 }
 
-/// A 200 with this content.
+/// Returns a response 200 with this content.
 fn prepared(kind: &'static str, content: Answer) -> Response<Answer> {
     let mut response = Response::new(content);
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));

@@ -1,6 +1,6 @@
-//! `GET /objects`: what is stored in memory and on the disks, and how it is made up by size, age and host.
+//! `GET /objects`: stored responses in memory and on the disks, and their distribution by size, age and host.
 //!
-//! It is looked through whole, up to a limit, by a thread that may wait, and without counting as a use.
+//! A thread that may wait reads all of them, up to a limit, without counting uses.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,21 +18,22 @@ mod groups;
 
 use groups::{Group, Groups};
 
-/// Objects that are looked at for one answer.
+/// The most objects that are examined for one answer.
 const MOST: u64 = 500_000;
-/// Objects that are shown, unless told otherwise, and at most.
+/// The default number of objects in an answer.
 const SHOWN: usize = 50;
+/// The most objects in an answer.
 const LARGEST: usize = 1_000;
 
-/// Which objects are shown first. Among equal ones the URL decides.
+/// The order of the objects in an answer. Equal ones are ordered by URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
-    /// The largest.
+    /// The largest first.
     #[default]
     Size,
-    /// Those that were stored first.
+    /// The first stored first.
     Age,
-    /// Those that were found most often, as far as memory has counted.
+    /// Those with the most hits first, as far as memory has counted them.
     Hits,
 }
 
@@ -60,38 +61,38 @@ struct Question {
 #[derive(Clone, Debug, Serialize)]
 struct Object {
     url: String,
-    /// For clients of which listeners: `forward` or `reverse`.
+    /// The role of the listeners whose clients it answers: `forward` or `reverse`.
     role: String,
     tier: Where,
     status: u16,
     /// Bytes of content.
     bytes: u64,
     stored: u32,
-    /// How often it was found in memory since it was stored there.
+    /// The number of hits in memory since it was stored there.
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<u32>,
-    /// When it becomes stale, or did.
+    /// When it becomes or became stale.
     expires: i64,
     fresh: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Serialize)]
 struct Found {
-    /// Objects that were looked at, of how many there are.
+    /// Objects that were examined, and the number of all objects.
     looked: u64,
     of: u64,
-    /// Those that were asked for, and their bytes.
+    /// Objects that match the question, and their bytes.
     matches: u64,
     bytes: u64,
-    /// The first ones of them.
+    /// The first matching objects, in the order of the question.
     objects: Vec<Object>,
     by_size: Vec<Group>,
     by_age: Vec<Group>,
     by_host: Vec<Group>,
 }
 
-/// Answers what `query` asks.
+/// Answers the question in `query`.
 pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let question = match Question::read(query) {
@@ -137,7 +138,7 @@ fn find(store: &Store, question: &Question) -> Found {
         search.see(object.into(), now);
         search.looked < MOST
     });
-    // A response in memory and on a disk is one, and a disk has records besides responses.
+    // A response in memory and on a disk counts once, and a disk also has records that are not responses.
     let is_whole = search.looked < MOST;
     search.end(if is_whole { 0 } else { of })
 }
@@ -156,13 +157,13 @@ impl From<inventory::Object> for Object {
     }
 }
 
-/// A look through everything.
+/// A search through all objects.
 struct Search<'q> {
     question: &'q Question,
     looked: u64,
     matches: u64,
     bytes: u64,
-    /// The first ones, and some more.
+    /// The first ones, and some more until the next sort.
     first: Vec<Object>,
     groups: Groups,
 }

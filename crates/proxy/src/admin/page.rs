@@ -1,5 +1,5 @@
-//! The dashboard: a page with its scripts and styles, all of them part of this program. They hold no figures and no
-//! secrets, so anybody may have them; what they show they ask of the other paths, as anybody else does.
+//! The dashboard: a page with its scripts and styles, all of them part of this program. These files have no figures and
+//! no secrets, so every client may have them; the scripts request the figures from the other paths, as any client does.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// A name below `/page/`, its media type and its content.
+/// The path below `/page/`, the media type and the content of a file.
 type File = (&'static str, &'static str, &'static [u8]);
 
-/// A file of the page that is called as it is below `/page/`.
+/// A file of the page, whose path in the source is the same as below `/page/`.
 macro_rules! file {
     ($name:literal, $kind:expr) => {
         ($name, $kind, include_bytes!(concat!("page/", $name)))
@@ -61,7 +61,7 @@ pub(super) fn is_public(path: &str) -> bool {
     path == "/" || path.starts_with("/page/")
 }
 
-/// The page or a part of it, if that is what is asked for. Programs that do not show HTML get no page.
+/// Returns the page or a part of it, if `path` names one. Programs that do not show HTML get no page.
 pub(super) fn of(path: &str, fields: &HeaderMap) -> Option<Response<Answer>> {
     let accepts_html = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
     let (kind, content) = match path {
@@ -75,7 +75,7 @@ pub(super) fn of(path: &str, fields: &HeaderMap) -> Option<Response<Answer>> {
     Some(prepared(kind, Either::Left(Full::new(Bytes::from_static(content)))))
 }
 
-/// What the page says while there are no figures: who this is, and where to send requests.
+/// The content of the page while there are no figures: the description of this proxy, and the addresses for requests.
 #[derive(Debug, Serialize)]
 pub(super) struct About {
     version: &'static str,
@@ -92,7 +92,7 @@ struct Listener {
     /// Whether it speaks TLS.
     tls: bool,
     address: String,
-    /// The host of a site that is reached there, if it matters.
+    /// The host of a site that clients reach there, if the listener is for sites.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
 }
@@ -134,7 +134,7 @@ impl About {
 mod tests {
     use super::*;
 
-    /// Every path that a text of the page names.
+    /// Returns every path that a text of the page names.
     fn named(text: &str) -> impl Iterator<Item = &str> {
         let quoted = text.split('"').skip(1).step_by(2);
         quoted.filter_map(|path| path.strip_prefix("/page/").or_else(|| path.strip_prefix("./")))

@@ -1,5 +1,5 @@
-//! `POST /purge`: lets what is stored be validated, or forgotten, and what is being fetched, too: of a URL, of all that
-//! begin like one, with a tag, of a group, of a host, or all.
+//! `POST /purge`: marks stored responses to be revalidated, or removes them, and also those being fetched: of a URL, of
+//! all URLs with a prefix, with a tag, of a group, of a host, or all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::http::names::POSITION;
 /// The longest wait for other nodes, in seconds.
 const LONGEST: f64 = 600.0;
 
-/// What is purged, in the words that asked for it, and what that came to.
+/// The scope of a purge in the words of the request, and the result.
 #[derive(Debug, Serialize)]
 struct Told {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ struct Told {
     purged: Purged,
 }
 
-/// Purges what `query` names.
+/// Purges the responses that `query` names.
 pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let (words, mut asked) = match read(query, &|| only_site::origins(shared)) {
@@ -60,7 +60,7 @@ type Origins<'o> = dyn Fn() -> Result<BTreeSet<String>, String> + 'o;
 
 type Read = (BTreeMap<&'static str, String>, Asked);
 
-/// What a purge is to do, given the origins that a path alone may belong to.
+/// Parses a purge. `origins` returns the origins to which a path alone may belong.
 fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
     const HOW: [&str; 5] = ["soft", "hard", "count", "wait", "timeout"];
     let kinds: Vec<_> = ScopeKind::ALL.iter().map(|(name, _)| *name).collect();
@@ -98,7 +98,7 @@ fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
     Ok((words, Asked { scopes, effect, counts: has("count"), waits: has("wait"), patience }))
 }
 
-/// A duration with its unit, or a number of seconds.
+/// Parses a duration with its unit, or a number of seconds.
 fn patience(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let of_unit = |(unit, seconds): &(&str, f64)| Some((text.strip_suffix(unit)?, *seconds));

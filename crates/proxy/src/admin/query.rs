@@ -1,4 +1,4 @@
-//! The query of a request to the admin listener: parameters by name, and nothing that is not known.
+//! The query of a request to the admin listener: parameters by name, all of them known.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use url::form_urlencoded;
 pub(super) struct Query<'q>(Vec<(Cow<'q, str>, Cow<'q, str>)>);
 
 impl<'q> Query<'q> {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// That a parameter is none of `known`, in one line.
+    /// A parameter is not among `known`; in one line.
     pub(super) fn read(text: Option<&'q str>, known: &[&str]) -> Result<Self, String> {
         let all: Vec<_> = form_urlencoded::parse(text.unwrap_or_default().as_bytes()).collect();
         match all.iter().find(|(name, _)| !known.contains(&&**name)) {
@@ -24,20 +24,20 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// The last value of a parameter.
+    /// Returns the last value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).last()
     }
 
-    /// Every value of a parameter.
+    /// Returns every value of a parameter.
     pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// What `read` makes of the value of a parameter, if there is one.
+    /// Parses the value of a parameter with `read`, if there is one.
     ///
     /// # Errors
-    /// That it makes nothing of it; `expected` says what it would have understood.
+    /// The value is invalid; the message says that `expected` would be valid.
     pub(super) fn parse<T>(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! `GET /recent`: the last ten minutes, second by second. They are kept whether anybody looks or not, so that who
-//! looks after something happened still sees it.
+//! `GET /recent`: the last ten minutes, second by second. They are kept even if no client asks, so that a user who
+//! looks after an event still sees it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +18,15 @@ use crate::counts::histogram::{Distributions, Latency};
 use crate::flow::worker::Shared;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Seconds that are kept.
+/// The number of seconds that are kept.
 const KEPT: usize = 600;
 
-/// What happened within about a second.
+/// The counts of about one second.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// Its end, in milliseconds since 1970.
+    /// The end of the interval, in milliseconds since 1970.
     time: u64,
-    /// How long it really was.
+    /// The actual length of the interval, in seconds.
     seconds: f64,
     #[serde(flatten)]
     totals: Totals,
@@ -54,7 +54,7 @@ impl Recent {
     }
 }
 
-/// All that was counted so far.
+/// All counts at one moment.
 struct Moment {
     at: Instant,
     counts: Counts,
@@ -72,7 +72,7 @@ impl Moment {
         }
     }
 
-    /// What happened since `earlier`.
+    /// Returns the counts since `earlier`.
     fn since(&self, earlier: &Self) -> Row {
         Row {
             time: clock::unix_millis(),
@@ -86,7 +86,7 @@ impl Moment {
     }
 }
 
-/// Looks at the counts every second, for as long as the process lives.
+/// Reads the counts every second, for as long as the process lives.
 pub(super) async fn watch(state: Arc<State>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -99,7 +99,8 @@ pub(super) async fn watch(state: Arc<State>) {
     }
 }
 
-/// Answers with the seconds that ended after `after`, in milliseconds since 1970; with all of them, if that is not said.
+/// Answers with the seconds that ended after `after`, in milliseconds since 1970; with all of them if `after` is
+/// absent.
 pub(super) fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
     let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
     let after = Query::read(query, &["after"])
@@ -109,7 +110,7 @@ pub(super) fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
     let rows = state.recent.rows();
-    // In few words: there are hundreds of them.
+    // Without line breaks and indentation: there are hundreds of rows.
     match serde_json::to_vec(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
         Ok(text) => response(StatusCode::OK, "application/json", text),
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

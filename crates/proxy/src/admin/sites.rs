@@ -1,4 +1,4 @@
-//! What `/stats` says of each site: the figures of all, for this one, and how its origins are.
+//! The part of `/stats` about each site: the figures of the site, and the health of its origins.
 
 use serde::Serialize;
 
@@ -11,37 +11,37 @@ use crate::origin::Pool;
 /// The figures of one site.
 #[derive(Debug, Serialize)]
 pub(super) struct Site {
-    /// `forward` for what the forward proxy is asked; empty for what is for no site.
+    /// `forward` for requests to the forward proxy; empty for requests without a site.
     pub(super) site: String,
     #[serde(flatten)]
     totals: Totals,
     hit_ratio: f64,
     validated_hit_ratio: f64,
     byte_hit_ratio: f64,
-    /// None for a site that the config no longer has.
+    /// Empty for a site that the config no longer has.
     pub(super) origins: Vec<Origin>,
-    /// Its rules and what they held for.
+    /// Its rules and the counts of requests for which they held.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) rules: Vec<RuleReport>,
 }
 
-/// How an origin is.
+/// The health of an origin.
 #[derive(Debug, Serialize)]
 pub(super) struct Origin {
     pub(super) address: String,
-    /// Whether it is asked in its turn.
+    /// Whether it gets requests in its turn.
     pub(super) healthy: bool,
-    /// Requests that it did not answer since the config was read.
+    /// Requests that it has not answered since the config was read.
     pub(super) failures: u64,
-    /// For how long it has failed, in seconds, if it is not asked.
+    /// Seconds for which it has failed, if it gets no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     down_seconds: Option<u64>,
-    /// Why it failed first, if it is not asked.
+    /// The reason of its first failure, if it gets no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
 }
 
-/// The configured sites, and all else that there were requests for.
+/// Returns the configured sites, and all others that had requests.
 pub(super) fn report(shared: &Shared) -> Vec<Site> {
     let plan = shared.plan();
     let configured = |name: &str| plan.sites.iter().find(|site| site.settings.name == name);
@@ -65,7 +65,8 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
     sites.collect()
 }
 
-/// One that the site and its rules name counts once for each, and is shown once: as it is where it is worst.
+/// Returns the origins of a site. The site and its rules may name an origin several times: it is shown once, with the
+/// sum of its failures and its worst health.
 fn origins(site: &SiteState) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
     for turn in site.pools().flat_map(Pool::all) {

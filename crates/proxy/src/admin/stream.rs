@@ -1,5 +1,5 @@
-//! Answers that are still being made while they leave: content by pieces, and events for as long as somebody
-//! listens (server-sent events, as the HTML standard defines them).
+//! Answers that are sent while they are still being made: content in pieces, and events for as long as a client listens
+//! (server-sent events, as the HTML standard defines them).
 
 use std::future::Future;
 use std::io;
@@ -15,17 +15,17 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{Answer, prepared};
 
-/// Pieces that wait for their reader.
+/// The most pieces that wait for the client.
 const PIECES: usize = 4;
 
 /// The content of an answer that is still being made.
 pub(super) struct Stream {
     receiver: Receiver<io::Result<Bytes>>,
-    /// Bytes to come, if that is known.
+    /// Bytes that remain to be sent, if that is known.
     left: Option<u64>,
 }
 
-/// An answer of `length` bytes, if that is known, and where its content goes.
+/// Returns an answer of `length` bytes, if that is known, and the sender of its content.
 pub(super) fn open(kind: &'static str, length: Option<u64>) -> (Sender<io::Result<Bytes>>, Response<Answer>) {
     let (sender, receiver) = channel(PIECES);
     (sender, prepared(kind, Either::Right(Stream { receiver, left: length })))
@@ -53,29 +53,30 @@ impl Body for Stream {
     }
 }
 
-/// Where events go.
+/// Sends events to a client.
 pub(super) struct Events {
     sender: Sender<io::Result<Bytes>>,
-    /// Events that wait for more.
+    /// Events that wait for the next send.
     piece: Vec<u8>,
 }
 
 impl Events {
-    /// Adds an event; `name` is empty for ordinary ones.
+    /// Adds an event; `name` is empty for ordinary events.
     pub(super) fn add(&mut self, name: &str, data: &impl Serialize) {
         if !name.is_empty() {
             self.piece.extend_from_slice(format!("event: {name}\n").as_bytes());
         }
         let start = self.piece.len();
         self.piece.extend_from_slice(b"data: ");
-        // JSON in one line has no line ends in it, which would end the event.
+        // This JSON has no line breaks, which would end the event.
         match serde_json::to_writer(&mut self.piece, data) {
             Ok(()) => self.piece.extend_from_slice(b"\n\n"),
             Err(_) => self.piece.truncate(start),
         }
     }
 
-    /// Sends what was added; a sign of life if nothing was. False once the client has left.
+    /// Sends the added events, or a comment as a sign of life if there are none. False once the client has
+    /// disconnected.
     pub(super) async fn send(&mut self) -> bool {
         let mut piece = std::mem::take(&mut self.piece);
         if piece.is_empty() {
@@ -85,13 +86,13 @@ impl Events {
     }
 }
 
-/// An answer of the events that `work` sends, which ends when the client has left.
+/// Returns an answer with the events that `work` sends. It ends when the client disconnects.
 pub(super) fn events<W>(work: impl FnOnce(Events) -> W) -> Response<Answer>
 where
     W: Future<Output = ()> + Send + 'static,
 {
     let (sender, mut response) = open("text/event-stream", None);
-    // Reverse proxies that gather an answer before they pass it on would show nothing for long.
+    // Reverse proxies that buffer a whole answer before they pass it on would show no events for a long time.
     response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
     let work = work(Events { sender: sender.clone(), piece: Vec::new() });
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Which nodes have put a purge in force, for who waits for that.
+//! The nodes that have put a purge in force, for callers that wait for them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,29 +8,30 @@ use serde::Serialize;
 
 use super::{Cluster, EngineError};
 
-/// How long is waited between two looks: at first, and at most.
+/// The pause between two looks: the first one, and the longest one.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// How a purge has gone with the nodes of a cluster.
+/// The state of a purge on the nodes of a cluster.
 #[derive(Debug, Serialize)]
 pub(crate) struct Nodes {
-    /// It is in the stream: each node obeys it within the lag, or validates what it has.
+    /// Whether it is in the stream. Then each node obeys it within the lag, or revalidates its entries.
     pub(crate) published: bool,
-    /// How many have it in force, if somebody waited for that.
+    /// The number of nodes that have it in force, if the caller waited for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) acknowledged: Option<usize>,
-    /// How many there are, this one included.
+    /// The number of nodes, this one included.
     pub(crate) of: usize,
-    /// Those that have not.
+    /// The nodes that do not have it in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
-    /// Why it is not in the stream. It is tried again.
+    /// The reason why it is not in the stream. Adding it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
 }
 
 impl Cluster {
-    /// How the purge has gone that was `told`; with `patience`, when all nodes have it in force, or that long after.
+    /// Returns the state of the purge that was `told`; with `patience`, once all nodes have it in force, or after
+    /// that time.
     pub(crate) async fn nodes(
         &self,
         told: Result<&Point, &EngineError>,

@@ -1,10 +1,10 @@
-//! A change that goes through this gateway, as the gateways beside the same backend on other nodes hear of it.
+//! A change that goes through this gateway, as reported to the gateways beside the same backend on other nodes.
 //!
-//! They blank the pools that it concerns when it was answered, before its client receives the answer, and when the
-//! last of the answer's content goes out. That is enough. A tag that another gateway has by then is blanked there, and
-//! one that it makes of an answer under way belongs to a generation that was over: a ticket reads that before
-//! the backend is asked. What the backend is asked later it answers with the change. So generations need not be the
-//! same everywhere, and none is kept in the engine.
+//! These gateways blank the pools that it concerns when the backend has answered it, before its client receives the
+//! answer, and when the last of the answer's content is sent. That is enough. A tag that another gateway has by then
+//! is blanked there. A tag that it makes of an answer in flight belongs to an earlier generation: a ticket reads the
+//! generation before the backend is asked. Requests that reach the backend later are answered with the change. So
+//! generations may differ between nodes, and the engine keeps none.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Cluster;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 
-/// A change on its way, and those who are to hear of it.
+/// A change in progress, and the gateways to be told of it.
 pub(crate) struct Change {
     held: larder_tags::Change,
     others: Option<(Arc<Cluster>, Pools)>,
@@ -38,8 +38,8 @@ impl Change {
         Self { held, others }
     }
 
-    /// The backend has answered; returns when that is in the stream, if it can be. Then with the field line by which a
-    /// client that moves to another node is answered with nothing older.
+    /// Reports that the backend has answered, and returns when that is in the stream, if it can be. Then it returns
+    /// the field line which ensures that a client that moves to another node gets no older response.
     pub(crate) async fn answered(&mut self, status: StatusCode) -> Option<HeaderValue> {
         self.held.answered(status);
         let (cluster, pools) = self.others.as_ref()?;
@@ -52,7 +52,8 @@ impl Change {
         }
     }
 
-    /// A try got no answer, and another one is under way: the doubt begins now, here and at the other gateways.
+    /// Reports that a try got no answer and another one is in flight: the doubt begins now, here and at the other
+    /// gateways.
     pub(crate) fn lost_try(&self) {
         self.held.lost_try();
         if let Some((cluster, pools)) = &self.others {
@@ -60,13 +61,13 @@ impl Change {
         }
     }
 
-    /// The backend has not seen any of the request, and never will.
+    /// Reports that the backend has not received any of the request, and never will.
     pub(crate) fn never_sent(&mut self) {
         self.held.never_sent();
         self.others = None;
     }
 
-    /// The field lines to be added to whatever is answered.
+    /// Returns the field lines to be added to every answer.
     pub(crate) fn lines(&self) -> HeaderMap {
         self.held.lines()
     }

@@ -1,8 +1,8 @@
-//! The engine that nodes share: Valkey or Redis, its connections, and how it is.
+//! The engine that nodes share: Valkey or Redis, its connections, and its health.
 //!
-//! Every command has a deadline. A connection that failed is dropped; the next command makes another one,
-//! though not sooner than a while after the last that could not be had. Connections live on the cluster's own
-//! thread, for all callers. The meaning of keys is defined elsewhere.
+//! Every command has a deadline. A connection that failed is dropped; the next command makes another one, but not
+//! before the backoff after the last failure is over. Connections live on the cluster's own thread, for all callers.
+//! Other modules define the meaning of keys.
 
 use std::fs;
 use std::io;
@@ -29,33 +29,33 @@ use tokio::runtime::Handle;
 use crate::base::settings::engine_address::{EngineAddress, EngineKind};
 use crate::base::settings::{CertificateFiles, EngineTls};
 
-/// How long a connection, and an ordinary command, may take.
+/// The deadline of a connection, and of an ordinary command.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long is waited between two tries to connect: at first, and at most.
+/// The backoff between two tries to connect: the first one, and the longest one.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
 /// The engine.
 pub(crate) struct Engine {
     place: EngineAddress,
     tls: EngineTls,
-    /// Where connections live.
+    /// The runtime of the connections.
     handle: Handle,
     link: tokio::sync::Mutex<Option<Link>>,
     health: Mutex<Health>,
     failures: AtomicU64,
 }
 
-/// A connection, or several that look like one.
+/// A connection to one server, or several connections that act as one.
 #[derive(Clone)]
 pub(crate) enum Link {
     One(MultiplexedConnection),
     Many(ClusterConnection),
 }
 
-/// Why a command was not answered.
+/// The reason why a command was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum EngineError {
-    /// There is no connection, or it broke, or no answer came in time.
+    /// There is no connection, or it broke, or no answer arrived in time.
     #[error("{0}")]
     Unreachable(Arc<str>),
     /// The engine refused the command.
@@ -63,37 +63,37 @@ pub(crate) enum EngineError {
     Refused(Arc<str>),
 }
 
-/// How the engine is.
+/// The health of the engine.
 struct Health {
     is_up: bool,
-    /// Since when.
+    /// The time of the last change of `is_up`.
     since: Instant,
     trouble: Option<EngineError>,
-    /// No connection is tried before.
+    /// No connection is tried before this time.
     retry: Instant,
     backoff: Duration,
     round_trip: Duration,
 }
 
-/// The same, as `/cluster` shows it.
+/// The health of the engine, as `/cluster` shows it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EngineReport {
-    /// Without the password.
+    /// The engine's address, without the password.
     pub(crate) place: String,
     pub(crate) up: bool,
-    /// For how long that has been so.
+    /// Seconds since the last change of `up`.
     pub(crate) seconds: f64,
-    /// Why it is not.
+    /// The reason why it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
     /// Commands that were not answered.
     pub(crate) failures: u64,
-    /// Of the last command that was.
+    /// The round trip of the last command that was answered, in microseconds.
     pub(crate) round_trip_micros: u64,
 }
 
 impl Engine {
-    /// The engine at `place`, whose connections live on the runtime of `handle`. Nothing is connected yet.
+    /// Creates the engine at `place`, whose connections live on the runtime of `handle`. It does not connect yet.
     pub(super) fn new(place: EngineAddress, tls: EngineTls, handle: Handle) -> Self {
         let now = Instant::now();
         let health = Health {
@@ -108,35 +108,36 @@ impl Engine {
         Self { place, tls, handle, link, health: Mutex::new(health), failures }
     }
 
-    /// What the engine answers to `command`.
+    /// Returns the engine's answer to `command`.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why there is no answer.
     pub(crate) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, EngineError> {
         self.ask(async |link| command.query_async(link).await).await
     }
 
-    /// What the engine answers to several commands at once. Their keys have to be of one slot.
+    /// Returns the engine's answers to several commands, sent at once. Their keys have to be in one slot.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why there is no answer.
     pub(crate) async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, EngineError> {
         self.ask(async |link| commands.query_async(link).await).await
     }
 
-    /// A connection for one user, whose commands may take so long: one that waits for news.
+    /// Returns a connection for one user, whose commands may take as long as `patience`, such as one that waits for
+    /// news.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no connection.
     pub(crate) async fn dedicated(&self, patience: Duration) -> Result<Link, EngineError> {
         self.wait_for_turn()?;
         self.connect(patience).await.map_err(|error| self.failed(&error))
     }
 
-    /// The address that this machine has towards the engine. Nothing is sent.
+    /// Returns the address of this machine on the route to the engine. Sends nothing.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no address.
     pub(super) async fn own_address(&self) -> Result<IpAddr, EngineError> {
         let (host, port) = &self.place.hosts[0];
         let found = async {
@@ -182,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The connection that all share.
+    /// Returns the shared connection, and connects first if there is none.
     async fn link(&self) -> Result<Link, EngineError> {
         let mut link = self.link.lock().await;
         if let Some(link) = &*link {
@@ -274,8 +275,8 @@ impl ConnectionLike for Link {
     }
 }
 
-/// Whether the connection that an error came by is of no further use: it broke, or leads to a server that is no
-/// master any more, or not yet.
+/// Whether the connection with this error is of no further use: it broke, or leads to a server that is not, or not
+/// yet, a master.
 fn spoils(error: &RedisError) -> bool {
     let is_lost = error.is_io_error() || error.is_timeout() || error.is_unrecoverable_error();
     let is_no_master = matches!(
@@ -291,14 +292,14 @@ fn spoils(error: &RedisError) -> bool {
     is_lost || is_no_master
 }
 
-/// Why a command by a [dedicated](Engine::dedicated) connection was not answered. Of one that was lost or leads
-/// nowhere, that it cannot be reached.
+/// Returns the error of a command on a [dedicated](Engine::dedicated) connection. If the connection was lost or is of
+/// no further use, the error is that the engine cannot be reached.
 pub(super) fn refused_or_lost(error: &RedisError) -> EngineError {
     let text = error.to_string().into();
     if spoils(error) { EngineError::Unreachable(text) } else { EngineError::Refused(text) }
 }
 
-/// A connection to `place`, whose commands may take `patience`.
+/// Connects to `place`; commands may take as long as `patience`.
 async fn connect(place: &EngineAddress, tls: &EngineTls, patience: Duration) -> RedisResult<Link> {
     let certificates = if place.tls { certificates(tls)? } else { None };
     let config = AsyncConnectionConfig::new()
@@ -321,7 +322,7 @@ async fn connect(place: &EngineAddress, tls: &EngineTls, patience: Duration) -> 
     client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
 }
 
-/// The master of the name `service`, by the Sentinels at `place`.
+/// Returns a client of the master called `service`, as the Sentinels at `place` report it.
 async fn master(
     place: &EngineAddress,
     certificates: Option<TlsCertificates>,
@@ -372,7 +373,7 @@ async fn connect_to_cluster(
     builder.build()?.get_async_connection().await
 }
 
-/// The content of the files of `tls`; `None`: there are none.
+/// Returns the content of the files of `tls`; `None` if `tls` names no files.
 fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
     let read = |path: &PathBuf| {
         fs::read(path).map_err(|error| io::Error::other(format!("cannot read {}: {error}", path.display())))
@@ -388,7 +389,8 @@ fn certificates(tls: &EngineTls) -> io::Result<Option<TlsCertificates>> {
     Ok(Some(TlsCertificates { client_tls, root_cert }))
 }
 
-/// Commands are written whole; waiting for more would only delay them.
+/// Returns settings without Nagle's algorithm: commands are written whole, and waiting for more would only delay
+/// them.
 fn at_once() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }

@@ -1,9 +1,10 @@
-//! Follows the stream of invalidations and obeys it: what was purged elsewhere is purged here, in its order.
+//! Follows the stream of invalidations and obeys it: purges on other nodes are repeated here, in their order.
 //!
-//! Its own orders a node obeys once more when it reads them, so that all nodes obey in the same order.
+//! A node obeys its own orders once more when it reads them, so that all nodes obey in the same order.
 //!
-//! A node goes on where it was, after a restart, too: the place is kept [beside what it is about](super::stream_position). What
-//! it cannot know it distrusts. [`Follower`] says when that is, [`Lease`](super::lease) for how long it may wait.
+//! A node continues from its last position, also after a restart: the position is kept [beside the data that it
+//! concerns](super::stream_position). The node distrusts entries whose purges it cannot know. [`Follower`] decides
+//! when that is, and [`Lease`](super::lease) how long it may wait.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::base::clock;
 use crate::cache::Cache;
 use crate::cache::doubt;
 
-/// How long a start waits for what was purged meanwhile.
+/// How long a start waits for the purges that it missed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an answer may take beyond what it is asked to wait for.
+/// How long an answer may take beyond the wait that the command requests.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long is waited after a failure.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Begins to follow; waits for what was purged while this node was away, though not long.
+/// Begins to follow; waits for a short time for the purges that this node missed while it was away.
 pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if let Some(drive) = cache.store.disks.drives().first() {
         cluster.invalidations.stream.keep_note(drive.path());
@@ -38,7 +39,7 @@ pub(crate) fn start(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     cluster.spawn(run(Arc::clone(cache), Arc::clone(cluster), first));
     cluster.spawn(Arc::clone(cluster).add_what_waits());
     cluster.spawn(tier::keep::run(Arc::clone(cluster), Arc::clone(&cache.store)));
-    // Without it, stored responses are revalidated.
+    // Without these purges, stored responses are revalidated.
     let _ = heard.recv_timeout(PATIENCE);
 }
 
@@ -67,7 +68,7 @@ async fn follow(
     }
 }
 
-/// Obeys what is new, if there is something. The last position, if there is not.
+/// Obeys the new entries, if there are any. Returns the last position if there are none.
 async fn read(
     cache: &Arc<Cache>,
     cluster: &Arc<Cluster>,
@@ -90,7 +91,7 @@ async fn read(
     };
     let (engine, last) = cluster.end(link).await?;
     let restarted = Follower::at(&engine, last);
-    // Until everything is distrusted, this node must not count as present.
+    // Until all entries are distrusted, this node must not count as present.
     invalidations.sees(restarted.clone());
     invalidations.follower.send_replace(Follower::default());
     give_up(cluster, cache, missed).await;
@@ -98,7 +99,7 @@ async fn read(
     Ok(None)
 }
 
-/// Obeys all `entries` but those `known`, which were read at `asked`.
+/// Obeys all `entries` except the first `known`. They were read at `asked`.
 async fn obey(
     cache: &Arc<Cache>,
     cluster: &Arc<Cluster>,
@@ -143,7 +144,7 @@ async fn obey(
     (is_all && !is_news).then_some(last)
 }
 
-/// Distrusts everything, since something was missed.
+/// Distrusts all stored responses, since entries of the stream were missed.
 async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
     if missed == Missed::New && cache.store.disks.is_empty() {
         tracing::debug!("purges of other nodes are followed from now on");
@@ -156,8 +157,8 @@ async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
     distrust_all(cluster, cache).await;
 }
 
-/// Distrusts what is stored. A change with an unknown end may be among what is not known: gateways make no tags for a
-/// while.
+/// Distrusts all stored responses. The missed entries may include a change with an unknown end, so gateways make no
+/// tags for a while.
 async fn distrust_all(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
     cache.on_a_thread(move || distrust(&this, &held)).await;
@@ -166,7 +167,7 @@ async fn distrust_all(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
 
 fn put_in_force(cache: &Arc<Cache>, order: Order) {
     match order {
-        // What is gone need not be remembered as a rule.
+        // A removed entry needs no rule for later lookups.
         Order::Purge(Effect::Remove, scopes) => {
             let (urls, others): (Vec<_>, Vec<_>) = cache
                 .fills

@@ -1,7 +1,7 @@
-//! Says every now and then that this node is there, and looks who else is.
+//! Reports regularly that this node is present, and reads which other nodes are.
 //!
-//! What is said expires by the engine's clock: nodes' own clocks need not agree. A node that could not say it for so
-//! long is out for the others; from the same moment on it takes itself for alone.
+//! The report expires by the engine's clock: the clocks of nodes need not agree. The other nodes drop a node that
+//! could not report for that time; from the same moment on, that node treats itself as alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ use super::members::{Member, Standing, View};
 use super::{Cluster, sealed};
 use crate::base::settings::Origin;
 
-/// Says that a node is there, unless another process has its name. Answers 1, or 0 if it has.
+/// Reports that a node is present, unless another process has its name. Answers 1, or 0 if the name is taken.
 ///
-/// Keys: the node's, and the set of names. Values: id, milliseconds, name, then names and values of fields.
+/// Keys: the node's record, and the set of names. Values: id, milliseconds, name, then names and values of fields.
 const CLAIM: &str = "\
 local held = redis.call('HGET', KEYS[1], 'id')
 if held and held ~= ARGV[1] then return 0 end
@@ -27,7 +27,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('SADD', KEYS[2], ARGV[3])
 return 1";
 
-/// What a process says of itself once more: gone, if it is still the one. The same keys and the first value.
+/// Removes the node's record, if it is still that of this process. The same keys, and the first value and the name.
 const LEAVE: &str = "\
 if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then
   redis.call('DEL', KEYS[1])
@@ -35,9 +35,9 @@ if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then
 end
 return 1";
 
-/// Beats until this node leaves, and keeps the thread for others from then on.
+/// Sends heartbeats until this node leaves, and keeps the thread for other tasks from then on.
 ///
-/// Others reach this node where it advertises, or else at `listening`.
+/// Other nodes reach this node at its advertised address, or else at `listening`.
 pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
     let mut ticks = interval(cluster.settings.heartbeat);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -79,7 +79,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
     std::future::pending().await
 }
 
-/// Takes a node's word back, so that others need not wait for it to expire.
+/// Withdraws a node's record, so that the others need not wait until it expires.
 async fn leave(cluster: &Cluster) -> Result<(), EngineError> {
     let node = cluster.key(&format!("node:{}", cluster.settings.node));
     let mut command = Cmd::new();
@@ -88,7 +88,7 @@ async fn leave(cluster: &Cluster) -> Result<(), EngineError> {
     cluster.engine.command::<i64>(&command).await.map(drop)
 }
 
-/// Says that this node is there; who is.
+/// Reports that this node is present, and returns the members.
 async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, EngineError> {
     let settings = &cluster.settings;
     let advertise = match &settings.advertise {
@@ -135,8 +135,8 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     Ok(members.collect())
 }
 
-/// Where others reach what listens at `listening`: if that is every address of this machine, at the one that it has
-/// towards the engine.
+/// Returns the address at which others reach the listener at `listening`. If that is every address of this machine,
+/// it is the address on the route to the engine.
 async fn towards(engine: &Engine, listening: SocketAddr) -> Result<SocketAddr, EngineError> {
     match listening.ip().is_unspecified() {
         true => engine.own_address().await.map(|ip| SocketAddr::new(ip, listening.port())),
@@ -144,7 +144,8 @@ async fn towards(engine: &Engine, listening: SocketAddr) -> Result<SocketAddr, E
     }
 }
 
-/// Takes names off the list whose nodes are gone. One that comes back meanwhile is on it again with its next beat.
+/// Removes the names of expired nodes from the list. A node that has returned meanwhile adds itself with its next
+/// heartbeat.
 async fn forget(cluster: &Cluster, gone: impl Iterator<Item = &String>) -> Result<(), EngineError> {
     let gone: Vec<_> = gone.collect();
     if gone.is_empty() {
@@ -155,7 +156,7 @@ async fn forget(cluster: &Cluster, gone: impl Iterator<Item = &String>) -> Resul
     cluster.engine.command::<i64>(&command).await.map(drop)
 }
 
-/// The node that a record is of; `None` if it is not to be understood.
+/// Returns the node of a record; `None` if the record cannot be parsed.
 fn member(name: &str, record: &BTreeMap<String, String>, draining: bool) -> Option<Member> {
     let text = |field: &str| record.get(field).cloned();
     let (scheme, authority) = record.get("advertise")?.split_once("://")?;

@@ -1,33 +1,33 @@
-//! Which of what other nodes own is kept here as well: what is asked for often, within a share of the memory.
+//! Decides which responses that other nodes own are copied here: those requested often, within a share of the memory.
 //!
-//! Keys are counted where they are asked of other nodes, which hits of copies are not. A copy comes when its key was
-//! asked for [`OFTEN`] times lately; where the share is used up, it has to be asked for as often as the oldest copy was,
-//! which makes room. The memory's policy may let copies go earlier.
+//! Keys are counted when another node is asked for them, which excludes hits of copies. A key is copied if it was
+//! asked for [`OFTEN`] times lately; if the share is used up, it must have been asked for at least as often as the
+//! oldest copy, which makes room. The memory's policy may evict copies earlier.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_evict::{By, Capacity, Sketch};
 
-/// How often a key is asked for before it is copied.
+/// The requests for a key after which it is copied.
 const OFTEN: u64 = 2;
-/// How many keys are counted well; for each, 8 bytes.
+/// The number of keys that are counted well; each takes 8 bytes.
 const COUNTED: usize = 1 << 14;
 
-/// The copies.
+/// The copies of other nodes' responses.
 pub(crate) struct Hot {
-    /// What they may take together.
+    /// The most that all copies may take.
     capacity: Capacity,
     kept: Mutex<Kept>,
 }
 
 struct Kept {
     counts: Sketch,
-    /// By their keys' hashes.
+    /// The copies, by the hashes of their keys.
     copies: HashMap<u64, Copy>,
-    /// The oldest first.
+    /// The keys' hashes, the oldest copy first.
     order: VecDeque<u64>,
-    /// Bytes or copies, as the capacity counts.
+    /// The size of all copies: bytes or entries, as the capacity counts.
     weight: u64,
 }
 
@@ -37,7 +37,7 @@ struct Copy {
 }
 
 impl Hot {
-    /// Copies that may take a `share` of the capacity of `memory`, 0 to 1.
+    /// Creates a set of copies that may take a `share` of the capacity of `memory`, 0 to 1.
     pub(crate) fn new(memory: Capacity, share: f64) -> Self {
         let capacity = Capacity { amount: (memory.amount as f64 * share) as u64, ..memory };
         let counts = Sketch::with_room(COUNTED);
@@ -45,13 +45,13 @@ impl Hot {
         Self { capacity, kept: Mutex::new(kept) }
     }
 
-    /// Counts that the key which has this hash was asked of another node.
+    /// Counts a request to another node for the key with this hash.
     pub(crate) fn count(&self, hash: u64) {
         self.kept().counts.record(hash);
     }
 
-    /// Whether an answer of `bytes` bytes to `key`, which has this hash, is to be copied: the keys whose copies make
-    /// room for it.
+    /// Decides whether an answer of `bytes` bytes to `key`, which has this hash, is copied. Returns the keys whose
+    /// copies make room for it; `None` if it is not copied.
     pub(crate) fn admit(&self, key: &[u8], hash: u64, bytes: u64) -> Option<Vec<Box<[u8]>>> {
         let mut kept = self.kept();
         let asked = kept.counts.estimate(hash);
@@ -64,7 +64,7 @@ impl Hot {
         if let Some(oldest) = kept.order.front().copied().filter(|_| is_full)
             && kept.counts.estimate(oldest) > asked
         {
-            // Its turn comes again after the others.
+            // The oldest copy moves behind the others.
             kept.order.rotate_left(1);
             return None;
         }
@@ -79,7 +79,7 @@ impl Hot {
         Some(gone)
     }
 
-    /// How many there are, if the memory's policy has let none go.
+    /// The number of copies, if the memory's policy has evicted none.
     pub(crate) fn copies(&self) -> usize {
         self.kept().copies.len()
     }
@@ -97,7 +97,7 @@ impl Hot {
 }
 
 impl Kept {
-    /// Forgets a copy: its key.
+    /// Removes a copy, and returns its key.
     fn remove(&mut self, hash: u64) -> Option<Box<[u8]>> {
         let copy = self.copies.remove(&hash)?;
         self.weight -= copy.weight;

@@ -1,5 +1,5 @@
-//! What nodes tell each other of purges, as one of them has it: what it says, how far it has listened, and for how long
-//! that counts.
+//! The invalidations of the cluster on one node: the ones it publishes, its position in the stream, and how long that
+//! position is trusted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,18 +16,19 @@ use super::stream_position::StreamPositions;
 use crate::base::clock;
 use crate::base::settings::cluster::Settings;
 
-/// One per process.
+/// The invalidations of this process.
 #[derive(Debug)]
 pub(crate) struct Invalidations {
     pub(crate) lease: Lease,
     pub(crate) stream: Stream,
     pub(crate) positions: StreamPositions,
-    /// How far the stream was obeyed: what this node answers others with is as new as that.
+    /// The position up to which the stream was obeyed: this node's answers to others are as recent as that.
     pub(crate) follower: watch::Sender<Follower>,
-    /// How far it was read, and what this node has added: what others answer this node with has to be as new as that.
-    /// What comes after something was obeyed is not judged by it any more.
+    /// The position up to which the stream was read, and the entries that this node has added: the answers of others
+    /// to this node have to be as recent as that. Answers obtained after an entry was obeyed are not judged by that
+    /// entry any more.
     floor: Mutex<Floor>,
-    /// What the stream was found to end with for clients that show positions.
+    /// The ends of the stream that were found for clients that show positions.
     pub(super) looks: Looks,
     obeyed: AtomicU64,
 }
@@ -45,12 +46,12 @@ impl Invalidations {
         }
     }
 
-    /// Says that the stream was read so far, before that is obeyed.
+    /// Records that the stream was read up to here, before those entries are obeyed.
     pub(super) fn sees(&self, follower: Follower) {
         self.floor().read(follower);
     }
 
-    /// Says that an entry of this node is in the stream, before any client is told.
+    /// Records that an entry of this node is in the stream, before any client is told.
     pub(super) fn added(&self, point: &Point) {
         self.floor().added(point.clone(), clock::millis(), self.lease.lag());
     }
@@ -63,7 +64,7 @@ impl Invalidations {
         self.obeyed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What `/cluster` and the metrics show of it.
+    /// Returns the state of the invalidations for `/cluster` and the metrics.
     pub(crate) fn report(&self) -> InvalidationsReport {
         InvalidationsReport {
             trusted: self.lease.holds(),
@@ -77,7 +78,8 @@ impl Invalidations {
         }
     }
 
-    /// How far another node must have read before this one asks it; `None`: this one asks no other node.
+    /// Returns the position that another node must have reached before this one asks it; `None`: this node asks no
+    /// other node.
     pub(crate) fn place(&self) -> Option<String> {
         match self.floor().demand(clock::millis()) {
             Demand::Nothing => Some(NOWHERE.to_owned()),
@@ -86,56 +88,56 @@ impl Invalidations {
         }
     }
 
-    /// Whether a response is new enough of which it is known that nothing purged it up to `position` of the process of the
-    /// engine called `engine`.
+    /// Whether a response is recent enough if nothing has purged it up to `position` of the engine process called
+    /// `engine`.
     pub(super) fn accepts(&self, engine: &str, position: Position) -> bool {
         self.floor().is_met(engine, position, clock::millis())
     }
 
-    /// Whether this node has obeyed what another one has that is at `place`.
+    /// Whether this node has obeyed the stream up to `place`, which another node has reached.
     pub(crate) fn has_reached(&self, place: &str) -> bool {
         place == NOWHERE || is_at(&self.follower.borrow(), place)
     }
 
-    /// Waits for that, though no longer than for ordinary news.
+    /// Waits until this node has reached `place`, though no longer than for ordinary news. Returns whether it has.
     pub(crate) async fn reach(&self, place: &str) -> bool {
         let mut follower = self.follower.subscribe();
         let reached = follower.wait_for(|follower| is_at(follower, place));
         place == NOWHERE || matches!(tokio::time::timeout(self.patience(), reached).await, Ok(Ok(_)))
     }
 
-    /// How long somebody waits because this node has heard less.
+    /// Returns how long a request waits because this node has not reached a position.
     pub(super) fn patience(&self) -> Duration {
         self.lease.lag().wait().min(PATIENCE)
     }
 }
 
-/// How a node stands with what is purged.
+/// A node's state in the stream of purges.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct InvalidationsReport {
-    /// Whether what is stored may answer without being validated.
+    /// Whether stored responses may answer without revalidation.
     pub(crate) trusted: bool,
-    /// For how long this node has not known of all that was purged; `None` if it never has.
+    /// Seconds since this node last knew of all purges; `None` if it never has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lag_seconds: Option<f64>,
     /// The last entry of the stream that it has obeyed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) position: Option<String>,
-    /// Orders that others were told.
+    /// Orders that were published to other nodes.
     pub(crate) published: u64,
-    /// Of those and of what waits, the ones that could not be told at once.
+    /// Orders that could not be published at once, whether published since or waiting.
     pub(crate) late: u64,
-    /// Orders that wait to be told.
+    /// Orders that wait to be published.
     pub(crate) waiting: usize,
-    /// Orders of others that were put in force.
+    /// Orders of other nodes that were put in force.
     pub(crate) obeyed: u64,
-    /// How often everything had to be validated, since it was unknown what was purged.
+    /// How often everything had to be revalidated, since purges were unknown.
     pub(crate) distrusted: u64,
 }
 
-/// Stands for the place of a node that follows nothing yet: it knows of no purge that others might have missed.
+/// The place of a node that does not follow the stream yet: it knows of no purge that others might have missed.
 const NOWHERE: &str = "-";
-/// How long a node that is asked lets another one, or a client, wait because it has heard less.
+/// The longest wait of another node, or of a client, for this node to reach a position.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 fn is_at(follower: &Follower, place: &str) -> bool {

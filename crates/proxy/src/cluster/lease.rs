@@ -1,9 +1,9 @@
-//! Whether what this node keeps may answer: as long as it has heard in time what was purged elsewhere.
+//! Whether stored responses of this node may answer: as long as it has received the purges of other nodes in time.
 //!
-//! Beyond that everything that is stored counts as invalidated ([`distrust`]), which is worth as much time as news
-//! are: what answers from then on was fetched or validated later than every purge that has gone unheard for so
-//! long. So nothing watches the time. Each request compares it, which also holds in a process that was
-//! stopped for a while; and the request that finds it over invalidates the stored responses before it continues.
+//! After that, all stored responses count as invalidated ([`distrust`]), which extends the lease by as much time as
+//! news would: all answers from then on were fetched or revalidated later than every purge that was missed for so
+//! long. No timer watches the lease. Each request compares its time, which also works in a process that was stopped
+//! for a while. The request that finds the lease expired invalidates the stored responses before it continues.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,23 +16,23 @@ use crate::base::clock;
 use crate::base::settings::cluster::{Settings, WithoutEngine};
 use crate::cache::Cache;
 
-/// Until when a node relies on what it knows.
+/// The time until which a node trusts its stored responses.
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: Until,
-    /// The same, as far as that is because it has heard from the engine.
+    /// The part of the lease that comes from reading the stream on the engine.
     heard: AtomicU64,
     lag: Lag,
-    /// It relies on that without the engine, too.
+    /// Whether the node trusts its responses without the engine, too.
     always: bool,
-    /// One at a time makes up for what was not heard.
+    /// Allows one thread at a time to distrust the stored responses.
     turn: Mutex<()>,
-    /// Whether it was said that the time is over.
+    /// Whether the log says that the lease has expired.
     is_said: AtomicBool,
     distrusted: AtomicU64,
 }
 
-/// Milliseconds of [`clock::millis`]. Read by every hit; written a few times a second.
+/// Milliseconds of [`clock::millis`]. Every hit reads it; it is written a few times a second.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Until(AtomicU64);
@@ -51,10 +51,10 @@ impl Lease {
         }
     }
 
-    /// Whether what is stored may answer. To be asked when the request has come, and before anything is looked up.
+    /// Whether stored responses may answer. Call it when the request has arrived, and before any lookup.
     #[inline]
     pub(crate) fn holds(&self) -> bool {
-        // Who sees the time sees what was put in force before.
+        // A thread that reads this time also sees the purges that were put in force before.
         match self.until.0.load(Ordering::Acquire) {
             u64::MAX => true,
             until => clock::millis() < until,
@@ -65,13 +65,13 @@ impl Lease {
         self.lag
     }
 
-    /// Whether it has heard of other nodes in time. Else what another one keeps is worth no more than what it keeps
-    /// itself: only an origin can validate that.
+    /// Whether this node has received the purges of other nodes in time. If not, responses of other nodes are as
+    /// doubtful as its own: only an origin can revalidate them.
     pub(crate) fn hears(&self) -> bool {
         self.always || clock::millis() < self.heard.load(Ordering::Relaxed)
     }
 
-    /// Everything is in force that was to be heard at `asked`.
+    /// Extends the lease: all entries that were in the stream at `asked` are in force.
     pub(super) fn heard(&self, asked: u64) {
         self.heard.fetch_max(self.lag.until(asked), Ordering::Relaxed);
         self.extend(asked);
@@ -84,12 +84,12 @@ impl Lease {
         self.until.0.fetch_max(self.lag.until(since), Ordering::Release);
     }
 
-    /// How often everything was distrusted.
+    /// Returns how often all stored responses were distrusted.
     pub(crate) fn distrusted(&self) -> u64 {
         self.distrusted.load(Ordering::Relaxed)
     }
 
-    /// Milliseconds since this node knew all that was purged; `None` if it never has.
+    /// Returns milliseconds since this node last knew of all purges; `None` if it never has.
     pub(crate) fn age(&self) -> Option<u64> {
         let heard = self.heard.load(Ordering::Relaxed);
         (heard > 0).then(|| (clock::millis() + self.lag.until(0)).saturating_sub(heard))
@@ -97,15 +97,15 @@ impl Lease {
 }
 
 impl Cluster {
-    /// Whether what is stored may answer, as far as other nodes have a say in that.
+    /// Whether stored responses may answer, as far as it depends on other nodes.
     #[inline]
     pub(crate) fn is_sure(&self) -> bool {
         self.invalidations.lease.holds()
     }
 }
 
-/// Waits until what is stored may be looked at for a request: if other nodes have not been heard of for too long,
-/// everything is to be validated.
+/// Waits until a request may look up stored responses. If this node has received no purges for too long, all
+/// responses are distrusted first.
 pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if !cluster.invalidations.lease.is_said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
@@ -124,7 +124,8 @@ pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     cache.on_a_thread(confirmed).await;
 }
 
-/// Lets nothing that is stored, or being fetched, answer before it was validated; no tag of a gateway counts.
+/// Forbids all stored responses, and those being fetched, to answer before they are revalidated; blanks all tags of
+/// gateways.
 pub(super) fn distrust(cluster: &Cluster, cache: &Cache) {
     let since = clock::millis();
     cache.fills.order(&[Scope::All], Effect::Invalid, clock::now());

@@ -1,4 +1,4 @@
-//! The members of the cluster, as far as this node knows.
+//! The members of the cluster, as this node has last read them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,40 +10,40 @@ use tokio::sync::watch;
 use super::peers::Peer;
 use crate::base::settings::Origin;
 
-/// The members, as they were last seen.
+/// The members, as last read from the engine.
 pub(crate) struct Members {
     view: ArcSwap<View>,
     changes: watch::Sender<u64>,
-    /// Those that left, the last one at the end.
+    /// The nodes that left, the last one at the end.
     gone: Mutex<Vec<(Member, Instant)>>,
 }
 
-/// For how long a node that left is remembered, ...
+/// How long a node that left is remembered.
 const REMEMBERED: Duration = Duration::from_secs(3600);
-/// ... and how many are.
+/// The most nodes that left and are remembered.
 const MOST_GONE: usize = 16;
 
-/// What was seen at one time.
+/// The members at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    /// How this node stands with the others.
+    /// The standing of this node.
     pub(crate) standing: Standing,
-    /// In the order of their names, this one included as long as it is one of them.
+    /// The nodes in the order of their names, with this one as long as it is a member.
     pub(crate) nodes: Vec<Member>,
-    /// Who owns which key; its indices are those of `nodes`.
+    /// The owners of keys; its indices are those of `nodes`.
     pub(crate) ring: Ring,
-    /// The nodes as somebody to ask, in the same order.
+    /// The state of requests to the nodes, in the same order.
     pub(crate) peers: Vec<Arc<Peer>>,
 }
 
-/// How a node stands with the others.
+/// The standing of a node in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It has just started, and has not yet tried.
+    /// It has just started, and has not tried to join yet.
     Joining,
-    /// It is one of them.
+    /// It is a member.
     Member,
-    /// It is by itself: the engine has not heard from it, or not for long.
+    /// It is alone: the engine has not received its heartbeat, or not for a long time.
     Alone,
     /// Another process has its name.
     NameTaken,
@@ -53,19 +53,19 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// Of the process.
+    /// The identifier of the process.
     pub(crate) id: String,
-    /// Where other nodes reach it.
+    /// The address at which other nodes reach it.
     pub(crate) advertise: Origin,
     pub(crate) weight: u16,
-    /// It owns nothing, and still serves.
+    /// Whether it owns no keys, but still serves.
     pub(crate) draining: bool,
-    /// Of the program.
+    /// The version of the program.
     pub(crate) version: String,
 }
 
 impl Standing {
-    /// What `/cluster` calls it.
+    /// Returns its name in `/cluster`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Joining => "joining",
@@ -77,7 +77,7 @@ impl Standing {
 }
 
 impl Members {
-    /// No node has been seen yet.
+    /// Creates the members before any node has been read.
     pub(super) fn new() -> Self {
         let view = ArcSwap::from_pointee(View::empty(Standing::Joining));
         Self { view, changes: watch::Sender::new(0), gone: Mutex::default() }
@@ -87,7 +87,7 @@ impl Members {
         self.view.load_full()
     }
 
-    /// Sees changes of who is a member: the number rises with each.
+    /// Returns a receiver of changes of the members: the number rises with each change.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -105,14 +105,15 @@ impl Members {
 }
 
 impl Members {
-    /// The nodes that left and have not come back, and how long ago that was seen.
+    /// Returns the nodes that left and have not returned, and the time since that was seen.
     pub(super) fn gone(&self) -> Vec<(Member, Duration)> {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = gone.iter().map(|(node, since)| (node.clone(), since.elapsed()));
         gone.filter(|(_, time)| *time < REMEMBERED).collect()
     }
 
-    /// Only a member can tell that others left: a node that is by itself sees nobody.
+    /// Remembers the nodes that left. Only a member can tell that others left: a node that is alone sees no other
+    /// node.
     fn remember_gone(&self, old: &View, new: &View) {
         if new.standing != Standing::Member {
             return;
@@ -128,7 +129,7 @@ impl Members {
 }
 
 impl View {
-    /// What a node sees to which these `nodes` are known.
+    /// Creates the view of a node that knows these `nodes`.
     pub(super) fn new(standing: Standing, mut nodes: Vec<Member>) -> Self {
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         nodes.dedup_by(|later, earlier| later.name == earlier.name);
@@ -141,12 +142,12 @@ impl View {
         Self { standing, ring: Ring::new(ring.collect()), peers, nodes }
     }
 
-    /// The node that owns `key`; `None` if there is none.
+    /// Returns the node that owns `key`; `None` if there is none.
     pub(super) fn owner(&self, key: &[u8]) -> Option<&Member> {
         self.ring.owner(key_hash(key)).map(|owner| &self.nodes[owner])
     }
 
-    /// Keeps what `earlier` knew of the same processes.
+    /// Keeps the state that `earlier` has of the same processes.
     fn remember(&mut self, earlier: &Self) {
         for (node, peer) in self.nodes.iter().zip(&mut self.peers) {
             if let Some(known) = earlier.nodes.iter().position(|other| other.id == node.id) {
@@ -155,13 +156,13 @@ impl View {
         }
     }
 
-    /// The view of a node that knows no other node.
+    /// Returns the view of a node that knows no other node.
     pub(super) fn empty(standing: Standing) -> Self {
         Self::new(standing, Vec::new())
     }
 }
 
-/// Says who came and who went.
+/// Logs the nodes that joined and left.
 fn tell(old: &View, new: &View) {
     let names = |view: &View| view.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     let (before, now) = (names(old), names(new));

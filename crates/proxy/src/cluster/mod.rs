@@ -1,6 +1,6 @@
-//! Several nodes that serve as one cache: who they are ([`members`]), and the engine by which they know
-//! ([`engine`]). All that talks to the engine runs on a thread of its own, so that no request waits for it.
-//! Which node owns what is decided in `larder-cluster`, which knows no sockets.
+//! Several nodes that serve as one cache: their membership ([`members`]), and the engine by which they find each
+//! other ([`engine`]). All communication with the engine runs on a separate thread, so that no request waits for it.
+//! `larder-cluster`, which uses no sockets, decides which node owns which key.
 
 pub(crate) mod acknowledge;
 pub(crate) mod change;
@@ -53,35 +53,35 @@ use crate::base::settings::{NodeTls, Token};
 use crate::net::tls::accept::{Secured, Unsecured};
 use crate::net::tls::nodes::{Fault, Nodes};
 
-/// How long the end of a process waits until others know of it.
+/// How long the end of a process waits until the other nodes know of it.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The cluster, as one of its nodes sees it. One per process.
+/// The cluster from the view of one of its nodes. There is one per process.
 pub(crate) struct Cluster {
     pub(crate) settings: Settings,
-    /// What tells this process from others that claim its name.
+    /// Distinguishes this process from others with the same name.
     pub(crate) id: String,
     pub(crate) engine: Engine,
     pub(crate) members: Members,
-    /// Tells what nodes wrote from what others did.
+    /// Distinguishes data of nodes from forged data.
     pub(crate) seal: Seal,
-    /// How connections between nodes are encrypted, if they are.
+    /// The encryption of connections between nodes, if they are encrypted.
     pub(crate) tls: Option<Nodes>,
-    /// It was said that a node does not encrypt.
+    /// Whether the log has warned that a node does not encrypt.
     told_of_clear: AtomicBool,
-    /// What others wrote, and was ignored.
+    /// Counts forged data that was ignored.
     pub(crate) forged: Forged,
-    /// Where other nodes reach this one, once it has told them.
+    /// The address at which other nodes reach this one, once it has been announced.
     pub(crate) reached_at: Mutex<String>,
-    /// What came of asking other nodes.
+    /// Counters of requests to other nodes.
     pub(crate) figures: Figures,
-    /// Which of what they own is kept here as well.
+    /// Copies of responses that other nodes own.
     pub(crate) hot: Hot,
-    /// What was purged, here and elsewhere.
+    /// The purges of this node and of the others.
     pub(crate) invalidations: Invalidations,
-    /// What the engine keeps of responses, if it does.
+    /// The second tier, if the engine keeps responses.
     pub(crate) tier: Option<Tier>,
-    /// Where what talks to the engine runs.
+    /// The runtime of the tasks that talk to the engine.
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
     leaving: Notify,
@@ -89,10 +89,10 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A node that is not yet started, and has this capacity of `memory`.
+    /// Creates a node that is not started yet. Its memory has the capacity `memory`.
     ///
     /// # Errors
-    /// When the system has no room for it, or its certificate cannot be used.
+    /// The system has no resources for it, or its certificate cannot be used.
     pub(crate) fn new(settings: &Settings, memory: Capacity) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start the cluster", error))?;
@@ -119,10 +119,10 @@ impl Cluster {
         })
     }
 
-    /// Begins to take part, as a node that others reach at `address`.
+    /// Joins the cluster, as a node that others reach at `address`.
     ///
     /// # Errors
-    /// When there is no thread for it.
+    /// The thread cannot be started.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(runtime) = runtime else { return Ok(()) };
@@ -132,19 +132,19 @@ impl Cluster {
         thread.map(drop).map_err(|error| Error::new("cannot start the cluster", error))
     }
 
-    /// Lets the others know that this node ends, so that they need not find out. Waits for that, though not long.
+    /// Announces to the other nodes that this node ends, and waits for a short time until they know.
     pub(crate) async fn leave(&self) {
         self.leaving.notify_one();
-        // If they cannot be told, they find out.
+        // Without the announcement, they notice it themselves.
         let _ = tokio::time::timeout(FAREWELL, self.left.notified()).await;
     }
 
-    /// Whether requests go to `node`: where connections are encrypted, only to nodes that encrypt theirs.
+    /// Whether requests go to `node`: if connections are encrypted, only to nodes that encrypt theirs.
     pub(super) fn may_ask(&self, node: &Member) -> bool {
         self.tls.is_none() || node.advertise.https
     }
 
-    /// Says once that a node of `nodes` does not encrypt its connections.
+    /// Logs once that a node of `nodes` does not encrypt its connections.
     fn warn_of_clear(&self, nodes: &[Member]) {
         let Some(node) = nodes.iter().find(|node| !self.may_ask(node)) else { return };
         if !self.told_of_clear.swap(true, Ordering::Relaxed) {
@@ -156,30 +156,31 @@ impl Cluster {
         }
     }
 
-    /// Whether clients may be sent here: it is a member that does not drain, or the engine is gone and it serves by
-    /// itself.
+    /// Whether clients may be sent here: the node is a member that does not drain, or the engine is down and the node
+    /// serves alone.
     pub(crate) fn is_ready(&self) -> bool {
         let view = self.members.view();
         let drains = view.nodes.iter().any(|node| node.id == self.id && node.draining);
         matches!(view.standing, Standing::Member | Standing::Alone) && !drains
     }
 
-    /// Takes the keys from the node called `name`, or gives it keys again.
+    /// Takes the keys from the node called `name`, or returns keys to it.
     ///
     /// # Errors
-    /// Why the engine has not heard it.
+    /// The reason why the engine has not stored the change.
     pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<(), EngineError> {
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
         command.arg(self.key("draining")).arg(self.sealed_name(name));
         self.engine.command::<i64>(&command).await.map(drop)
     }
 
-    /// Where an answer to `key` with content of so many bytes, which another node owns, is kept besides: in memory if
-    /// it is asked for often, where it may make older copies go.
+    /// Decides where a copy of an answer to `key`, which another node owns, is kept: in memory if the key is
+    /// requested often. It may evict older copies from there. `length` is that of the content, in bytes.
     pub(crate) fn kept(&self, store: &Store, key: &[u8], length: Option<u64>) -> Kept {
         let hash = store.memory.hash(key);
         self.hot.count(hash);
-        // While its length is not known, it is on its way from the origin to its owner: the next one is soon enough.
+        // While its length is not known, the answer is in flight from the origin to its owner. A later request may
+        // copy it.
         let Some(gone) = length.and_then(|length| self.hot.admit(key, hash, length)) else {
             return Kept::Nowhere;
         };
@@ -194,10 +195,10 @@ impl Cluster {
         drop(self.handle.spawn(work));
     }
 
-    /// Makes the handshake with who connects as a node. Those that are none are counted.
+    /// Makes the TLS handshake with a client of the listener for nodes. Counts clients that are not nodes.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     pub(crate) async fn secure(
         &self,
         stream: TcpStream,
@@ -212,13 +213,14 @@ impl Cluster {
         secured
     }
 
-    /// The name of a key in the engine. What stands in braces decides the slot, so that all keys are of one.
+    /// Returns the name of a key in the engine. The part in braces decides the slot, so that all keys are in one
+    /// slot.
     pub(crate) fn key(&self, what: &str) -> String {
         format!("{{{}}}:{what}", self.settings.prefix)
     }
 }
 
-/// How connections between nodes are encrypted by `settings`.
+/// Returns the encryption of connections between nodes that `settings` require.
 fn tls(settings: &Settings) -> Result<Option<Nodes>, Fault> {
     match (&settings.tls, &settings.token) {
         (None, _) => Ok(None),

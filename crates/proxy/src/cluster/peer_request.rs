@@ -1,5 +1,5 @@
-//! Who asks on the listener for nodes: a node, with a field that says for whom, and by which listener of its own.
-//! What comes that way is never sent on to yet another node.
+//! The senders of requests on the listener for nodes: each request has a field that names the client and the kind of
+//! listener for which the node asks. Such a request is never sent on to another node.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,27 +15,27 @@ use crate::exchange::position::Awaited;
 use crate::exchange::request::Request;
 use crate::http::head::{Head, Refusal, Target};
 
-/// The field by which one node tells another for whom it asks: role and address; how far it has followed what is purged;
-/// and the seal of this request.
+/// The field in which a node describes the client of a request to another node: role and address; then the seal of
+/// this request, and the position up to which the node has followed the purges.
 pub(crate) const FIELD: &str = "larder-peer";
 
 const STRANGER: Refusal =
     Refusal { status: StatusCode::FORBIDDEN, reason: "only nodes of the cluster are answered here" };
 
-/// Who asks, and by which kind of listener.
+/// The sender of a request, and the kind of listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerRequest {
     pub(crate) role: Role,
     pub(crate) client: SocketAddr,
-    /// It comes by way of another node.
+    /// Whether the request comes through another node.
     pub(crate) by_peer: bool,
-    /// The node that asks knows of more purges than this node has obeyed.
+    /// Set if the asking node or the client knows of more purges than this node has obeyed.
     pub(crate) awaited: Option<Awaited>,
 }
 
 impl PeerRequest {
-    /// The client that asks with `head` on a listener of this role; a position that it shows counts if this node, of
-    /// `cluster`, is not there yet.
+    /// Returns the client that sends `head` on a listener of this role. A position that it shows counts if this node,
+    /// of `cluster`, has not reached it yet.
     #[inline]
     pub(crate) fn of_client(
         cluster: Option<&Cluster>,
@@ -52,10 +52,10 @@ impl PeerRequest {
         Self { role, client, by_peer: false, awaited }
     }
 
-    /// Who asks with `head` on a listener for nodes of `cluster`.
+    /// Returns the sender of `head` on a listener for nodes of `cluster`.
     ///
     /// # Errors
-    /// The refusal of what comes from no node.
+    /// The refusal of a request that does not come from a node.
     pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &Head<'_>) -> Result<Self, Refusal> {
         let cluster =
             cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;
@@ -80,10 +80,10 @@ impl PeerRequest {
     }
 }
 
-/// What a request to a node is sealed with. What was read off the network is worth nothing for another page, another
-/// node, or the same one after a restart.
+/// The parts of a request to a node that are sealed. A request copied from the network is useless for another page,
+/// another node, or the same one after a restart.
 struct Asked<'a> {
-    /// The process that is asked.
+    /// The process to which the request is sent.
     to: &'a str,
     method: &'a str,
     /// Scheme, authority and path.
@@ -117,7 +117,7 @@ fn url_of<'b>(head: &Head<'b>) -> [&'b str; 3] {
     }
 }
 
-/// Appends the line that says for whom `request` is asked of the process called `to`, which has to be at `place`.
+/// Appends the field that names the client of `request` to the process called `to`, which has to be at `place`.
 pub(super) fn introduce(out: &mut Vec<u8>, cluster: &Cluster, to: &str, request: &Request, place: &str) {
     let role = if request.key.last() == Some(&b'F') { Role::Forward } else { Role::Reverse };
     let client = request.client.to_string();

@@ -1,9 +1,9 @@
 //! Asks the node that owns a key, before the origin is asked.
 //!
-//! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::probe), or has no answer of an origin's to
-//! pass on costs a request that time and nothing else: the origin is asked from here. One that could not be asked is left
-//! alone until it answers again. A node that has much more to do than the others is spared: the next one by the ring is
-//! asked.
+//! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::probe), or has no answer of an origin
+//! costs a request only that time: this node asks the origin itself. A node that could not be asked gets no requests
+//! until it answers again. A node with many more requests in flight than the others is spared: the next node of the
+//! ring is asked.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,17 +33,17 @@ use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
 
 /// How long a connection to a node may take.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
-/// Room for a head that goes to a node; few need more.
+/// The initial capacity for the head of a request to a node; few heads need more.
 const HEAD: usize = 1 << 10;
 
-/// A node as somebody to ask. Shared by all workers.
+/// The state of requests to a node. Shared by all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     in_flight: AtomicU64,
     pub(super) life: Life,
 }
 
-/// What came of asking nodes.
+/// Counters of requests to nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     asked: AtomicU64,
@@ -52,27 +52,27 @@ pub(crate) struct Figures {
     spilled: AtomicU64,
 }
 
-/// The same, as `/cluster` shows it.
+/// The same counters, as `/cluster` shows them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct PeersReport {
-    /// Requests that another node was asked.
+    /// Requests for which another node was asked.
     pub(crate) asked: u64,
-    /// Of those, answered from what the node had stored.
+    /// Asked requests that the node answered from its cache.
     pub(crate) hits: u64,
-    /// Of those, not answered: the origin was asked from here.
+    /// Asked requests that the node did not answer: this node asked the origin.
     pub(crate) failed: u64,
-    /// Requests that were not for the owner because that had too much to do.
+    /// Requests that did not go to the owner because it had too many in flight.
     pub(crate) spilled: u64,
 }
 
-/// What came of asking the node that owns a key: its answer; or one goes on to the origin from here, and this node is
-/// busy meanwhile, if it is the one.
+/// The result of asking the node that owns a key: its answer; or this node asks the origin itself, and counts as busy
+/// meanwhile if the request was its turn.
 pub(crate) type Asked = ControlFlow<(Head, Box<Download>), Option<Busy>>;
 
-/// Counts a request as under way at a node, until it is dropped.
+/// Counts a request as in flight at a node, until it is dropped.
 pub(crate) struct Busy(Arc<Peer>);
 
-/// Who is to be asked.
+/// The node that is to answer a request.
 enum Turn {
     This(Busy),
     Other(Other),
@@ -81,7 +81,7 @@ enum Turn {
 /// Another node, which is to be asked.
 pub(super) struct Other {
     pub(super) busy: Busy,
-    /// Of the process.
+    /// The identifier of the process.
     pub(super) id: String,
     pub(super) origin: Origin,
 }
@@ -91,7 +91,7 @@ impl Peer {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether it is asked at all.
+    /// Whether requests are sent to it.
     pub(crate) fn is_well(&self) -> bool {
         !self.life.is_lost()
     }
@@ -105,12 +105,12 @@ impl Figures {
     }
 }
 
-/// How long to wait for nodes: as they wait for origins, and a little for themselves.
+/// Returns the timeouts of requests to nodes: those of origins, and some time for the node itself.
 pub(crate) fn timeouts(origins: &Timeouts) -> Timeouts {
     Timeouts { first_byte: waiting(origins.first_byte, origins), ..origins.clone() }
 }
 
-/// How long to wait for a node that waits so long for an origin.
+/// Returns how long to wait for a node that waits for `first_byte` for an origin.
 fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
     first_byte + origins.connect + CONNECT
 }
@@ -118,7 +118,7 @@ fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
 /// Asks the node that owns `request`'s key.
 ///
 /// # Errors
-/// When it has waited for the origin in vain.
+/// The node has waited for the origin in vain.
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,
@@ -131,7 +131,7 @@ pub(crate) async fn ask(
         Some(Turn::This(busy)) => return Ok(Asked::Continue(Some(busy))),
         None => return Ok(Asked::Continue(None)),
     };
-    // Another node cannot know of purges of this one that are not in the stream.
+    // Another node cannot know of purges of this node that are not in the stream.
     let stream = &cluster.invalidations.stream;
     if stream.ordered().is_none() && !Box::pin(stream.is_told()).await {
         return Ok(Asked::Continue(None));
@@ -170,7 +170,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// The name and the address of the node that owns `key`, if that is another one and it is asked.
+/// Returns the name and the address of the node that owns `key`, if that is another node and it is asked.
 pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
     let view = cluster.members.view();
     let owner = view.ring.owner(key_hash(key)).filter(|_| view.standing == Standing::Member)?;
@@ -179,7 +179,7 @@ pub(crate) fn owner(cluster: &Cluster, key: &[u8]) -> Option<String> {
         .then(|| format!("{} at {}", node.name, node.advertise))
 }
 
-/// Whether there was no TLS with a node: it does not prove to be one.
+/// Whether TLS with a node failed, so that it does not prove to be a node.
 fn is_of_tls(why: Why) -> bool {
     matches!(why, Why::OriginTls | Why::OriginTlsUntrusted | Why::OriginTlsName | Why::OriginNotTls)
 }
@@ -196,7 +196,7 @@ fn timed_out() -> OriginError {
 }
 
 impl Turn {
-    /// The node to ask for `key`; `None`: there is none, or it is left alone.
+    /// Returns the node to ask for `key`; `None`: there is none, or it gets no requests at present.
     fn of(cluster: &Cluster, key: &[u8]) -> Option<Self> {
         let view = cluster.members.view();
         if view.standing != Standing::Member {
@@ -278,7 +278,7 @@ impl Busy {
         Self(Arc::clone(peer))
     }
 
-    /// Where; it is done.
+    /// Ends the count, and returns the node.
     pub(super) fn peer(self) -> Arc<Peer> {
         Arc::clone(&self.0)
     }
@@ -290,7 +290,7 @@ impl Drop for Busy {
     }
 }
 
-/// Waits until the process with this id is known to be no member any more.
+/// Waits until the process with this id is known not to be a member any more.
 async fn gone(cluster: &Cluster, id: &str) {
     let mut changes = cluster.members.changes();
     while changes.changed().await.is_ok() {
@@ -302,7 +302,7 @@ async fn gone(cluster: &Cluster, id: &str) {
     std::future::pending().await
 }
 
-/// The request as the client has sent it: to the node that owns the key, it is as if the client had come there.
+/// Writes the request as the client has sent it: the owner of the key treats it as if the client had connected there.
 fn write_head(
     out: &mut Vec<u8>,
     request: &Request,
@@ -321,14 +321,14 @@ fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// What a node says of an answer.
+/// The parts of `Cache-Status` that a node adds to an answer.
 struct Status {
     is_hit: bool,
-    /// An origin has answered.
+    /// Whether an origin has answered.
     is_answered: bool,
 }
 
-/// The last member of `Cache-Status`: that of the node which was asked.
+/// Returns the last member of `Cache-Status`: that of the node which was asked.
 fn status_of(head: &Head) -> Option<Status> {
     let member = head.fields.lines("cache-status").last()?;
     let has =
@@ -336,13 +336,13 @@ fn status_of(head: &Head) -> Option<Status> {
     Some(Status { is_hit: has(b"hit"), is_answered: has(b"fwd-status=") || has(b"collapsed") })
 }
 
-/// Whether an answer is of the node's own making, because it has none of an origin's.
+/// Whether the node made an answer itself, because it has none of an origin.
 fn is_its_own(head: &Head) -> bool {
     let is_failure = head.status.is_client_error() || head.status.is_server_error();
     is_failure && status_of(head).is_none_or(|status| !status.is_hit && !status.is_answered)
 }
 
-/// Takes away what the node has written about itself, where its answer is stored as if it were the origin's.
+/// Removes the fields that a node added about itself, since its answer is stored as if it were the origin's.
 pub(crate) fn unwrite(fields: &mut HeaderMap) {
     for name in [VIA, HeaderName::from_static("cache-status")] {
         let mut values: Vec<_> = fields.get_all(&name).iter().cloned().collect();

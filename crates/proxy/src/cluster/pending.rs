@@ -1,6 +1,6 @@
-//! Says, beside what the disk tier keeps, that purges of this node wait for the engine: so that a process that dies
-//! meanwhile leaves a trace, and the next one knows that others have missed something. What it was, is not written: they
-//! will validate everything.
+//! Records, in a file beside the disk tier, that purges of this node wait for the engine. So a process that dies
+//! meanwhile leaves a trace, and the next one knows that the other nodes have missed purges. The purges themselves
+//! are not recorded: the other nodes will revalidate everything.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -9,19 +9,19 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use larder_store::private;
 
-/// What the file is called. It is empty.
+/// The name of the file, which is empty.
 const NAME: &str = "unpublished";
 
-/// The file, where there is a directory for it.
+/// The file, if there is a directory for it.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     path: OnceLock<PathBuf>,
-    /// Whether it should be there.
+    /// Whether the file should exist.
     written: Mutex<bool>,
 }
 
 impl Pending {
-    /// Keeps it in `directory` from now on; whether it is there.
+    /// Keeps the file in `directory` from now on, and returns whether it exists.
     pub(super) fn keep(&self, directory: &Path) -> bool {
         let path = self.path.get_or_init(|| directory.join(NAME));
         *self.written() = path.exists();
@@ -32,16 +32,16 @@ impl Pending {
         self.path.get().is_some()
     }
 
-    /// Writes it if something waits, and removes it if nothing does. To be called where one may wait for a disk.
+    /// Writes the file if purges wait, and removes it if none do. Call it in a thread that may wait for a disk.
     pub(super) fn write(&self, waits: impl FnOnce() -> bool) {
         let Some(path) = self.path.get() else { return };
-        // Who holds this sees what waits now, so that the last to come is right.
+        // The holder of this lock reads whether purges wait now, so that the last caller is right.
         let mut written = self.written();
         let waits = waits();
         if *written == waits {
             return;
         }
-        // What cannot be written is told once, until there is something else to say.
+        // A failed write is logged once, until the state changes.
         *written = waits;
         if let Err(error) = set(path, waits) {
             tracing::warn!("{}: {error}; purges that wait may be lost with this process", path.display());
@@ -53,7 +53,7 @@ impl Pending {
     }
 }
 
-/// Lets there be such a file, or none, after a crash, too.
+/// Creates or removes the file, durably also after a crash.
 fn set(path: &Path, there: bool) -> io::Result<()> {
     match there {
         true => private::replace(path)?.sync_all()?,

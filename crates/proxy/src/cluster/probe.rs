@@ -1,9 +1,10 @@
-//! Whether a node that says nothing is still there.
+//! Checks whether a silent node is still present.
 //!
-//! An owner may be silent because it waits for a slow origin, which is what it was asked for. Or it hangs, or nothing comes
-//! through to it, and nobody who waits for its answer can tell. So while it is silent it is asked something that it answers
-//! at once ([`answer`]), by one of those who wait for all of them. If it does not, all of them go on without it, and it is
-//! left alone until it answers again, which a task of its own finds out: no request waits for that.
+//! An owner may be silent because it waits for a slow origin, as it was asked to. Or it hangs, or packets do not
+//! reach it, and the requests that wait for its answer cannot tell. So while it is silent, one of the waiting
+//! requests sends it a probe that it answers at once ([`answer`]), on behalf of all of them. If there is no answer,
+//! all of them go on without it, and it gets no requests until it answers again. A separate task checks that: no
+//! request waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,21 +26,21 @@ use crate::origin::{Client, Outgoing, Waits};
 
 /// How long a node may be silent before it is probed.
 const SILENCE: Duration = Duration::from_millis(250);
-/// How long the answer may take.
+/// How long the answer to a probe may take.
 const PATIENCE: Duration = Duration::from_millis(750);
-/// How long it is left alone before it is asked again.
+/// The pause before a lost node is probed again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Stands in the field where it says for whom a node asks, if it asks for nobody.
+/// The value of the field that describes a client, in requests without a client.
 pub(super) const NOBODY: &[u8] = b"?";
 
-/// What is known of a node's life. Shared by all workers.
+/// The liveness of a node. Shared by all workers.
 #[derive(Debug, Default)]
 pub(super) struct Life {
-    /// When it answered last (`clock::millis`).
+    /// When it last answered (`clock::millis`).
     heard: AtomicU64,
-    /// Somebody asks.
+    /// Whether a request is probing it.
     asked: AtomicBool,
-    /// Since when it is left alone because it did not answer (`clock::millis`); 0 if it is asked.
+    /// The time since which it gets no requests because it did not answer (`clock::millis`); 0 if it gets requests.
     lost_since: AtomicU64,
 }
 
@@ -48,13 +49,13 @@ impl Life {
         self.lost_since.load(Ordering::Relaxed) != 0
     }
 
-    /// How long it has been left alone, if it is.
+    /// Returns how long it has got no requests; `None` if it gets requests.
     pub(super) fn lost_for(&self) -> Option<Duration> {
         let since = self.lost_since.load(Ordering::Relaxed);
         (since != 0).then(|| Duration::from_millis(clock::millis().saturating_sub(since)))
     }
 
-    /// It has answered something.
+    /// Records that it has answered.
     pub(super) fn heard(&self) {
         self.heard.store(clock::millis(), Ordering::Relaxed);
     }
@@ -63,13 +64,13 @@ impl Life {
         clock::millis().saturating_sub(self.heard.load(Ordering::Relaxed)) >= SILENCE.as_millis() as u64
     }
 
-    /// The turn to ask, unless somebody else has it.
+    /// Returns the turn to probe, unless another request has it.
     fn turn(&self) -> Option<Asking<'_>> {
         (!self.asked.swap(true, Ordering::Relaxed)).then_some(Asking(self))
     }
 }
 
-/// Asks, until it is dropped.
+/// A turn to probe, until it is dropped.
 struct Asking<'l>(&'l Life);
 
 impl Drop for Asking<'_> {
@@ -78,13 +79,13 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Whether who sends `head` to the listener for nodes asks whether this one is there.
+/// Whether `head`, sent to the listener for nodes, is a probe of this node.
 pub(crate) fn is_asked(head: &head::Head<'_>) -> bool {
     head.method == Method::HEAD && head.fields.first(FIELD).is_some_and(|value| value.starts_with(NOBODY))
 }
 
-/// Appends what a node says to that: that it is there, and if it was challenged, the [proof](super::proof) that it is a
-/// node.
+/// Appends the answer to a probe: that this node is present, and if it was challenged, the [proof](super::proof) that
+/// it is a node.
 pub(crate) fn answer(out: &mut Vec<u8>, cluster: Option<&Cluster>, head: &head::Head<'_>) {
     out.extend_from_slice(b"HTTP/1.1 204 No Content\r\n");
     if let Some(proof) = cluster.and_then(|cluster| cluster.proof(head)) {
@@ -128,7 +129,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))
 }
 
-/// Leaves a node alone until it answers, or is no member any more.
+/// Sends a node no requests until it answers, or is no member any more.
 pub(super) fn leave_alone(cluster: &Arc<Cluster>, client: Client, node: Other) {
     let Other { busy, id, origin } = node;
     let peer = busy.peer();

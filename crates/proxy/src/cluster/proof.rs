@@ -1,6 +1,6 @@
-//! A node proves to others that it knows the cluster's token, without showing it: it seals the number that it is asked,
-//! which is used once, and the address by which it was asked. So nobody who has taken over the address of a node that is
-//! gone gets a request, also if he passes the question on to another node.
+//! A node proves to others that it knows the cluster's token, without showing it: it seals the nonce of the challenge
+//! and the address at which it was asked. So a host that has taken over the address of a node that is gone gets no
+//! request, even if it passes the challenge on to another node.
 
 use std::sync::{Arc, PoisonError};
 
@@ -16,10 +16,10 @@ use crate::http::head::{Head, Target};
 use crate::http::response;
 use crate::origin::{Challenge, Prove};
 
-/// Bytes of a number that is used once, and the longest that is answered, as text.
+/// Bytes of a nonce, and the length of the longest nonce that is answered, as text.
 const NONCE: (usize, usize) = (16, 64);
 
-/// Has nodes prove that they know the token.
+/// Makes nodes prove that they know the token.
 pub(crate) struct Prover(pub(crate) Arc<Cluster>);
 
 impl std::fmt::Debug for Prover {
@@ -51,7 +51,7 @@ impl Prove for Prover {
 }
 
 impl Cluster {
-    /// What answers the challenge in `head`, if there is one and it was meant for this node.
+    /// Returns the proof for the challenge in `head`, if there is one and it is meant for this node.
     pub(super) fn proof(&self, head: &Head<'_>) -> Option<String> {
         let nonce = head.fields.first(FIELD)?.strip_prefix(NOBODY)?.strip_prefix(b" ")?;
         let Target::Origin { host, .. } = head.target else { return None };
@@ -61,10 +61,10 @@ impl Cluster {
     }
 }
 
-/// One that cannot be foreseen.
+/// Returns a nonce that cannot be predicted.
 fn nonce() -> String {
     let mut bytes = [0; NONCE.0];
-    // Without the system's random numbers there is no TLS either; the address is part of the proof all the same.
+    // Without the system's random numbers there is no TLS either; the proof still includes the address.
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         fastrand::fill(&mut bytes);
     }

@@ -1,4 +1,4 @@
-//! What `/cluster` shows of the cluster.
+//! The state of the cluster, as `/cluster` shows it.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use serde::Serialize;
 use super::members::Member;
 use super::{Cluster, engine, invalidations, peers, sealed, tier};
 
-/// The cluster, as this node sees it.
+/// The state of the cluster from the view of this node.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClusterReport {
-    /// This node.
+    /// The name of this node.
     pub(crate) node: String,
     /// `member`, `alone` or `name taken`.
     pub(crate) standing: &'static str,
     pub(crate) engine: engine::EngineReport,
     pub(crate) invalidations: invalidations::InvalidationsReport,
     pub(crate) nodes: Vec<Node>,
-    /// Those that were members within the last hour and no longer are.
+    /// The nodes that left the cluster within the last hour and have not returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone: Vec<Gone>,
     pub(crate) peers: peers::PeersReport,
-    /// What was ignored because no node wrote it.
+    /// Counts of forged data that was ignored.
     pub(crate) forged: sealed::SealsReport,
-    /// Of what other nodes own.
+    /// The number of copies of responses that other nodes own.
     pub(crate) copies: usize,
-    /// What the engine keeps of responses, if it does.
+    /// The second tier, if the engine keeps responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<tier::TierReport>,
 }
@@ -37,17 +37,17 @@ pub(crate) struct Node {
     is_self: bool,
     advertise: String,
     weight: u16,
-    /// Of the keys, 0 to 1.
+    /// Its share of the keys, 0 to 1.
     share: f64,
-    /// It owns nothing, and still serves.
+    /// Whether it owns no keys, but still serves.
     draining: bool,
     version: String,
-    /// False for a moment after it could not be asked, and if it does not encrypt while this node does.
+    /// False for a while after it could not be asked, and if it does not encrypt while this node does.
     reachable: bool,
-    /// For how long it could not be asked, in seconds, if it cannot be.
+    /// Seconds for which it could not be asked, if it cannot be.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreachable_seconds: Option<u64>,
-    /// Requests of this node that it has yet to answer.
+    /// Requests of this node that it has not answered yet.
     in_flight: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Node {
 pub(crate) struct Gone {
     name: String,
     advertise: String,
-    /// How long ago it was seen to have left, in seconds.
+    /// Seconds since it was seen to have left.
     seconds: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What this node writes on the engine is sealed with the cluster's token, and what it reads there without the seal of a
-//! node is ignored and counted.
+//! Seals the data that this node writes on the engine with the cluster's token. Data on the engine without the seal
+//! of a node is ignored and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::Cluster;
 
-/// The field of a node's record, and of an entry of the stream, in which its seal stands.
+/// The field with the seal in a node's record, and in an entry of the stream.
 pub(super) const FIELD: &str = "seal";
 
-/// How often something was ignored because no node had sealed it.
+/// Counts of data that was ignored because no node had sealed it.
 #[derive(Debug, Default)]
 pub(crate) struct Forged {
     pub(super) members: AtomicU64,
@@ -24,10 +24,10 @@ pub(crate) struct Forged {
     pub(super) connections: AtomicU64,
 }
 
-/// The same, as `/cluster` and the metrics show it.
+/// The same counts, as `/cluster` and the metrics show them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct SealsReport {
-    /// Records of nodes, and what else is said of them, each time that they were read.
+    /// Records of nodes, and other data about them, each time they were read.
     pub(crate) members: u64,
     /// Entries of the stream of purges.
     pub(crate) entries: u64,
@@ -35,9 +35,9 @@ pub(crate) struct SealsReport {
     pub(crate) records: u64,
     /// Requests on the listener for nodes.
     pub(crate) requests: u64,
-    /// Connections to nodes that did not prove to be nodes.
+    /// Connections to servers that did not prove to be nodes.
     pub(crate) proofs: u64,
-    /// Connections of others to the listener for nodes, where nodes encrypt them.
+    /// Connections of strangers to the listener for nodes, if nodes encrypt them.
     pub(crate) connections: u64,
 }
 
@@ -55,7 +55,7 @@ impl Forged {
         }
     }
 
-    /// Counts one, and says so in the log the first time.
+    /// Counts one, and logs the first one.
     pub(super) fn count(count: &AtomicU64, what: &str) {
         if count.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!("{what} was ignored: no node with this cluster's token wrote it");
@@ -64,7 +64,7 @@ impl Forged {
 }
 
 impl Cluster {
-    /// The seal of a node's record: of all that is said in it but the seal.
+    /// Returns the seal of a node's record: it covers all fields but the seal.
     pub(super) fn seal_of_member(&self, name: &str, record: &BTreeMap<String, String>) -> String {
         self.seal.text(MessageKind::Member, &words(name, record))
     }
@@ -79,7 +79,7 @@ impl Cluster {
         is_sealed
     }
 
-    /// What stands on the engine for a node that is to own nothing: its name, and behind it a seal.
+    /// Returns the engine's value for a draining node: a seal, if sealing is on, and the node's name.
     pub(super) fn sealed_name(&self, name: &str) -> String {
         match self.seal.is_on() {
             true => format!("{} {name}", self.seal.text(MessageKind::Draining, &[name.as_bytes()])),
@@ -87,12 +87,12 @@ impl Cluster {
         }
     }
 
-    /// Whether the node called `name` is one of those.
+    /// Whether the node called `name` is one of the draining nodes.
     pub(super) fn is_draining(&self, name: &str, draining: &BTreeSet<String>) -> bool {
         draining.contains(&self.sealed_name(name))
     }
 
-    /// What stands on the engine for this node's place in the stream.
+    /// Returns the engine's value for this node's position in the stream.
     pub(super) fn sealed_position(&self, position: Position) -> String {
         let position = position.to_string();
         match self.seal.is_on() {
@@ -101,7 +101,7 @@ impl Cluster {
         }
     }
 
-    /// The place that the node called `name` has written.
+    /// Returns the position that the node called `name` has written; `None` if it is forged or malformed.
     pub(super) fn position_of(&self, name: &str, written: &str) -> Option<Position> {
         if !self.seal.is_on() {
             return written.parse().ok();
@@ -120,7 +120,7 @@ impl Cluster {
     }
 }
 
-/// All that a node's record says, but the seal.
+/// Returns the name and all fields of a node's record, except the seal.
 fn words<'r>(name: &'r str, record: &'r BTreeMap<String, String>) -> Vec<&'r [u8]> {
     let said = record.iter().filter(|(field, _)| *field != FIELD);
     let said = said.flat_map(|(field, value)| [field.as_bytes(), value.as_bytes()]);

@@ -1,10 +1,10 @@
-//! Clients that move from node to node: a response to a change tells its position in the stream of purges
-//! ([`POSITION`]), and the node that is shown it next answers with nothing older.
+//! Clients that move from node to node: a response to a change has its position in the stream of purges
+//! ([`POSITION`]), and the next node to which the client shows it answers with nothing older.
 //!
-//! A node that has obeyed the stream up to there goes on at once. Any other one asks the engine where the stream ends now,
-//! and waits until it has obeyed that: so whatever a client shows, it waits no longer than for one look at the stream and
-//! what is in it, and what is stored still answers. If that takes too long, the origin is asked. The looks are shared:
-//! there is one at a time, and a pause between two.
+//! A node that has obeyed the stream up to that position continues at once. Any other node asks the engine where the
+//! stream ends now, and waits until it has obeyed that. So every client, regardless of what it shows, waits no longer
+//! than for one look at the stream and its entries, and stored responses still answer. If that takes too long, the
+//! origin is asked. Requests share the looks: there is one at a time, and a pause between two.
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ use crate::exchange::position::{Awaited, Shown};
 use crate::exchange::request::Request;
 use crate::http::names::POSITION;
 
-/// No value is longer.
+/// The longest value of the field.
 const LONGEST: usize = 128;
-/// How long it takes at least from one look at the stream to the next.
+/// The least time between the starts of two looks at the stream.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The last look at the stream.
@@ -32,12 +32,12 @@ pub(super) struct Looks(Mutex<Option<Looked>>);
 #[derive(Debug)]
 struct Looked {
     begun: Instant,
-    /// Where the stream ended; `None`: the engine did not say.
+    /// The end of the stream; `None`: the engine did not answer.
     end: Option<Point>,
 }
 
-/// Waits, though not long, until this node has obeyed what `request` awaits; false: it has not, and another node waits for
-/// that. What a client waits for is asked of the origin then.
+/// Waits for a short time until this node has obeyed the purges that `request` awaits. False: it has not, and another
+/// node waits for that. For a client, the origin is asked then, and the result is true.
 pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -> bool {
     let (Some(cluster), Some(awaited)) = (cluster, request.awaited.take()) else { return true };
     match &awaited {
@@ -52,22 +52,23 @@ pub(crate) async fn catch_up(cluster: Option<&Cluster>, request: &mut Request) -
     }
 }
 
-/// The last position that a request shows: of several lines, of which somebody in between may have made one.
+/// Returns the last position that a request shows. There may be several lines, or an intermediary may have joined
+/// them into one.
 pub(super) fn last_shown(fields: &impl Fields) -> Option<&[u8]> {
     let line = fields.lines(POSITION).last()?;
     line.rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
 }
 
 impl Cluster {
-    /// The value of the field for a change whose entry is at `point`.
+    /// Returns the value of the field for a change whose entry is at `point`.
     pub(crate) fn shown(&self, point: &Point) -> HeaderValue {
         let text = Shown::of(point).text();
         let seal = self.seal.text(MessageKind::Client, &[text.as_bytes()]);
         HeaderValue::try_from(format!("{text}.{seal}")).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 
-    /// The position that `value` of the field shows, if this node has not obeyed the stream up to there. What no node of this
-    /// cluster has written shows nothing.
+    /// Returns the position in `value` of the field, if this node has not obeyed the stream up to there. A value that
+    /// no node of this cluster has written is ignored.
     pub(crate) fn awaited(&self, value: &[u8]) -> Option<Shown> {
         let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST)?;
         let (shown, seal) = Shown::read(text)?;
@@ -75,7 +76,7 @@ impl Cluster {
         (is_sealed && !shown.is_reached(&self.invalidations.follower.borrow())).then_some(shown)
     }
 
-    /// Waits, though not long, until this node has obeyed what a client has shown it.
+    /// Waits for a short time until this node has obeyed the stream up to the position of a client.
     pub(crate) async fn reach(&self, shown: Shown) -> bool {
         let came = Instant::now();
         let reached = async {
@@ -86,7 +87,7 @@ impl Cluster {
         matches!(tokio::time::timeout(self.invalidations.patience(), reached).await, Ok(Some(())))
     }
 
-    /// Where the stream ended at some moment after the one at which somebody `came`.
+    /// Returns the end of the stream at a moment after the request `came`.
     async fn end_since(&self, came: Instant) -> Option<Point> {
         let mut looked = self.invalidations.looks.0.lock().await;
         if let Some(last) = &*looked {

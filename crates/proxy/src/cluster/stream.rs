@@ -1,8 +1,8 @@
-//! The stream of invalidations as the engine keeps it: what this node adds, and what it reads.
+//! The stream of invalidations as the engine keeps it: the entries that this node adds and reads.
 //!
-//! What cannot be added at once waits, in a queue with a limit. When that is full, nobody knows any more what was in
-//! it; so all of it becomes one entry by which others distrust everything. The same is added for what waited when a
-//! process died, where a [note](super::pending) says that something did. What is added twice does no harm.
+//! Orders that cannot be added at once wait in a queue with a limit. When the queue is full, it is replaced by one
+//! entry that makes the other nodes distrust everything. The same entry is added if orders waited when a process
+//! died, which a [note](super::pending) records. An order that is added twice does no harm.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -22,24 +22,24 @@ use super::engine::{EngineError, Link};
 use super::pending::Pending;
 use super::sealed::{self, Forged};
 
-/// About as many entries are kept for those who are away.
+/// About how many entries the stream keeps for nodes that are away.
 pub(crate) const KEPT: usize = 1 << 16;
-/// As many wait to be added.
+/// The most orders that wait to be added.
 const WAITING: usize = 4_096;
-/// As many are read at once.
+/// The most entries that are read at once.
 pub(super) const BATCH: usize = 512;
-/// As many scopes are in one entry.
+/// The most scopes in one entry.
 const SCOPES: usize = 256;
-/// How long is waited before adding is tried again.
+/// The pause before adding is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A request for another node waits so long for orders of this node that are on their way to the stream.
+/// How long a request to another node waits for orders of this node that are in flight to the stream.
 const UNDER_WAY: Duration = Duration::from_millis(50);
-/// How often the end of a process looks whether something waits.
+/// The interval at which the end of a process checks whether orders wait.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Notes how far a node has obeyed, and answers from there on; and whose answer that is, since an engine that was
-/// restarted may have lost acknowledged entries. A note is a change: an engine that may make none, because
-/// another one has taken over, refuses it.
+/// Writes the position that a node has obeyed, and answers with the entries from there on and the identity of the
+/// engine: a restarted engine may have lost acknowledged entries. The position is written since an engine that
+/// another one has replaced refuses changes.
 ///
 /// Keys: the stream, the positions. Values: the node's name, its position, how many entries, the note.
 const READ: &str = "\
@@ -47,22 +47,22 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
 redis.call('XRANGE', KEYS[1], ARGV[2], '+', 'COUNT', ARGV[3])}";
 
-/// The same without a note.
+/// The same without writing a position.
 ///
 /// Keys: the stream. Values: a position, how many entries.
 const PEEK: &str = "\
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), \
 redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}";
 
-/// Adds an entry, and answers whose stream that is now in, and where.
+/// Adds an entry, and answers with the identity of the engine and the entry's number.
 ///
 /// Keys: the stream. Values: about how many entries are kept, the fields of this one.
 const ADD: &str = "\
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, 2))
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 
-/// Answers which entry is the last, and whose answer that is. It tries to make a change, though one of nothing as a rule, since an
-/// engine that may make none, because another one has taken over, may have lost what was added there.
+/// Answers with the identity of the engine and the last entry's number. It tries to make a change, which usually
+/// changes nothing, since an engine that another one has replaced refuses it, and may have lost entries.
 ///
 /// Keys: the stream, the positions. Values: the node's name, its position as it is noted.
 const LAST: &str = "\
@@ -70,7 +70,7 @@ redis.call('HSETNX', KEYS[2], ARGV[1], ARGV[2])
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), last[1] and last[1][1] or ''}";
 
-/// Answers which entry is the last, and whose answer that is. A stream without one gets one.
+/// Answers with the identity of the engine and the last entry's number. An empty stream gets an entry.
 ///
 /// Keys: the stream. Values: the fields of that entry.
 const END: &str = "\
@@ -78,27 +78,27 @@ local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local id = last[1] and last[1][1] or redis.call('XADD', KEYS[1], '*', unpack(ARGV))
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 
-/// What this node has to tell others.
+/// The orders that this node publishes to the others.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     waiting: Mutex<Waiting>,
     more: Notify,
     added: AtomicU64,
     failed: AtomicU64,
-    /// Says that something waits, in case this process dies.
+    /// Records that orders wait, in case this process dies.
     pending: Pending,
-    /// Orders that are being told.
+    /// Orders that are being published.
     telling: watch::Sender<UnderWay>,
 }
 
-/// Orders that wait to be added, each with a number: orders may be equal.
+/// Orders that wait to be added. Each has a number, since orders may be equal.
 #[derive(Debug, Default)]
 struct Waiting {
     orders: VecDeque<(u64, Order)>,
     next: u64,
 }
 
-/// Orders that are being told. What is left of them when the flow of a request is dropped is told later.
+/// Orders that are being published. If the flow of a request is dropped, the rest of them is published later.
 struct Untold<'c> {
     stream: &'c Stream,
     parts: VecDeque<Order>,
@@ -110,14 +110,14 @@ impl Drop for Untold<'_> {
     }
 }
 
-/// Orders that have begun to be put in force and told, by number, until they are in the stream or wait.
+/// The numbers of orders that are being put in force and published, until they are in the stream or wait.
 #[derive(Debug, Default)]
 struct UnderWay {
     begun: u64,
     numbers: BTreeSet<u64>,
 }
 
-/// An order that is being put in force and told, until it is dropped.
+/// An order that is being put in force and published, until it is dropped.
 pub(crate) struct Telling<'s> {
     stream: &'s Stream,
     number: u64,
@@ -129,36 +129,36 @@ impl Drop for Telling<'_> {
     }
 }
 
-/// An entry.
+/// An entry of the stream.
 pub(super) struct Entry {
     pub(super) position: Position,
-    /// `None`: no node wrote it, so that it means nothing.
+    /// `None`: no node wrote it, so it is ignored.
     pub(super) message: Option<Result<Message, Missed>>,
 }
 
 impl Stream {
-    /// How many orders others have been told.
+    /// Returns the number of published orders.
     pub(crate) fn added(&self) -> u64 {
         self.added.load(Ordering::Relaxed)
     }
 
-    /// How many of them could not be told at once.
+    /// Returns how often an order could not be published at once.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// How many of them wait.
+    /// Returns the number of orders that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.queue().orders.len()
     }
 
-    /// How many orders this node has given, if all of them are in the stream.
+    /// Returns the number of orders that this node has given, if all of them are in the stream.
     pub(super) fn ordered(&self) -> Option<u64> {
         let UnderWay { begun, numbers } = &*self.telling.borrow();
         (numbers.is_empty() && self.waiting() == 0).then_some(*begun)
     }
 
-    /// Waits for a short while until all that this node has ordered so far is in the stream; false: some of it is not.
+    /// Waits for a short time until all orders of this node so far are in the stream; false: some are not.
     pub(super) async fn is_told(&self) -> bool {
         let begun = self.telling.borrow().begun;
         let is_over = |under_way: &UnderWay| under_way.numbers.first().is_none_or(|first| *first >= begun);
@@ -167,7 +167,7 @@ impl Stream {
         matches!(is_over, Ok(Ok(_))) && self.waiting() == 0
     }
 
-    /// Says that an order is about to be put in force and told: what other nodes have may be older than that.
+    /// Records that an order is about to be put in force and published: other nodes' responses may be older.
     pub(crate) fn telling(&self) -> Telling<'_> {
         let mut number = 0;
         self.telling.send_modify(|under_way| {
@@ -190,7 +190,7 @@ impl Stream {
         self.more.notify_one();
     }
 
-    /// Keeps the note in `directory` from now on. If there is one, an earlier process had something to say.
+    /// Keeps the note in `directory` from now on. If there is one, orders of an earlier process were waiting.
     pub(super) fn keep_note(&self, directory: &Path) {
         if self.pending.keep(directory) {
             tracing::warn!(
@@ -200,12 +200,12 @@ impl Stream {
         }
     }
 
-    /// The order that has waited longest, and its number.
+    /// Returns the order that has waited longest, and its number.
     fn first(&self) -> Option<(u64, Order)> {
         self.queue().orders.front().cloned()
     }
 
-    /// Forgets the order of this number, which was added, unless the queue has been given up meanwhile.
+    /// Removes the order of this number, which was added, unless the queue has been discarded meanwhile.
     fn done(&self, number: u64) {
         let mut queue = self.queue();
         if queue.orders.front().is_some_and(|(first, _)| *first == number) {
@@ -226,22 +226,22 @@ impl Waiting {
 }
 
 impl Cluster {
-    /// Who this node is to those who read what it adds.
+    /// Returns the identity of this node in the entries that it adds.
     pub(super) fn by(&self) -> String {
         format!("{}/{}", self.settings.node, self.id)
     }
 
-    /// Tells the other nodes; when this returns, it is in the stream, and that is its last entry there.
+    /// Publishes `order` to the other nodes. When this returns its last entry, all of it is in the stream.
     ///
-    /// What is to be in force here before has to be [under way](Stream::telling) before it is: what is fetched in between
-    /// could come from a node that has not heard of it.
+    /// An order that is put in force here earlier has to be [under way](Stream::telling) before that: responses
+    /// fetched in between could come from a node that does not know of it.
     ///
     /// # Errors
-    /// Why it is not. It is tried again, until this process ends.
+    /// The reason why it is not in the stream. It is tried again, until this process ends.
     pub(crate) async fn tell(self: &Arc<Self>, order: Order) -> Result<Point, EngineError> {
         let stream = &self.invalidations.stream;
         let _telling = stream.telling();
-        // Dropped before `_telling`: what is left waits before it counts as told.
+        // Dropped before `_telling`: the rest of the order waits before it counts as published.
         let mut untold = Untold { stream, parts: parts(order).into() };
         let mut last = None;
         while let Some(part) = untold.parts.front() {
@@ -261,12 +261,12 @@ impl Cluster {
         last.ok_or_else(|| strange("an order without parts"))
     }
 
-    /// Tells them as soon as that can be, and waits for nothing.
+    /// Publishes `order` as soon as possible, and does not wait.
     pub(crate) fn tell_later(&self, order: Order) {
         parts(order).into_iter().for_each(|part| self.invalidations.stream.wait(part));
     }
 
-    /// Adds what waits, for ever.
+    /// Adds the waiting orders, in an endless loop.
     pub(super) async fn add_what_waits(self: Arc<Self>) {
         let stream = &self.invalidations.stream;
         loop {
@@ -285,18 +285,18 @@ impl Cluster {
         }
     }
 
-    /// Lets the note say whether something waits.
+    /// Updates the note: whether orders wait.
     async fn write_note(self: &Arc<Self>) {
         if self.invalidations.stream.pending.is_kept() {
             let this = Arc::clone(self);
             let write =
                 move || this.invalidations.stream.pending.write(|| this.invalidations.stream.waiting() > 0);
-            // A panic has been told by the thread itself.
+            // The thread has reported a panic itself.
             let _ = tokio::task::spawn_blocking(write).await;
         }
     }
 
-    /// Waits until nothing waits any more, for so long at most. What waits then is lost, unless there is a note.
+    /// Waits for at most `patience` until no order waits. Orders that still wait are lost, unless there is a note.
     pub(crate) async fn finish_telling(&self, patience: Duration) {
         let begun = Instant::now();
         let stream = &self.invalidations.stream;
@@ -327,7 +327,7 @@ impl Cluster {
         Ok(point)
     }
 
-    /// Says that everything up to `position` was obeyed, and reads from there on: who the engine is, and what it has.
+    /// Records that `position` was obeyed. Returns the identity of the engine and its entries from there on.
     pub(super) async fn read(
         &self,
         link: &mut Link,
@@ -341,7 +341,7 @@ impl Cluster {
         Ok((read.0, entries.ok_or_else(|| strange("an entry"))?))
     }
 
-    /// What reads so many entries from `position` on, and nothing else.
+    /// Returns the commands that read up to `most` entries from `position` on, and write nothing.
     pub(super) fn commands_for_stream(&self, position: Position, most: usize) -> Pipeline {
         let mut command = self.script(PEEK, &["invalidations"]);
         command.arg(position.to_string()).arg(most);
@@ -350,13 +350,13 @@ impl Cluster {
         commands
     }
 
-    /// What that has read: who the engine is, and the entries; `None`: it is not as the engine writes it.
+    /// Returns the identity of the engine and the entries of that answer; `None`: the answer is malformed.
     pub(super) fn stream_of(&self, read: ((String, Vec<Value>),)) -> Option<(String, Vec<Entry>)> {
         let ((engine, entries),) = read;
         Some((engine, entries.into_iter().map(|entry| Entry::of(self, entry)).collect::<Option<_>>()?))
     }
 
-    /// Who the engine is, and the last entry that it has.
+    /// Returns the identity of the engine and its last entry.
     pub(super) async fn end(&self, link: &mut Link) -> Result<(String, Position), EngineError> {
         let mut command = self.script(END, &["invalidations"]);
         self.write_fields(&mut command, &Order::Begin);
@@ -364,7 +364,7 @@ impl Cluster {
         Ok((engine, last.parse().map_err(|_| strange("the number of an entry"))?))
     }
 
-    /// The last entry, as a node asks that has obeyed the stream up to `position`.
+    /// Returns the last entry, for a node that has obeyed the stream up to `position`.
     pub(super) async fn last(&self, position: Position) -> Result<Point, EngineError> {
         let mut command = self.script(LAST, &["invalidations", "positions"]);
         command.arg(&self.settings.node).arg(self.sealed_position(position));
@@ -373,7 +373,7 @@ impl Cluster {
         Ok(Point { engine: engine.into(), position })
     }
 
-    /// Waits until there is an entry behind `position`, or for `most`.
+    /// Waits until there is an entry after `position`, or for `most`.
     pub(super) async fn wait_for_news(
         &self,
         link: &mut Link,
@@ -432,7 +432,7 @@ impl Entry {
 }
 
 impl Cluster {
-    /// The fields of an entry without its seal, which stands before them; `None`: it is not that of a node.
+    /// Returns the fields of an entry without the seal in front of them; `None`: no node wrote the entry.
     fn unsealed<'f>(&self, fields: &'f [Vec<u8>]) -> Option<&'f [Vec<u8>]> {
         if !self.seal.is_on() {
             return Some(fields);
@@ -448,7 +448,7 @@ impl Cluster {
     }
 }
 
-/// An order as entries that are not too long.
+/// Splits an order into entries of limited length.
 fn parts(mut order: Order) -> Vec<Order> {
     let Order::Purge(effect, scopes) = &mut order else { return vec![order] };
     let (effect, mut scopes, mut parts) = (*effect, mem::take(scopes), Vec::new());
@@ -473,7 +473,7 @@ mod tests {
         let stream = Stream::default();
         stream.wait(Order::Distrust);
         let (added, _) = stream.first().expect("it waits");
-        // While it is being added, the queue is given up: another `Distrust` now stands for what was in it.
+        // While it is being added, the queue is discarded: another `Distrust` now stands for its orders.
         (0..WAITING).for_each(|_| stream.wait(Order::Begin));
         assert_eq!(stream.first().map(|(_, order)| order), Some(Order::Distrust));
         stream.done(added);

@@ -1,6 +1,6 @@
-//! Where this node is in the stream, kept beside what it is about: in each directory of the disk tier, as the file
-//! [`NAME`]. It is written after all that was obeyed up to there is durable. So a node that comes back hears of every
-//! purge that what it kept has missed, and of some twice.
+//! The position of this node in the stream, kept beside the data that it concerns: in each directory of the disk
+//! tier, as the file [`NAME`]. It is written after everything obeyed up to there is durable. So a node that returns
+//! receives every purge that its stored responses have missed, and some purges twice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,16 @@ pub(crate) struct StreamPositions(Mutex<State>);
 struct State {
     /// The directories whose files were read.
     read: Vec<PathBuf>,
-    /// Where this process began to follow.
+    /// The position from which this process began to follow.
     began: Follower,
-    /// What was written last.
+    /// The line that was written last.
     written: String,
 }
 
 impl StreamPositions {
-    /// Reads the files of directories that have come into use. The first time, the earliest is where `follower`
-    /// begins. Later, says whether one is of another place than this process has followed from.
+    /// Reads the files of directories that have been opened since the last call. On the first call, `follower` begins
+    /// at the earliest position. Later, it returns whether a position is unknown, of another engine, or before the
+    /// beginning.
     pub(super) fn take(&self, drives: &[Drive], follower: &watch::Sender<Follower>) -> bool {
         let mut state = self.state();
         let is_new =
@@ -51,11 +52,11 @@ impl StreamPositions {
         earliest.is_none_or(|late| late.engine() != began.engine() || late.position() < began.position())
     }
 
-    /// Writes where `follower` is into the directories that were read. To be called when what it has obeyed is
+    /// Writes the position of `follower` into the directories that were read. Call it when all that it has obeyed is
     /// durable.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The error of the operating system.
     pub(crate) fn write(&self, follower: &Follower) -> io::Result<()> {
         let (Some(engine), Some(position)) = (follower.engine(), follower.position()) else { return Ok(()) };
         let mut state = self.state();
@@ -73,7 +74,7 @@ impl StreamPositions {
     }
 }
 
-/// The earliest of them, if all are of one engine.
+/// Returns the earliest position, if all are of one engine.
 fn earliest(found: &[Option<Follower>]) -> Option<Follower> {
     let all: Vec<_> = found.iter().map(Option::as_ref).collect::<Option<_>>()?;
     let first = all.iter().min_by_key(|follower| follower.position())?;

@@ -1,4 +1,5 @@
-//! Answers an authority that looks for a file to verify that a name leads here (HTTP-01, RFC 8555 section 8.3).
+//! Answers a certificate authority that requests a file to verify that a name leads here (HTTP-01, RFC 8555 section
+//! 8.3).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -11,13 +12,13 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::worker::Worker;
 
-/// The content of the file, if `request` is for one.
+/// Returns the verification file if `request` is for one.
 pub(super) fn answer(worker: &Worker, request: &Request) -> Option<Reply> {
     let acme = worker.shared.acme.as_ref().filter(|acme| acme.has_answers())?;
     if !matches!(request.route, Route::Site(_)) || !matches!(request.method, Method::GET | Method::HEAD) {
         return None;
     }
-    // The path in the key is the one that was asked for, whatever rules have made of it.
+    // The key has the path that the client requested, even if rules have rewritten it.
     let (_, _, path) = key::parse(request.key.split_last()?.1)?;
     let content = Bytes::from(acme.answer(path)?);
     tracing::info!(client = %request.client.ip(), "answered the authority that verifies {}", request.authority);

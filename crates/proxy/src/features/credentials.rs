@@ -1,7 +1,7 @@
-//! Requests that need a user's password or a token (RFC 7617, RFC 6750), because their rules say so.
+//! Verifies the credentials of requests whose rules require a user's password or a token (RFC 7617, RFC 6750).
 //!
-//! A password takes long to verify, by intention. So few are verified at once, others wait for a while, and those that were
-//! right are remembered for some minutes by a keyed hash.
+//! The verification of a password is slow by intention. So few passwords are verified at once, other requests wait
+//! for a limited time, and correct passwords are remembered for some minutes by a keyed hash.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,29 +22,32 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Wanted;
 
-/// Passwords that are verified at once, and requests that wait for it: so many of all clients, and of one.
+/// The most passwords that are verified at once.
 const AT_ONCE: usize = 2;
+/// The most requests of all clients that wait for a verification.
 const WAITING: usize = 64;
+/// The most requests of one client that wait for a verification.
 const OF_ONE: usize = 16;
-/// How long they wait.
+/// How long a request waits for its verification to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a password that was right is remembered, and how many of them are.
+/// How long a correct password is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);
+/// The most passwords that are remembered.
 const MOST_REMEMBERED: usize = 4_096;
 
 static VERIFYING: Semaphore = Semaphore::const_new(AT_ONCE);
 static QUEUE: Queue = Queue(Mutex::new(Vec::new()));
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
 
-/// What a request shows.
+/// The credentials that a request shows.
 enum Shown<'r> {
     Password(String, Vec<u8>),
     Token(&'r [u8]),
     Nothing,
 }
 
-/// The name of the user whose credentials `request` shows, where its rules want any; `None` where they want none, and for a token
-/// without a name.
+/// Returns the name of the user whose credentials `request` shows; `None` if its rules require no credentials, and
+/// for a token without a name.
 ///
 /// # Errors
 /// The refusal: 401, or 407 of a forward proxy; 503 when too many passwords are being verified.
@@ -76,7 +79,7 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
     }
 }
 
-/// Whether `request` lacks what its rules want; passwords are verified in this thread.
+/// Whether `request` lacks the credentials that its rules require; verifies passwords in this thread.
 pub(crate) fn lacks(request: &Request) -> bool {
     let is_free = request.by_peer || request.is_purge();
     let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return false };
@@ -116,8 +119,9 @@ fn shown(request: &Request) -> Shown<'_> {
     }
 }
 
-/// What `password` says, after its turn; `None` if that does not come. A client that leaves gives up its place in the queue, and a
-/// verification that has begun keeps its own until it ends.
+/// Waits for a permit and returns the result of `password`; `None` if the queue is full or the wait takes too long. A
+/// client that disconnects gives up its place in the queue, and a verification that has begun keeps its permit until
+/// it ends.
 async fn verify(client: IpAddr, password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
     let place = QUEUE.enter(client)?;
     let turn = tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok()?.ok()?;
@@ -129,7 +133,7 @@ async fn verify(client: IpAddr, password: impl FnOnce() -> bool + Send + 'static
     tokio::task::spawn_blocking(verify).await.ok()
 }
 
-/// The clients of the requests that wait.
+/// The clients of the waiting requests.
 struct Queue(Mutex<Vec<IpAddr>>);
 
 /// A place in a queue, until it is dropped.
@@ -139,7 +143,8 @@ struct QueueSlot<'q> {
 }
 
 impl Queue {
-    /// A place for a request of `client`; `None`: it has as many as it may, or all are taken.
+    /// Returns a place for a request of `client`; `None` if the client has as many places as it may, or all are
+    /// taken.
     fn enter(&self, client: IpAddr) -> Option<QueueSlot<'_>> {
         let mut waiting = self.waiting();
         let own = waiting.iter().filter(|other| **other == client).count();
@@ -179,7 +184,7 @@ fn remember(print: Print) {
     }
 }
 
-/// The refusal of a request without the credentials that its rules want.
+/// Returns the refusal of a request without the credentials that its rules require.
 pub(crate) fn refusal(request: &Request) -> Box<Reply> {
     let (status, name) = match request.route {
         Route::Anywhere => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, header::PROXY_AUTHENTICATE),

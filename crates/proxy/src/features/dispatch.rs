@@ -1,4 +1,4 @@
-//! Gives each request to what answers it: this proxy itself, a feature, or the flow.
+//! Dispatches each request to the code that answers it: this proxy itself, a feature, or the flow.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
 use crate::flow::{pass, prefetch, serve};
 
-/// The reply to any request.
+/// Returns the reply to a request.
 pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
     let asked = prefetch::asked_by(worker, &request);
     let mut reply = answer(worker, plan, &mut request).await;
@@ -47,7 +47,7 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
 }
 
 async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -> Reply {
-    // An authority is no client whom a rule could know.
+    // The rules do not apply to a certificate authority: they cannot know its addresses.
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;
     }
@@ -57,7 +57,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
     }
-    // Before it is asked for a password, which would cross the network as it is.
+    // This precedes the request for a password, which would cross the network without encryption.
     if let Some(reply) = redirect::to_https(worker.shared.https_port(), request) {
         return reply;
     }
@@ -73,7 +73,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(reply) = pass::refuse_port(plan, request) {
         return reply;
     }
-    // Before it waits for a fetch that waits for it.
+    // This precedes a wait for a fetch that waits for this request.
     if let Err(error) = passes::refuse_loop(plan, request) {
         return pass::failed(worker, request, &error);
     }
@@ -84,7 +84,7 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
         return reply;
     }
     match request.route.tags().cloned() {
-        // In a box: the state of all other requests would be larger otherwise.
+        // In a box: otherwise the state of all other requests would be larger.
         Some(pools) => Box::pin(gateway(worker, plan, &pools, request)).await,
         None => serve::flow(worker, plan, request).await,
     }
@@ -97,8 +97,9 @@ async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, req
     }
 }
 
-/// The reply to `request` for which neither the cache nor an origin is looked at, in the order of [`serve`]: for explanations, as
-/// passwords are verified in this thread. Limits are left out, and nothing is purged. `https`: the port where clients get TLS.
+/// Returns the reply to `request` if it needs neither the cache nor an origin, in the order of [`serve`]. It is for
+/// explanations, as it verifies passwords in this thread. It applies no limits, and purges nothing. `https` is the
+/// port where clients get TLS.
 pub(crate) fn foresee(plan: &Plan, https: Option<u16>, request: &Request) -> Option<Reply> {
     rules::refuse(request)
         .or_else(|| redirect::to_https(https, request))

@@ -1,6 +1,7 @@
-//! A gateway beside its backend: answers 304 to who shows a tag that is current, and stores nothing but tags.
+//! A gateway beside its backend: it answers 304 to clients that show a current entity tag, and stores nothing but
+//! tags.
 //!
-//! What the pools do is in `larder-tags`; here requests are carried past them.
+//! The pools are in `larder-tags`; this module asks them about each request.
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -30,10 +31,10 @@ use crate::http::body::Upload;
 use crate::http::response::Lines;
 use crate::origin::{Chunk, Download};
 
-/// Unwanted content is read to its end up to this many bytes, since a connection is worth more.
+/// Unwanted content of up to this many bytes is read to its end, since a new connection would cost more.
 const WORTH_READING: u64 = 64 << 10;
 
-/// The reply to a request for a gateway.
+/// Returns the reply to a request for a gateway.
 pub(crate) async fn serve(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -74,7 +75,7 @@ pub(crate) async fn serve(
         Asked::Pass(mut lines) => {
             let why = passed_for(request, is_plain);
             let reply = pass::through(worker, plan, request, why).await;
-            // A doubt may have begun meanwhile. One that is over by now counts as well.
+            // A doubt may have begun during the pass. A doubt from before the pass counts even if it is over by now.
             if !lines.is_empty() && !lines.contains_key(header::CACHE_CONTROL) {
                 lines = pools.pass(&request.method, request.path.as_bytes());
             }
@@ -83,7 +84,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// What [`serve`] would do with `request`.
+/// Returns the decision that [`serve`] would make on `request`.
 pub(crate) fn foresee(pools: &Pools, request: &Request, has_content: bool) -> (Kind, Why) {
     if invalidate::is_unsafe(&request.method) {
         return (Kind::Pass, Why::Method);
@@ -98,7 +99,8 @@ pub(crate) fn foresee(pools: &Pools, request: &Request, has_content: bool) -> (K
     }
 }
 
-/// Whether a tag may answer a GET like `request`. What a gateway has not heard of it cannot answer 304 for.
+/// Whether a tag may answer a GET like `request`. A gateway cannot answer 304 for a change that it has not received
+/// yet.
 fn is_plain(request: &Request, has_content: bool) -> bool {
     request.upgrade.is_none()
         && !has_content
@@ -106,12 +108,13 @@ fn is_plain(request: &Request, has_content: bool) -> bool {
         && !validator::is_marked(&request.fields)
 }
 
-/// Why a safe request is forwarded without a look at the tags.
+/// Returns the reason why a safe request is forwarded without a look at the tags.
 fn passed_for(request: &Request, is_plain: bool) -> Why {
     if is_plain && request.method != Method::GET { Why::Method } else { Why::Bypass }
 }
 
-/// The authority in the keys of tags. A trusted proxy asks by either scheme, and the backend may answer differently.
+/// Returns the authority in the keys of tags, with the scheme if that is https: a trusted proxy uses both schemes,
+/// and the backend may answer them differently.
 fn authority(request: &Request) -> Cow<'_, str> {
     match request.scheme {
         "https" => format!("https://{}", request.authority).into(),
@@ -119,10 +122,10 @@ fn authority(request: &Request) -> Cow<'_, str> {
     }
 }
 
-/// Forwards a request that may change something. The pools are blanked before the client learns how it ended, and are in doubt
-/// from the moment at which a try of it gets no answer.
+/// Forwards a request that may change something. The pools are blanked before the client gets the answer, and are in
+/// doubt from the moment at which a try of the request gets no answer.
 async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, mut held: Change) -> Reply {
-    // On a connection that leaves HTTP changes cannot be seen.
+    // Changes on a connection that leaves HTTP cannot be seen.
     request.upgrade = None;
     let mut content = std::mem::take(&mut request.content);
     let lines = held.lines();
@@ -136,7 +139,7 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     };
     let reply = match answered {
         Ok(Answer { status, fields, download, .. }) => {
-            // An earlier try may still be carried out, whatever the answer to the last one says.
+            // The backend may still carry out an earlier try, regardless of the answer to the last one.
             let known = if request.has_lost_try() { StatusCode::GATEWAY_TIMEOUT } else { status };
             let position = held.answered(known).await;
             let outcome = Outcome::forwarded(Kind::Pass, Why::Method).answered(status);
@@ -152,14 +155,14 @@ async fn change(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request, m
     with(reply, lines)
 }
 
-/// The refusal of a change that arrives when it was already written down that none is in progress.
+/// Returns the refusal of a change that arrives after this process has recorded that no change is in progress.
 fn ending() -> Reply {
     let outcome = Outcome::forwarded(Kind::Failed, Why::Method);
     let text = "503: this process is about to end; send the request again\n";
     Reply::text(StatusCode::SERVICE_UNAVAILABLE, text.to_owned(), outcome)
 }
 
-/// Asks the backend for what no tag is known for.
+/// Forwards a request to the backend if no known tag answers it.
 async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, ticket: &Ticket) -> Reply {
     let mut fields = Cow::Borrowed(&request.fields);
     if Pools::is_conditioned_twice(&fields) {
@@ -187,7 +190,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     }
 }
 
-/// Reads an answer's content for its tag, and answers.
+/// Reads an answer's content to get its tag, and returns the reply.
 async fn read(
     request: &Request,
     ticket: &Ticket,
@@ -213,8 +216,8 @@ async fn read(
     }
 }
 
-/// All of the content, or what has come of it when that was more than `most` bytes. Trailers are given up
-/// (RFC 9110 section 6.5.1).
+/// Returns all of the content, or the part that was read when it exceeded `most` bytes. Drops trailers (RFC 9110
+/// section 6.5.1).
 async fn whole(download: &mut Download, most: u64) -> Result<Result<Vec<u8>, Vec<u8>>, String> {
     let expected = download.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut content = Vec::with_capacity(expected);
@@ -239,7 +242,7 @@ fn not_modified(fields: HeaderMap, outcome: Outcome) -> Reply {
     Reply::new(StatusCode::NOT_MODIFIED, Source::Fields(fields.into()), outcome)
 }
 
-/// The same reply with these lines besides.
+/// Returns the same reply with these lines added.
 fn with(mut reply: Reply, lines: HeaderMap) -> Reply {
     if !lines.is_empty() {
         reply.extra.get_or_insert_default().extend(lines);

@@ -1,4 +1,4 @@
-//! What a config makes of a request and of an origin's answer to it, without sockets and with nothing stored: for tests that
+//! Applies a config to a request and to an origin's answer, without sockets and with nothing stored: for tests that
 //! users write for their rules. Each step is the function that serves requests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,17 +30,17 @@ use crate::flow::{forms, keeping};
 use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
 
-/// A config that is asked what it would do.
+/// A dry run of a config.
 pub struct Foresight {
     plan: Plan,
-    /// Makes keys into hashes, and holds nothing.
+    /// Hashes keys, and holds no entries.
     memory: Memory,
 }
 
-/// A request, and the answer of the origin if it is asked.
+/// A request, and the answer of the origin if the origin is asked.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The URL, as clients write it.
+    /// The URL, in the form that clients send.
     pub url: String,
     /// The method.
     pub method: Method,
@@ -50,35 +50,35 @@ pub struct Asked {
     pub client: Option<IpAddr>,
     /// The status and fields of the origin's answer.
     pub answer: Option<(StatusCode, HeaderMap)>,
-    /// The listeners whose client asks; `None`: those of the sites, if there are any.
+    /// The role of the client's listener; `None`: reverse if there are sites, else forward.
     pub role: Option<Role>,
 }
 
-/// What would be done.
+/// The decisions on a request.
 #[derive(Clone, Debug)]
 pub struct Foreseen {
-    /// The rules that hold, by their names.
+    /// The names of the rules that apply.
     pub rules: Vec<String>,
-    /// The URL that a response is stored for.
+    /// The URL for which a response is stored.
     pub url: String,
-    /// The URLs that one of the origins is asked for: one for each origin; none where none is asked.
+    /// The URL at each origin of which one is asked; empty if none is asked.
     pub asks: Vec<String>,
     /// `stored`, `not-stored`, `passed`, `answered` or `refused`; `asked` if no answer of the origin is given.
     pub outcome: &'static str,
-    /// Why, as `Cache-Status` says it; none if it is stored.
+    /// The reason, as `Cache-Status` says it; `None` if the response is stored.
     pub reason: Option<&'static str>,
     /// The status of the reply, if it is known.
     pub status: Option<u16>,
     /// How long the response is fresh, in seconds, if it is stored.
     pub lifetime: Option<u32>,
-    /// The fields of the request as the origin would see them, but for those of the connection.
+    /// The fields of the request as the origin would see them, except those of the connection.
     pub sent: HeaderMap,
-    /// The fields of the reply, but for those of the connection.
+    /// The fields of the reply, except those of the connection.
     pub replied: HeaderMap,
 }
 
 impl Foresight {
-    /// What `settings` would do.
+    /// Returns a dry run of `settings`.
     pub fn new(settings: Settings) -> Self {
         let gateways = Gateways::new(Settled::default());
         let plan = Plan::new(settings, &Accounts::new(1), &gateways);
@@ -86,10 +86,10 @@ impl Foresight {
         Self { plan, memory: Memory::new(capacity, &Spec::default(), 1) }
     }
 
-    /// What would become of `asked`.
+    /// Returns the decisions on `asked`.
     ///
     /// # Errors
-    /// Why it is no request that is served, in one line.
+    /// The reason why the request is not served, in one line.
     pub fn of(&self, asked: &Asked) -> Result<Foreseen, String> {
         let plan = &self.plan;
         let fields = asked.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -133,7 +133,7 @@ impl Foresight {
         let judged = || keeping::judge(&ruling.caching, request, *status, &fields, times);
         let (outcome, reason, lifetime) = match passed {
             Some(why) => ("passed", Some(why), None),
-            // It has nothing to store.
+            // A HEAD has no content to store.
             None if request.method == Method::HEAD => ("not-stored", None, None),
             None => match judged() {
                 Ok(keeping) => ("stored", None, Some(keeping.lifetime())),
@@ -158,7 +158,7 @@ impl Foresight {
         }
     }
 
-    /// A reply of our own.
+    /// Returns the decisions for a reply of this proxy itself.
     fn own(&self, request: &Request, reply: Reply) -> Foreseen {
         let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
         let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
@@ -167,7 +167,7 @@ impl Foresight {
         Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
-    /// The port of the first listener where clients of sites get TLS.
+    /// Returns the port of the first listener where clients of sites get TLS.
     fn https_port(&self) -> Option<u16> {
         let mut listen = self.plan.settings.listen.iter();
         listen.find(|one| one.role == Role::Reverse && one.tls).map(|one| one.address.port())
@@ -203,7 +203,7 @@ fn asks(request: &Request) -> Vec<String> {
     chosen.pool.all().map(url).collect()
 }
 
-/// The fields of `request` as the first of its origins sees them.
+/// Returns the fields of `request` as the first of its origins sees them.
 fn sent(request: &Request) -> HeaderMap {
     let mut fields = request.fields.clone();
     let own = || request.authority.clone();
@@ -217,7 +217,7 @@ fn sent(request: &Request) -> HeaderMap {
     fields
 }
 
-/// The fields of `reply` as the client of `request` gets them.
+/// Returns the fields of `reply` as the client of `request` gets them.
 fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
     reply.edits.clone_from(&request.ruling.reply);
     pages::replace(request, &mut reply);
@@ -231,7 +231,7 @@ fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
 }
 
 impl crate::base::settings::Edits {
-    /// The fields of a response of this status after these changes.
+    /// Returns the fields of a response of this status after these changes.
     fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
         let mut lines = Vec::new();
         for (name, value) in fields {

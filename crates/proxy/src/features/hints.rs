@@ -1,4 +1,4 @@
-//! What an origin, or the table of its site, may have otherwise: for `why`.
+//! Hints of `why`: settings of an origin, or of the table of its site, that the user may want to change.
 
 use larder_semantics::fields::Fields;
 use larder_store::Entry;
@@ -8,7 +8,7 @@ use crate::exchange::route::Route;
 /// Shorter content gains little by compression.
 const WORTH_IT: u64 = 1 << 10;
 
-/// The hints for a request with this route and the response that is stored for it, a sentence each.
+/// Returns the hints for a request with this route and its stored response, one sentence each.
 pub(super) fn of(route: &Route, stored: Option<&Entry>) -> Vec<String> {
     let Route::Site(site) = route else { return Vec::new() };
     let self_named = site.self_named.get().map(|field| {
@@ -24,7 +24,7 @@ pub(super) fn of(route: &Route, stored: Option<&Entry>) -> Vec<String> {
     self_named.into_iter().chain(plain).collect()
 }
 
-/// Whether NGINX sent a response without compression that would become shorter by it.
+/// Whether NGINX sent a response without compression that compression would shorten.
 fn is_plain_text_of_nginx(fields: &impl Fields) -> bool {
     const TEXTS: [&[u8]; 5] =
         [b"text/", b"application/json", b"application/javascript", b"application/xml", b"image/svg+xml"];

@@ -1,7 +1,7 @@
-//! What is stored, in words: the objects that `larder cache` and `GET /cache` list, dump and verify.
+//! Describes stored objects: `larder cache` and `GET /cache` list, dump and verify them.
 //!
-//! It waits for the disks, and is asked from threads that may. How the answers travel is the admin listener's
-//! business, how they look the command's.
+//! These functions wait for the disks, so callers run them in threads that may block. The admin listener transports
+//! the results, and the command formats them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -21,13 +21,13 @@ use crate::exchange::target::{Address, write_key};
 /// A stored response. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
-    /// What [`Disks::named`] finds it by; empty if it is in memory only.
+    /// The name by which [`Disks::named`] finds it; empty if it is in memory only.
     pub name: String,
-    /// Where it is.
+    /// The tiers that hold it.
     pub tier: Where,
-    /// What it answers.
+    /// The URL that it answers.
     pub url: String,
-    /// For clients of which listeners: `forward` or `reverse`.
+    /// The role of the listeners whose clients it answers: `forward` or `reverse`.
     pub role: String,
     /// The status code.
     pub status: u16,
@@ -39,22 +39,22 @@ pub struct Object {
     pub stored: u32,
     /// When it was last used.
     pub used: u32,
-    /// How often it was found in memory since it was stored there, if it is there.
+    /// The number of hits in memory since it was stored there, if it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hits: Option<u32>,
-    /// When it becomes stale, or did.
+    /// When it becomes or became stale.
     pub expires: i64,
-    /// Whether it may answer without being validated.
+    /// Whether it may answer without revalidation.
     pub fresh: bool,
-    /// The request fields it was selected by, if it is a variant: `null` for those that were not sent.
+    /// The request fields that selected it, if it is a variant; `null` for fields that were not sent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Option<String>>,
-    /// The directory it is in; empty if it is in memory only.
+    /// The directory that holds it; empty if it is in memory only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub disk: String,
 }
 
-/// Where an object is.
+/// The tiers that hold an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Where {
@@ -62,35 +62,35 @@ pub enum Where {
     Memory,
     /// On a disk only.
     Disk,
-    /// In both.
+    /// In memory and on a disk.
     Both,
 }
 
-/// How far a check of everything is.
+/// The progress of a check of all records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Records that are what was written: those of responses, and what belongs to them.
+    /// Intact records: those of responses, and those that belong to them.
     pub objects: u64,
-    /// Bytes of content that are.
+    /// Bytes of content of intact records.
     pub bytes: u64,
-    /// Records that are not, and are gone.
+    /// Corrupt records, which were removed.
     pub corrupt: u64,
-    /// Records there were when it began.
+    /// The number of records when the check began.
     pub of: u64,
-    /// Whether this is the end.
+    /// Whether the check is complete.
     pub done: bool,
 }
 
-/// Bytes a second that a check reads at least.
+/// The lowest rate of a check, in bytes per second.
 pub const LEAST_RATE: u64 = 64 << 10;
 
-/// The cache keys of a URL: for clients of forward listeners, and of reverse ones.
+/// The cache keys of a URL: for clients of forward listeners, and for those of reverse listeners.
 pub type Keys = [Vec<u8>; 2];
 
-/// The keys of `url`. A fragment is no part of it.
+/// Returns the keys of `url`. A fragment is not part of a key.
 ///
 /// # Errors
-/// Why it is none that could be stored, in one line.
+/// The reason why `url` cannot be stored, in one line.
 pub fn keys(url: &str) -> Result<Keys, String> {
     let url = encoded(url);
     let address = address(&url)?;
@@ -101,7 +101,8 @@ pub fn keys(url: &str) -> Result<Keys, String> {
     }))
 }
 
-/// `url` as clients send it: what is not ASCII in its path and query is percent-encoded (RFC 3986 section 2.1).
+/// Returns `url` as clients send it: non-ASCII characters in its path and query are percent-encoded (RFC 3986 section
+/// 2.1).
 pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
     let host = url.find("://").map_or(0, |at| at + "://".len());
     let Some(path) = url[host..].find(['/', '?']).filter(|_| !url.is_ascii()) else {
@@ -118,16 +119,16 @@ pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-/// The URL that a cache key is of.
+/// Returns the URL of a cache key; `None` if the key cannot be parsed.
 pub(crate) fn url(key: &[u8]) -> Option<String> {
     let (scheme, authority, path) = key::parse(key.split_last()?.1)?;
     Some(format!("{scheme}://{}{}", text(authority), text(path)))
 }
 
-/// `url` in parts, as far as the first `#`.
+/// Splits `url` into its parts, up to the first `#`.
 ///
 /// # Errors
-/// Why it is none that could be stored, in one line.
+/// The reason why `url` cannot be stored, in one line.
 pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     let shown = url.escape_debug();
     if url.starts_with('/') {
@@ -151,9 +152,9 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     Ok(Address { scheme, authority, path })
 }
 
-/// Shows all that is stored, or what is stored under `keys`, until `see` says false: on `disks`, and in memory, if a
-/// proxy serves from both as one `store`. What is in both is shown once. Purges that are in force count, also for what no
-/// request has met since.
+/// Passes each stored object, or each one under `keys`, to `see` until `see` returns false. The objects are those on
+/// `disks`, and those in memory if a proxy serves from both as one `store`. An object that is in both is shown once.
+/// Purges in force apply, also to objects that no request has used since.
 pub fn list(disks: &Disks, store: Option<&Store>, keys: Option<&Keys>, see: &mut dyn FnMut(Object) -> bool) {
     let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
     let memory = store.map(|store| &store.memory);
@@ -194,13 +195,13 @@ pub fn list(disks: &Disks, store: Option<&Store>, keys: Option<&Keys>, see: &mut
     }
 }
 
-/// How the variant with this signature was used, if memory has it.
+/// Returns the uses of the variant with this signature, if memory has it.
 fn in_memory(memory: &Memory, key: &[u8], signature: &[u8]) -> Option<Used> {
     let (resident, used) = memory.used(key)?;
     resident.variants().iter().any(|entry| entry.signature() == signature).then_some(used)
 }
 
-/// The head of a stored response as HTTP/1.1 has it, with its empty line.
+/// Returns the head of a stored response in HTTP/1.1 format, with its empty line.
 pub fn head(held: &Held) -> Vec<u8> {
     let status = held.status;
     let mut head =
@@ -211,8 +212,8 @@ pub fn head(held: &Held) -> Vec<u8> {
     head
 }
 
-/// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on for as long
-/// as `tell` says so, which is told at every block.
+/// Reads all records, at most `rate` bytes per second, and removes the corrupt ones. Calls `tell` at every block, and
+/// continues as long as `tell` returns true.
 pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool) -> Progress {
     let of = disks.records();
     let progress = |verified: &Verified, done| {
@@ -228,7 +229,7 @@ pub fn verify(disks: &Disks, rate: u64, tell: &mut dyn FnMut(&Progress) -> bool)
 }
 
 impl Object {
-    /// `None` for what no request of ours was stored under.
+    /// Describes an object on a disk; `None` if its key is not that of a request.
     fn of(stored: &Stored<'_>, now: u32) -> Option<Self> {
         let object = Self::named(&stored.key, &stored.signature, &stored.freshness, now)?;
         Some(Self {
@@ -243,7 +244,7 @@ impl Object {
         })
     }
 
-    /// The same for what is in memory.
+    /// Describes an entry in memory; `None` if its key is not that of a request.
     fn in_memory(entry: &Entry, used: Used, now: u32) -> Option<Self> {
         let object = Self::named(entry.key(), entry.signature(), &entry.freshness(), now)?;
         let (status, bytes, stored) =
@@ -256,7 +257,7 @@ impl Object {
         Self { tier: Where::Both, used: self.used.max(used.last), hits: Some(used.hits), ..self }
     }
 
-    /// What key, signature and freshness say of an object on a disk.
+    /// Describes an object on a disk by its key, signature and freshness.
     fn named(key: &[u8], signature: &[u8], freshness: &Freshness, now: u32) -> Option<Self> {
         let role = match key.last()? {
             b'F' => "forward",

@@ -1,6 +1,6 @@
-//! What the tiers need done from time to time, on a thread of its own that may wait for disks: directories are
-//! taken in use, their contents made durable and written down for the next start, and what the
-//! [schedule](crate::base::schedule) says is forgotten.
+//! The regular upkeep of the tiers, on a thread that may wait for disks. It opens directories, makes their contents
+//! durable, writes snapshots for the next start, and removes the entries that the [schedule](crate::base::schedule)
+//! selects.
 
 use std::io;
 use std::path::Path;
@@ -21,24 +21,24 @@ use crate::base::error::Error;
 use crate::base::schedule::{Schedule, is_spent};
 use crate::flow::worker::Shared;
 
-/// How long a start waits for directories to be in use. Until they are, what they hold is not found.
+/// How long a start waits until the directories are open. Until then their contents are not found.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often is looked whether something is due.
+/// The interval of the checks whether a task is due.
 const TICK: Duration = Duration::from_millis(200);
-/// How often a directory that could not be used is tried again.
+/// The interval of the attempts to open a directory that could not be used.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often what was stored is made durable.
+/// The interval at which stored data is made durable.
 const SYNC: Duration = Duration::from_secs(10);
-/// How often is written down what is where.
+/// The interval of the snapshots, which record where each object is.
 const SNAPSHOT: Duration = Duration::from_secs(300);
 
-/// The thread that looks after the tiers.
+/// The thread that maintains the tiers.
 pub(crate) struct Upkeep {
     end: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// What the schedule has done so far.
+/// Counters of the schedule's work.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     runs: AtomicU64,
@@ -48,18 +48,18 @@ pub(crate) struct Done {
     cleared: AtomicU64,
 }
 
-/// The same, as `/stats` shows it.
+/// The same counters, as `/stats` shows them.
 #[derive(Debug, Serialize)]
 pub(crate) struct MaintenanceReport {
-    /// Times that everything was looked through.
+    /// Passes over all objects.
     runs: u64,
-    /// Objects looked at.
+    /// Objects examined.
     looked: u64,
-    /// Forgotten because they had been stale for too long.
+    /// Objects removed because they had been stale for too long.
     expired: u64,
-    /// Forgotten because they were not requested for long.
+    /// Objects removed because they had not been requested for too long.
     unused: u64,
-    /// Times that everything was forgotten.
+    /// Times that all objects were removed.
     cleared: u64,
 }
 
@@ -77,11 +77,11 @@ impl Done {
 }
 
 impl Upkeep {
-    /// Takes the directories in use, and starts to look after the tiers.
+    /// Opens the directories, and starts the upkeep of the tiers.
     ///
     /// # Errors
-    /// A directory that cannot become usable by itself: its path is wrong. Others are served without, and tried
-    /// again.
+    /// A directory that cannot become usable by itself: its path is wrong. The proxy serves without directories that
+    /// fail for other reasons, and tries to open them again.
     pub(crate) fn start(shared: &Arc<Shared>, done: &Arc<Done>) -> Result<Self, Error> {
         let (end, told) = channel();
         let (first, tried) = channel();
@@ -100,10 +100,10 @@ impl Upkeep {
         }
     }
 
-    /// Makes everything durable and writes down what is where. Waits for the disks.
+    /// Makes all data durable and writes a snapshot. Waits for the disks.
     pub(crate) fn finish(self) {
         drop(self.end);
-        // A panic has been told by the thread itself.
+        // The thread has reported a panic itself.
         let _ = self.thread.join();
     }
 }
@@ -112,11 +112,11 @@ struct Keeper {
     shared: Arc<Shared>,
     done: Arc<Done>,
     tell: Tell,
-    /// The troubles that were logged.
+    /// The errors that were logged.
     said: Vec<String>,
 }
 
-/// When something was done last.
+/// The time of the last run of a task.
 struct Last(Instant);
 
 impl Last {
@@ -131,7 +131,7 @@ impl Last {
 
 impl Keeper {
     fn run(mut self, told: &Receiver<()>, first: &Sender<Option<Error>>) {
-        // Who started us may have stopped waiting.
+        // The caller of `start` may have stopped waiting.
         let _ = first.send(self.open());
         let last = || Last(Instant::now());
         let (mut retry, mut sync, mut snapshot, mut look, mut since) =
@@ -140,7 +140,7 @@ impl Keeper {
             if retry.is_due(RETRY) {
                 let _ = self.open();
             }
-            // What fails has been told as an event.
+            // Failures have been reported as events.
             if sync.is_due(SYNC) {
                 let _ = self.sync();
             }
@@ -161,7 +161,7 @@ impl Keeper {
         }
     }
 
-    /// Makes everything durable, and then writes down which purges of other nodes are part of it.
+    /// Makes all data durable, and then writes down which purges of other nodes it includes.
     fn sync(&self) -> io::Result<()> {
         let invalidations = self.shared.cluster.as_ref().map(|cluster| &cluster.invalidations);
         let place =
@@ -174,7 +174,7 @@ impl Keeper {
         &self.shared.cache.store
     }
 
-    /// Takes the directories in use that are not yet; an error that will not go away by itself.
+    /// Opens the directories that are not open yet. Returns an error that will not go away by itself.
     fn open(&mut self) -> Option<Error> {
         let mut hopeless = None;
         let shared = Arc::clone(&self.shared);
@@ -198,7 +198,7 @@ impl Keeper {
         hopeless
     }
 
-    /// Forgets what is due, in memory and on the disks.
+    /// Removes the entries that are due, in memory and on the disks.
     fn look_through(&self, schedule: &Schedule, told: &Receiver<()>) {
         let (now, done) = (clock::now(), &*self.done);
         let seconds = |patience: Duration| patience.as_secs().min(u64::from(u32::MAX)) as u32;

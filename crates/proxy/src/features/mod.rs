@@ -1,4 +1,4 @@
-//! What is built on the flow: purges, the validator, the gateways for entity tags, and explanations.
+//! The features built on the flow: purges, the validator, the gateways for entity tags, and explanations.
 
 mod challenge;
 pub(crate) mod credentials;

@@ -1,5 +1,5 @@
-//! The form of a reply that took some waiting: as [`forms::choose`] says, by rules on the response too, and without a coding
-//! for the few clients that do not accept the one in which the origin sent it.
+//! Negotiates the form of a reply that took some waiting: by [`forms::choose`], also by rules on the response, and
+//! without a coding for the few clients that do not accept the coding of the origin.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::exchange::rulebook::Ruling;
 use crate::flow::forms;
 use crate::flow::worker::Worker;
 
-/// The longest content without its coding, in bytes. What would be longer goes out as it is.
+/// The longest content that is decoded, in bytes. Longer content is sent as it is.
 const LONGEST: u64 = 8 << 20;
-/// A window of zstd, as a power of two: what browsers have (RFC 9659).
+/// The largest window of zstd, as a power of two: the window of browsers (RFC 9659).
 const WINDOW: u32 = 23;
 
-/// Chooses the form of a stored response. What another node asks for is for that node to compress.
+/// Chooses the form of a stored response. Another node that requests a response compresses it itself.
 pub(super) async fn form(worker: &Arc<Worker>, plan: &Plan, request: &Request, reply: &mut Reply) {
     let Some(accepted) = request.accepted.as_ref().filter(|_| !request.by_peer && request.ruling.caches)
     else {
@@ -43,7 +43,7 @@ pub(super) async fn form(worker: &Arc<Worker>, plan: &Plan, request: &Request, r
     }
 }
 
-/// What the rules make of the request and the response of which `reply` is made.
+/// Returns the ruling on the request and on the response of which `reply` is made.
 fn ruling(plan: &Plan, request: &Request, reply: &Reply) -> Option<Arc<Ruling>> {
     Some(match &reply.fields {
         Source::Entry(entry) | Source::NotModified(entry) => {
@@ -59,7 +59,7 @@ fn ruling(plan: &Plan, request: &Request, reply: &Reply) -> Option<Arc<Ruling>> 
     })
 }
 
-/// Puts the content of `entry` without its coding in the place of the reply's, if that can be done now.
+/// Replaces the content of the reply with the decoded content of `entry`, if a permit is free now.
 async fn undo(worker: &Arc<Worker>, coding: Coding, entry: Entry, is_head: bool, reply: &mut Reply) {
     if is_head {
         (reply.length, reply.content) = (None, Content::None);
@@ -70,14 +70,14 @@ async fn undo(worker: &Arc<Worker>, coding: Coding, entry: Entry, is_head: bool,
     let work =
         move || undone(coding, entry.body()).map(|bytes| Bytes::from_owner(Held { bytes, _permit: permit }));
     if let Ok(Some(bytes)) = tokio::task::spawn_blocking(work).await {
-        // All of it, also where a range was wanted: the client may have the beginning in another form.
+        // The whole content, even if a range was requested: the client may have the beginning in another form.
         (reply.status, reply.content_range) = (StatusCode::OK, None);
         (reply.length, reply.content) = (Some(bytes.len() as u64), Content::Bytes(bytes));
         reply.negotiated = reply.negotiated.undone();
     }
 }
 
-/// Bytes that count among those of all clients until they are sent.
+/// Decoded bytes, which count against the limit of all clients until they are sent.
 struct Held {
     bytes: Vec<u8>,
     _permit: OwnedSemaphorePermit,
@@ -89,7 +89,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The content without its coding; `None` if it is not in that coding, or too long.
+/// Returns the decoded content; `None` if it is not in that coding, or too long.
 fn undone(coding: Coding, body: &Body) -> Option<Vec<u8>> {
     let input = body.copy(0, LONGEST as usize).ok().filter(|input| input.len() as u64 == body.len())?;
     let mut reader: Box<dyn Read> = match coding {

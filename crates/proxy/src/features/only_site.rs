@@ -1,4 +1,4 @@
-//! Purges by a path alone, such as `/img/`, where all sites have the same hosts: the URLs that clients may mean by it.
+//! Purges by a path alone, such as `/img/`, where all sites have the same hosts: the URLs for which the path stands.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -9,11 +9,12 @@ use crate::base::settings::Role;
 use crate::exchange::target::key_role;
 use crate::flow::worker::Shared;
 
-/// The origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts and differ in their
-/// paths: the hosts, or the addresses of the listeners if every host is taken; and those of its responses in memory.
+/// Returns the origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts
+/// and differ in their paths. They follow from the hosts, or from the addresses of the listeners if the site accepts
+/// every host, and from the responses in memory.
 ///
 /// # Errors
-/// That there is no site, or that there are several with different hosts, in one line.
+/// There is no site, or there are several with different hosts; in one line.
 pub(crate) fn origins(shared: &Shared) -> Result<BTreeSet<String>, String> {
     let plan = shared.plan();
     let mut sites = plan.sites.iter();
@@ -36,7 +37,7 @@ pub(crate) fn origins(shared: &Shared) -> Result<BTreeSet<String>, String> {
     Ok(origins)
 }
 
-/// How clients on this machine and others write `address`, with and without TLS.
+/// Returns the origins by which clients on this machine and others reach `address`, with and without TLS.
 fn by_address(address: &SocketAddr) -> Vec<String> {
     let port = address.port();
     let hosts = match address.ip() {
@@ -47,7 +48,7 @@ fn by_address(address: &SocketAddr) -> Vec<String> {
     hosts.iter().flat_map(|host| with_schemes(host)).collect()
 }
 
-/// How clients write `host`, which is at `ports`.
+/// Returns the origins by which clients reach `host` at `ports`.
 fn by_name(host: &str, ports: impl Iterator<Item = u16>) -> Vec<String> {
     let hosts = ports.map(|port| format!("{host}:{port}")).chain([host.to_owned()]);
     hosts.flat_map(|host| with_schemes(&host)).collect()

@@ -1,9 +1,10 @@
 //! Purges from all sources: their parameters, and their execution.
 //!
-//! A purge is answered when it is in force, which takes the same time however much is stored. What it reaches is counted
-//! and freed afterwards ([`reclaim`](crate::cache::reclaim)): memory in some tenths of a second for each 100,000 objects, the disks at the pace
-//! of the [schedule](crate::base::schedule). Only those who ask for the count wait for that. What a purge of URLs reaches is
-//! found without a search and counted at once. Who may purge is for [`crate::admin`] and [`crate::features::purge_method`] to say.
+//! A purge is answered when it is in force, which takes the same time for every amount of stored data. The entries
+//! that it reaches are counted and freed afterwards ([`reclaim`](crate::cache::reclaim)): memory in some tenths of a
+//! second for each 100,000 objects, the disks at the pace of the [schedule](crate::base::schedule). Only clients that
+//! request the count wait for it. The entries of a purge of URLs are found without a search and counted at once.
+//! [`crate::admin`] and [`crate::features::purge_method`] decide which clients may purge.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::exchange::target::{Address, ruled_keys};
 use crate::features::inventory;
 use crate::flow::worker::Shared;
 
-/// What can be purged, as words.
+/// The kinds of scopes of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScopeKind {
     Url,
@@ -40,7 +41,7 @@ pub(crate) enum ScopeKind {
 }
 
 impl ScopeKind {
-    /// All of them, by name.
+    /// All kinds, with their names.
     pub(crate) const ALL: &[(&str, Self)] = &[
         ("url", Self::Url),
         ("prefix", Self::Prefix),
@@ -50,10 +51,10 @@ impl ScopeKind {
         ("all", Self::All),
     ];
 
-    /// What `value` stands for; a group's origin is `host`, with its scheme or for both.
+    /// Returns the scopes for `value`. A group's origin is `host`, with its scheme or for both schemes.
     ///
     /// # Errors
-    /// Why it stands for nothing, in one line.
+    /// The reason why `value` names no scope, in one line.
     pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
         if value.is_empty() && self != Self::All {
             let name = Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name);
@@ -74,7 +75,8 @@ impl ScopeKind {
     }
 }
 
-/// Adds the keys under which rules store the URLs of `scopes`: without parameters that do not count, or in another order.
+/// Adds the keys under which rules store the URLs of `scopes`: without ignored parameters, or with parameters in
+/// another order.
 pub(crate) fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     let urls = scopes.iter().filter_map(|scope| match scope {
         Scope::Url(key) => Some(ruled_keys(plan, key)),
@@ -84,14 +86,14 @@ pub(crate) fn add_ruled(plan: &Plan, scopes: &mut Vec<Scope>) {
     scopes.append(&mut ruled);
 }
 
-/// The beginning of the keys of whatever begins with `address`.
+/// Returns the beginning of the keys of all URLs that begin with `address`.
 fn start(address: &Address<'_>) -> Vec<u8> {
     let mut start = Vec::new();
     key::write(&mut start, address.scheme, address.authority.as_bytes(), address.path.as_bytes());
     start
 }
 
-/// A host, perhaps with a port, as keys have it.
+/// Returns a host, with its port if it has one, as it is in keys.
 fn authority(host: &str) -> Result<Vec<u8>, String> {
     if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
         let shown = host.escape_debug();
@@ -103,7 +105,7 @@ fn authority(host: &str) -> Result<Vec<u8>, String> {
     key::parse(&key).map(|(_, authority, _)| authority.to_vec()).ok_or_else(|| "which host?".to_owned())
 }
 
-/// The origins of `host`: the one that it names, or those of both schemes.
+/// Returns the origin that `host` names, or the origins of both schemes.
 fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
     let origin = |address: &Address<'_>| key::origin(&start(address)).map(<[u8]>::to_vec);
     if host.contains("://") {
@@ -118,44 +120,45 @@ fn origins(host: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(["http", "https"].into_iter().filter_map(of).collect())
 }
 
-/// What is to be purged, and how.
+/// The scopes of a purge, and its options.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) effect: Effect,
-    /// The answer waits until what is reached in memory has been counted; if it `waits`, too, also on the disks.
+    /// Whether the answer waits until the entries in memory have been counted; with `waits`, also those on the disks.
     pub(crate) counts: bool,
-    /// The answer waits for the other nodes.
+    /// Whether the answer waits for the other nodes.
     pub(crate) waits: bool,
-    /// For how long at most.
+    /// The longest wait for the other nodes.
     pub(crate) patience: Duration,
 }
 
-/// How long to wait for the other nodes by default.
+/// The default of the longest wait for the other nodes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a purge came to.
+/// The result of a purge.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Purged {
-    /// `stale`: marked so, to be validated; `removed`: gone.
+    /// `stale`: the responses were marked as stale, to be revalidated; `removed`: they were removed.
     pub(crate) effect: &'static str,
-    /// Responses that it reached, if they were counted: what both memory and a disk have is one, each variant is one.
+    /// The number of purged responses, if they were counted. A response in both memory and on a disk counts once;
+    /// each variant counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) objects: Option<u64>,
-    /// Their bytes.
+    /// The bytes of these responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
-    /// Where there are figures. `done`: they have what the disks have; `under-way`: they do not, since the disks are
-    /// still being looked through.
+    /// Set if there are disks and counts. `done`: the counts include the disks; `under-way`: they do not, since the
+    /// disks are still being searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<&'static str>,
-    /// Why there are no figures though they were asked for.
+    /// The reason why there are no counts although they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) not_counted: Option<String>,
-    /// How it has gone with the nodes of the cluster, if this is one.
+    /// The results on the nodes of the cluster, if this node is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nodes: Option<Nodes>,
-    /// Its position in the stream of purges, as clients show it.
+    /// The position of the purge in the stream of purges, as clients show it.
     #[serde(skip)]
     pub(crate) position: Option<HeaderValue>,
 }
@@ -165,7 +168,7 @@ impl Purged {
         Self { effect: if effect == Effect::Remove { "removed" } else { "stale" }, ..Self::default() }
     }
 
-    /// It is in force all the same.
+    /// Adds the reason why a purge that is in force was not counted.
     fn not_counted(self, why: String) -> Self {
         Self { not_counted: Some(why), disk: None, ..self }
     }
@@ -189,24 +192,24 @@ impl fmt::Display for Purged {
     }
 }
 
-/// A purge that is in force here.
+/// A purge that is in force on this node.
 struct Begun {
     purged: Purged,
-    /// Where its count comes from, if that is not known yet.
+    /// Receives the count, if it is not known yet.
     counts: Option<oneshot::Receiver<Reached>>,
 }
 
-/// Purges, here and on the other nodes, and says what that came to.
+/// Purges on this node and on the other nodes, and returns the result.
 ///
 /// # Errors
-/// When it was not done.
+/// The task failed, and the purge was not done.
 pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purged, JoinError> {
     asked.scopes = shared.cache.fills.with_equivalents(asked.scopes);
     let patience = asked.waits.then_some(asked.patience);
     let order = Order::Purge(asked.effect, asked.scopes.clone());
     let telling = publish::telling(shared.cluster.as_deref());
     let here = async {
-        // Only what is written down may take time.
+        // Only writes to the disks may take time.
         let begun = match shared.cache.store.disks.is_empty() {
             true => begin(&shared.cache, asked),
             false => {
@@ -229,7 +232,7 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
     Ok(Purged { nodes, position, ..here? })
 }
 
-/// Puts a purge in force here, whatever comes of the count.
+/// Puts a purge in force on this node, even if its entries cannot be counted.
 fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let begun = match asked.scopes.iter().all(|scope| matches!(scope, Scope::Url(_))) {
         true => begin_with_urls(cache, asked),
@@ -241,7 +244,7 @@ fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
     begun
 }
 
-/// What a purge of URLs reaches needs no look at everything, unless responses on a disk vary.
+/// Puts a purge of URLs in force. Its entries are counted without a search, unless responses on a disk vary.
 fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
     let Asked { scopes, effect, counts, waits, .. } = asked;
     let (store, mut count) =
@@ -288,7 +291,7 @@ fn begin_with_more(cache: &Arc<Cache>, asked: Asked) -> Begun {
 }
 
 impl Begun {
-    /// `None`: too many wait for their counts.
+    /// `counts` is `None` if too many purges wait for their counts.
     fn counting(purged: Purged, counts: Option<oneshot::Receiver<Reached>>) -> Self {
         match counts {
             Some(counts) => Self { purged, counts: Some(counts) },
@@ -299,7 +302,7 @@ impl Begun {
         }
     }
 
-    /// Waits for the count, if there is to be one.
+    /// Waits for the count, if one was requested.
     async fn end(self) -> Purged {
         let Self { purged, counts } = self;
         let Some(counts) = counts else { return purged };

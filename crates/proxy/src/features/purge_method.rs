@@ -1,8 +1,8 @@
-//! `PURGE` on a site's listener, as caches have long understood it: who may send it, and what it means.
+//! `PURGE` on a site's listener, as caches have long understood it: the clients that may send it, and its meaning.
 //!
-//! It is answered here and never passed on. The target is what is purged, unless a field names something else:
-//! tags (`Cache-Tag`, `Surrogate-Key`, `xkey`), groups of the target's origin (`Cache-Groups`), or, by
-//! `Larder-Purge`, whatever begins like the target, has its host, or how it is to go.
+//! It is answered here and never passed on. It purges its target, unless a field names something else: tags
+//! (`Cache-Tag`, `Surrogate-Key`, `xkey`), groups of the target's origin (`Cache-Groups`), or, by `Larder-Purge`, all
+//! URLs that begin with the target or have its host. `Larder-Purge` also sets the options of the purge.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::features::purge::{self, Asked, Purged, ScopeKind};
 use crate::flow::worker::Worker;
 use crate::http::names::{PURGE, PURGE_MORE};
 
-/// Why a purge is refused.
+/// The status and the reason of a refused purge.
 type Refused = (StatusCode, String);
 
-/// The site that a `PURGE` is for; `None` for every other request.
+/// Returns the site of a `PURGE`; `None` for every other request.
 pub(crate) fn site(request: &Request) -> Option<&SiteState> {
     match &request.route {
         Route::Site(site) if request.is_purge() => Some(&**site),
@@ -33,7 +33,7 @@ pub(crate) fn site(request: &Request) -> Option<&SiteState> {
     }
 }
 
-/// The answer to a `PURGE` for `site`.
+/// Returns the answer to a `PURGE` for `site`.
 pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, request: &Request) -> Reply {
     let (token, url) = (plan.settings.admin_token.as_ref(), request.url());
     let asked = may(&site.settings, token, request);
@@ -52,7 +52,7 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     }
 }
 
-/// What [`answer`] would say of `request`, if that is a `PURGE`. Nothing is purged.
+/// Returns the answer that [`answer`] would give to `request`, if that is a `PURGE`. Purges nothing.
 pub(crate) fn foresee(plan: &Plan, request: &Request) -> Option<Reply> {
     let site = site(request)?;
     Some(match may(&site.settings, plan.settings.admin_token.as_ref(), request) {
@@ -61,7 +61,7 @@ pub(crate) fn foresee(plan: &Plan, request: &Request) -> Option<Reply> {
     })
 }
 
-/// Whether the sender of `request` may purge; true: only what belongs to this site, as `purge_from` allows it.
+/// Checks whether the sender of `request` may purge. True: only entries of this site, as `purge_from` allows it.
 fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Refused> {
     let client = request.client.ip().to_canonical();
     let shown = request.fields.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -83,7 +83,8 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
     }
 }
 
-/// What a `PURGE` of `url` with these fields asks for; tags are those of `site`, if there is one.
+/// Returns the purge that a `PURGE` of `url` with these fields requests. Its tags are those of `site`, if it is
+/// given.
 fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refused> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let (mut effects, mut kinds, mut counts, mut waits) = (Vec::new(), Vec::new(), false, false);
@@ -132,7 +133,7 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
     Ok(Asked { scopes, effect, counts, waits, patience: purge::PATIENCE })
 }
 
-/// Scheme, host and port of a URL.
+/// Returns scheme, host and port of a URL.
 fn origin(url: &str) -> &str {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);

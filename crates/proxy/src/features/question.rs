@@ -1,22 +1,22 @@
-//! A request that is asked about, and its head as a client would send it.
+//! A request to be explained, and its head as a client would send it.
 
 use http::{HeaderName, HeaderValue, Method};
 
 use crate::base::settings::Role;
 use crate::features::inventory;
 
-/// What is asked about.
+/// A request to be explained.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) url: String,
     pub(crate) method: Method,
     pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
-    /// The listeners whose client asks; `None`: those that have something to say of it.
+    /// The role of the client's listener; `None`: the role for which there is most to explain.
     pub(crate) role: Option<Role>,
 }
 
 impl Question {
-    /// The request's head, as a client would send it.
+    /// Returns the request's head, as a client would send it.
     pub(super) fn text(&self) -> Result<String, String> {
         if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             let shown = self.url.escape_debug();
@@ -27,7 +27,7 @@ impl Question {
             let value =
                 value.to_str().map_err(|_| format!("{name}: only visible ASCII is understood here"))?;
             match name == http::header::HOST {
-                // As with curl: the URL says where to connect to, and this what to ask for.
+                // As with curl: the URL says where to connect, and this field which host to request.
                 true => host = Some(value),
                 false => lines += &format!("{name}: {value}\r\n"),
             }

@@ -1,4 +1,4 @@
-//! Sends clients that came without TLS to the same URL under https, where a site wants that.
+//! Redirects clients without TLS to the same URL under https, where a site requires that.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
@@ -9,10 +9,11 @@ use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 
-/// The port that URLs of https do not name.
+/// The port that https URLs do not name.
 const HTTPS: u16 = 443;
 
-/// The redirect, if the site of `request` is served over https only and `request` is not; `port`: of the listener for that.
+/// Returns the redirect if the site of `request` is served over https only and `request` came without TLS. `port` is
+/// the port of the TLS listener; `None`: 443.
 pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
     let Route::Site(site) = &request.route else { return None };
     let is_for_path = request.path.starts_with('/') && !request.is_purge();
@@ -25,7 +26,7 @@ pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
         HTTPS => format!("https://{host}{}", request.path),
         port => format!("https://{host}:{port}{}", request.path),
     };
-    // A client that changes its method on 301 would lose the content of all but these.
+    // A client may change the method on 301, and would lose the content of requests with other methods.
     let status = match request.method {
         Method::GET | Method::HEAD => StatusCode::MOVED_PERMANENTLY,
         _ => StatusCode::PERMANENT_REDIRECT,

@@ -1,4 +1,4 @@
-//! Rules that answer requests: clients who are refused, redirects, and fixed responses.
+//! Rules that answer requests: refusals of clients, redirects, and fixed responses.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::status::Why;
@@ -10,7 +10,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 
-/// The refusal of a client that the rules for `request` do not serve. The node that asks for another one has seen to that.
+/// Returns the refusal of a client that the rules for `request` do not serve. Requests of other nodes are not
+/// refused: those nodes have checked their clients.
 pub(crate) fn refuse(request: &Request) -> Option<Reply> {
     if request.by_peer || request.ruling.serves(request.client.ip()) {
         return None;
@@ -20,8 +21,8 @@ pub(crate) fn refuse(request: &Request) -> Option<Reply> {
     Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
 }
 
-/// The answer of a rule for `request`, if one has any. The request of another node has none: that node has changed it by its
-/// rules, which may not hold for it any more.
+/// Returns the answer of a rule to `request`, if a rule has one. The request of another node gets none: that node has
+/// changed it by its rules, which may not match it any more.
 pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     if request.by_peer {
         return None;
@@ -48,7 +49,8 @@ pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
     Some(Reply { length, content, ..Reply::new(status, Source::Fields(fields.into()), outcome) })
 }
 
-/// `template` with the parts of `request`; stars are those in the path of the rule that it is of: the last one that answers.
+/// Fills `template` with the parts of `request`. Stars are those in the path of the template's rule: the last rule
+/// that answers.
 fn fill(plan: &Plan, request: &Request, template: &Template) -> String {
     let rulebook = request.route.rulebook(&plan.forward);
     let mut rules = request.ruling.numbers.iter().rev().filter_map(|number| rulebook.rule(*number));

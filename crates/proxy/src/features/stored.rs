@@ -1,4 +1,4 @@
-//! What `why` tells of a stored response.
+//! The description of a stored response in `why`.
 
 use larder_semantics::explain;
 use larder_semantics::freshness::Flags;
@@ -12,7 +12,7 @@ use crate::base::outcome::Tier;
 use crate::exchange::request::Request;
 use crate::features::inventory;
 
-/// What is told of `entry`, which `request` selects and rules and times like these have given its lifetime.
+/// Describes `entry`, which `request` selects, and which got its lifetime from rules and times like these.
 pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &Entry, tier: Tier) -> Stored {
     let (freshness, now) = (entry.freshness(), clock::now());
     let source = explain::lifetime_source(rules, entry.status(), &entry.fields(), times);

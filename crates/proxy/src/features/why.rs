@@ -1,9 +1,9 @@
-//! What the cache would do with a request, and why: a dry run over what is stored at this moment. No origin is
+//! A dry run of a request over the current contents of the cache: the decision on it, and the reasons. No origin is
 //! asked, nothing counts as a use, and nothing changes.
 //!
-//! The request is written as text and read by the parser that reads everybody's; what is decided about it is decided
-//! by the functions that decide about all. Here is only put into words what they say. It may wait for a disk, and a short
-//! time for a cluster's engine.
+//! The request is written as text and read by the parser of all requests, and the functions that decide on all
+//! requests decide on it. This module only puts their results into words. It may wait for a disk, and a short time
+//! for a cluster's engine.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -47,11 +47,11 @@ use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
 use crate::origin::Turn;
 
-/// Reasons not to store an answer that its fields do not tell.
+/// Reasons not to store an answer that do not follow from its fields.
 const UNTOLD: [Why; 4] = [Why::TooLarge, Why::FillBudget, Why::NotWritten, Why::OwnedElsewhere];
-/// Requests that are told of.
+/// The number of recent requests that are listed.
 const LAST: usize = 5;
-/// How long a cluster's engine may take to say what it keeps.
+/// How long a cluster's engine may take to return its entry.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const NO_TLS: Refusal = Refusal {
@@ -63,10 +63,10 @@ const ONLY_TLS: Refusal = Refusal {
     reason: "no listener of a site serves http, only https: ask about https://, or set reverse.listen",
 };
 
-/// Says what would become of the request in `question`. For a thread that may wait, of a runtime.
+/// Explains the decision on the request in `question`. The caller is a thread of a runtime that may block.
 ///
 /// # Errors
-/// Why it is no request, in one line.
+/// The reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
     let (plan, text) = (shared.plan(), question.text()?);
     let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
@@ -81,7 +81,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     Ok(all.swap_remove(best.unwrap_or(0)))
 }
 
-/// The roles of all listeners, one at least.
+/// Returns the roles of all listeners, at least one.
 fn roles(plan: &Plan) -> Vec<Role> {
     let has_forward = !plan.settings.doors.listen.is_empty();
     let listens = |role| plan.settings.listen.iter().any(|listener| listener.role == role);
@@ -146,7 +146,7 @@ fn run(
             let mut decision = nothing.decision.clone();
             decision.reason.explanation = refusal.reason.to_owned();
             if refusal.status == StatusCode::MISDIRECTED_REQUEST {
-                // The general advice is about limits.
+                // The general help text is about limits.
                 decision.reason.help.clear();
             }
             Explanation { decision, ..nothing }
@@ -154,14 +154,15 @@ fn run(
     }
 }
 
-/// Whether the request is for https, if `tls`, or else for http, and no listener for sites takes such requests of clients.
+/// Whether the request is for https, if `tls`, or else for http, and no listener for sites accepts such requests of
+/// clients.
 fn is_unserved(plan: &Plan, head: &Head<'_>, role: Role, tls: bool) -> bool {
     let Target::Absolute { scheme, .. } = head.target else { return false };
     let takes = |listener: &Listener| listener.role == Role::Reverse && listener.tls == tls;
     role == Role::Reverse
         && (scheme == "https") == tls
         && head.method.as_str() != PURGE
-        // A proxy in trust may ask for either.
+        // A trusted proxy may ask for either scheme.
         && plan.settings.trust.is_empty()
         && !plan.settings.listen.iter().any(takes)
         && (tls || plan.settings.sockets.paths.is_empty())
@@ -181,7 +182,7 @@ struct Run<'r> {
     plan: &'r Plan,
     request: Request,
     has_content: bool,
-    /// The engine is not waited for any longer.
+    /// The end of the wait for the engine.
     until: Instant,
 }
 
@@ -200,7 +201,7 @@ impl Run<'_> {
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
         let answer = match (&held.entry, verdict) {
-            // What was refused later is the origin's newer word.
+            // A later refusal to store is about a newer answer of the origin.
             (Some(entry), verdict)
                 if verdict.as_ref().is_none_or(|v| v.time <= entry.freshness().received) =>
             {
@@ -244,7 +245,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the rules make of the request and of the response that is stored, or was refused last.
+    /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.
     fn ruling(&self, held: &Held, verdict: Option<&Verdict>) -> Arc<Ruling> {
         let request = &self.request;
         match (&held.entry, verdict) {
@@ -269,7 +270,7 @@ impl Run<'_> {
         rulebook.written(&ruling.numbers).into_iter().map(applied).collect()
     }
 
-    /// What the flow finds, without counting as a use.
+    /// Returns the entry that the flow would find, without counting a use.
     fn look(&self, hash: u64) -> Held {
         let (store, request) = (&self.shared.cache.store, &self.request);
         let resident = store.memory.peek(&request.key, hash);
@@ -287,7 +288,7 @@ impl Run<'_> {
         }
     }
 
-    /// The node of the cluster that is asked before an origin.
+    /// Returns the node of the cluster that is asked before an origin.
     fn owner(&self, rules: Option<&Rules>, decision: &Decision) -> Option<String> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
@@ -297,7 +298,7 @@ impl Run<'_> {
         cluster.filter(|_| is_asked).and_then(|cluster| peers::owner(cluster, &request.key))
     }
 
-    /// What the cluster's engine keeps, which answers where nothing is stored here.
+    /// Describes the entry of the cluster's engine, which answers if nothing is stored on this node.
     fn second_tier(&self, held: &Held, decision: &Decision) -> Option<SecondTier> {
         let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
         let may_be_shared = request.method == Method::GET
@@ -354,7 +355,7 @@ impl Run<'_> {
         }
     }
 
-    /// The decision to ask an origin, unless none may be asked for a prefetch.
+    /// Returns the decision to ask an origin, or the refusal if no origin may be asked for a prefetch.
     fn asks(&self, kind: Kind, why: Why) -> Decision {
         match cached_only::declines(&self.request) {
             true => Decision::of(Kind::Refused, Why::PrefetchNotStored),
@@ -362,7 +363,7 @@ impl Run<'_> {
         }
     }
 
-    /// The times of an answer that was received at `received`.
+    /// Returns the times of an answer that was received at `received`.
     fn times(&self, received: u32) -> Times {
         let history = self.shared.cache.histories.of(self.request.hash);
         Times { requested: received, received, history, ..Times::default() }
@@ -394,8 +395,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the URL names an address or a port that clients of the forward proxy must not reach. Which address a
-    /// name has is known only when it is asked for.
+    /// Whether the URL names an address or a port that clients of the forward proxy must not reach. The address of a
+    /// name is known only when the name is resolved.
     fn is_forbidden(&self) -> bool {
         if pass::refuse_port(self.plan, &self.request).is_some() {
             return true;
@@ -412,7 +413,7 @@ impl Run<'_> {
         all.unwrap_or_else(|| vec![format!("{}://{}", self.request.scheme, self.request.authority)])
     }
 
-    /// The origins of a site that did not answer when they were asked last.
+    /// Returns the origins of a site that did not answer when they were last asked.
     fn failing(&self) -> Vec<String> {
         let all = chosen::of_request(&self.request).into_iter().flat_map(|chosen| chosen.pool.all());
         all.filter(Turn::is_failing).map(|turn| turn.origin().to_string()).collect()
@@ -453,7 +454,7 @@ impl Run<'_> {
             Some(status) => keeping::judge(rules, &self.request, status, fields, times).err(),
             None => why,
         };
-        // Its size is nothing that its fields tell.
+        // Its fields do not tell its size, for example.
         let why_not = judged.or(why.filter(|why| UNTOLD.contains(why)));
         let shown = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())

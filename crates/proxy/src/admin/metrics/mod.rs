@@ -1,7 +1,7 @@
 //! `GET /metrics`: the figures of `/stats` and the counts of every site, for Prometheus.
 //!
-//! `table` says which metrics there are, `text` how they are written. The reference for users is rendered from that
-//! table, too. What is counted, and where, is `observe`'s.
+//! `table` lists the metrics, `text` writes them. The reference for users is rendered from that table, too. `observe`
+//! does the counting.
 
 mod table;
 mod text;
@@ -15,7 +15,7 @@ use crate::base::findings::Validation;
 use crate::counts::counters::Counts;
 use crate::counts::histogram::Distributions;
 
-/// What the answer is, in the words of HTTP.
+/// The media type of the answer.
 pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const INTRODUCTION: &str = "\
@@ -48,7 +48,7 @@ has the same data in JSON.
 
 ";
 
-/// All that the metrics are taken from, at one moment.
+/// The sources of all metrics, at one moment.
 struct Moment {
     stats: Stats,
     sites: Vec<(Arc<str>, Counts)>,
@@ -66,7 +66,7 @@ impl Moment {
     }
 }
 
-/// The page that Prometheus reads.
+/// Returns the page that Prometheus scrapes.
 pub(super) fn page(state: &State) -> String {
     let moment = Moment::gather(state);
     let mut page = String::new();
@@ -76,7 +76,7 @@ pub(super) fn page(state: &State) -> String {
     page
 }
 
-/// The reference of all metrics in Markdown: `docs/metrics.md`.
+/// Returns the reference of all metrics in Markdown: `docs/metrics.md`.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned() + "| name | type | labels | meaning |\n|---|---|---|---|\n";
     for Metric { name, kind, labels, about, .. } in METRICS {
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// Names in a query that begin as ours do.
+    /// Returns the names in a query that begin as ours do.
     fn names(query: &str) -> impl Iterator<Item = &str> {
         query.match_indices("larder_").map(|(at, _)| {
             let rest = &query[at..];

@@ -1,5 +1,5 @@
-//! THE TABLE of metrics: one row each, with its name, type, labels, meaning, and where its samples come from. The
-//! page, the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
+//! THE TABLE of metrics: one row each, with its name, type, labels, meaning, and the source of its samples. The page,
+//! the reference in `docs/metrics.md` and the check of the dashboard for Grafana all read it.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::cluster::tier::TierReport;
 use crate::counts::counters::Ends;
 use crate::exchange::rule_counts::RuleReport;
 
-/// Rules whose counts are shown: each is four lines.
+/// The most rules with counts on the page: each takes four lines.
 const MOST_RULES: usize = 1_000;
 
 macro_rules! metric {
@@ -428,14 +428,14 @@ pub(super) const METRICS: &[Metric] = &[
 const MEMORY: &str = "memory";
 const DISK: &str = "disk";
 
-/// A figure of the prefetches by each kind of prediction.
+/// Writes a figure of the prefetches for each kind of prediction.
 fn prefetches(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Done) -> u64) {
     for (kind, done) in moment.stats.prefetches.each() {
         to.put(&[kind], figure(&done));
     }
 }
 
-/// A figure of every way to end: of hits by their tier, of the rest without one.
+/// Writes a figure of every outcome: of hits by their tier, of the rest without a tier.
 fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
     for (site, counts) in &moment.sites {
         for ends in counts.ends() {
@@ -444,24 +444,24 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
                     to.put(&[site, ends.kind.word(), tier.name()], figure(&ends));
                 }
                 (_, Tier::Memory) => to.put(&[site, ends.kind.word(), ""], figure(&ends)),
-                // Only hits are found anywhere.
+                // Only hits have a tier.
                 (_, Tier::Disk | Tier::Engine) => {}
             }
         }
     }
 }
 
-/// How this node stands with what is purged, if it is one of a cluster.
+/// Returns the state of this node in the stream of purges, if it is in a cluster.
 fn invalidations(moment: &Moment) -> impl Iterator<Item = &InvalidationsReport> {
     moment.stats.cluster.iter().map(|cluster| &cluster.invalidations)
 }
 
-/// What the engine keeps of responses, if it does.
+/// Returns the report of the second tier, if the engine keeps responses.
 fn tiers(moment: &Moment) -> impl Iterator<Item = &TierReport> {
     moment.stats.cluster.iter().filter_map(|cluster| cluster.tier.as_ref())
 }
 
-/// The names that have certificates by ACME.
+/// Shows the names with certificates by ACME.
 fn of_names(moment: &Moment, show: impl FnMut(&OfName)) {
     moment.stats.acme.iter().flat_map(|report| &report.names).for_each(show);
 }
@@ -472,7 +472,7 @@ fn pools(moment: &Moment, mut show: impl FnMut(&str, &PoolReport)) {
     }
 }
 
-/// The outcomes of hits that were validated, by site; nothing where there were none.
+/// Writes the outcomes of hits that were validated, by site; sites without such hits are absent.
 fn validated(moment: &Moment, to: &mut Samples<'_>) {
     let mut sites: BTreeMap<&str, Verdicts> = BTreeMap::new();
     for route in &moment.validation.routes {

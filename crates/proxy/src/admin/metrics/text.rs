@@ -1,35 +1,35 @@
-//! The text format of Prometheus, version 0.0.4: a metric, and how its samples are written.
+//! The text format of Prometheus, version 0.0.4: a metric, and the format of its samples.
 //!
-//! It is written here because the official crate writes the format that came after it, which not all who scrape
-//! understand, and wants counters of its own.
+//! This module writes it itself because the official crate writes the later format, which not all scrapers understand,
+//! and needs its own counters.
 
 use std::fmt::{Display, Write as _};
 
 use super::Moment;
 use crate::counts::histogram::Distribution;
 
-/// One metric: what it is called, and where its samples come from.
+/// One metric: its name, type, labels and meaning, and the source of its samples.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) kind: MetricKind,
     pub(super) labels: &'static [&'static str],
-    /// One line for people.
+    /// The meaning for people, in one line.
     pub(super) about: &'static str,
     pub(super) collect: fn(&Moment, &mut Samples<'_>),
 }
 
-/// How the samples of a metric are to be understood.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricKind {
-    /// It only grows, until the process ends.
+    /// A value that only grows, until the process ends.
     Counter,
-    /// It goes up and down.
+    /// A value that goes up and down.
     Gauge,
     /// Counts of values up to each of some bounds.
     Histogram,
 }
 
-/// The bounds of histograms: from 2 to the power of the first to that of the last, in microseconds.
+/// The bounds of histograms, as powers of two, in microseconds.
 const POWERS: std::ops::RangeInclusive<u32> = 4..=26;
 
 impl MetricKind {
@@ -42,7 +42,7 @@ impl MetricKind {
     }
 }
 
-/// Takes the samples of one metric. One that has none is not on the page.
+/// Writes the samples of one metric. A metric without samples is not on the page.
 pub(super) struct Samples<'p> {
     metric: &'static Metric,
     page: &'p mut String,
@@ -54,12 +54,12 @@ impl<'p> Samples<'p> {
         Self { metric, page, begun: false }
     }
 
-    /// A sample; `labels` are the values of the metric's labels, in their order.
+    /// Writes a sample; `labels` are the values of the metric's labels, in their order.
     pub(super) fn put(&mut self, labels: &[&str], value: impl Display) {
         self.line("", labels, None, &value);
     }
 
-    /// The samples of a histogram.
+    /// Writes the samples of a histogram.
     pub(super) fn put_times(&mut self, labels: &[&str], times: &Distribution) {
         for power in POWERS {
             let bound = seconds(1 << power);
@@ -89,12 +89,12 @@ impl<'p> Samples<'p> {
     }
 }
 
-/// A label's value as it stands between quotation marks.
+/// Escapes a label's value for use between quotation marks.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Microseconds as seconds, exactly.
+/// Returns microseconds as seconds, exactly.
 fn seconds(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,11 +1,11 @@
-//! How what is stored is made up: sums by size, age and host.
+//! The distribution of stored responses: sums by size, age and host.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// The largest value of each group, and what it is called.
+/// The largest size of each group, in bytes, and the group's name.
 const SIZES: [(u64, &str); 5] = [
     (1 << 10, "up to 1 KiB"),
     (1 << 14, "1 to 16 KiB"),
@@ -13,7 +13,7 @@ const SIZES: [(u64, &str); 5] = [
     (1 << 22, "256 KiB to 4 MiB"),
     (u64::MAX, "larger"),
 ];
-/// In seconds.
+/// The greatest age of each group, in seconds, and the group's name.
 const AGES: [(u64, &str); 5] = [
     (60, "up to 1 min"),
     (3_600, "1 to 60 min"),
@@ -21,13 +21,14 @@ const AGES: [(u64, &str); 5] = [
     (7 * 86_400, "1 to 7 days"),
     (u64::MAX, "older"),
 ];
-/// Hosts that have sums of their own while they are counted, and in the end.
+/// The most hosts that are counted separately.
 const HOSTS: usize = 10_000;
+/// The most hosts that are shown.
 const SHOWN: usize = 5;
-/// What the others are called.
+/// The name of the group of all other hosts.
 const OTHERS: &str = "others";
 
-/// A part of what is stored.
+/// A group of stored responses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Group {
     name: String,
@@ -42,7 +43,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// Sums of what was seen so far.
+/// Sums of the objects so far.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     sizes: [Sum; SIZES.len()],
@@ -63,7 +64,7 @@ impl Sum {
 }
 
 impl Groups {
-    /// Counts an object of so many bytes and seconds.
+    /// Counts an object of `bytes` bytes and `age` seconds.
     pub(super) fn add(&mut self, bytes: u64, age: u32, host: &str) {
         let place = |groups: &[(u64, &str)], value| groups.iter().position(|(most, _)| value <= *most);
         place(&SIZES, bytes).into_iter().for_each(|at| self.sizes[at].add(1, bytes));
@@ -76,7 +77,7 @@ impl Groups {
         }
     }
 
-    /// The groups by size, by age, and by host, of which those with the most bytes come first.
+    /// Returns the groups by size, by age, and by host. Hosts with the most bytes come first.
     pub(super) fn end(self) -> (Vec<Group>, Vec<Group>, Vec<Group>) {
         let Self { sizes, ages, hosts, mut others } = self;
         let named = |sums: [Sum; 5], groups: [(u64, &str); 5]| {

@@ -1,5 +1,6 @@
-//! The second tier's response for a request that was not sent ([`crate::features::why`]): found and judged as for one that is to be
-//! answered, except that content is only looked for. Nothing is counted, and no breaker hears of it.
+//! The second tier's response for a request that was not sent ([`crate::features::why`]): found and judged as for a
+//! request to be answered, except that the existence of the content is checked and the content is not read. No
+//! counter and no breaker changes.
 
 use larder_cluster::breaker;
 use larder_semantics::freshness::Freshness;
@@ -13,8 +14,8 @@ use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::exchange::request::Request;
 
-/// What the second tier has for `request`, as far as the engine says so before `until`; `None`: there is none. What goes
-/// another way than by this tier is `passed_by` for that reason.
+/// Returns the state of the second tier for `request`, as far as the engine answers before `until`; `None`: there is
+/// no second tier. `passed_by` is the reason why the request does not use this tier, if there is one.
 pub(crate) async fn look(
     cluster: &Cluster,
     request: &Request,
@@ -42,7 +43,8 @@ pub(crate) async fn look(
 }
 
 impl Reading<'_> {
-    /// How fresh the response is that may answer. Whether it may or not, what there is of it is `kept`.
+    /// Returns the freshness of the response, if it may answer. Describes the stored response in `kept`, whether it
+    /// may answer or not.
     async fn peek(&self, kept: &mut Option<Kept>) -> Result<Freshness, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
@@ -63,7 +65,7 @@ impl Reading<'_> {
 }
 
 impl Cluster {
-    /// Why this node does not answer `request` with a response that is there, and as fresh as this.
+    /// Returns the reason why this node does not answer `request` with a stored response of this freshness.
     fn why_not(&self, request: &Request, freshness: &Freshness) -> Option<String> {
         let view = self.members.view();
         let reuse = reuse(freshness, &request.asked, clock::now());

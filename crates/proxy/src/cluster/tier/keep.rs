@@ -1,7 +1,8 @@
-//! Gives the second tier what was fetched: behind the requests, from a queue with a limit, on the cluster's thread.
+//! Writes fetched responses to the second tier: after the requests, from a queue with a limit, on the cluster's
+//! thread.
 //!
-//! Chunks go first and the record that names them last, so that no record is without its content. What cannot be given
-//! takes what it was to replace with it: that is out of date.
+//! Chunks are written first and the record that names them last, so that no record lacks its content. If a response
+//! cannot be written, the older one that it was to replace is removed, since that is out of date.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -21,20 +22,20 @@ use crate::base::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 
-/// As many bytes of content wait.
+/// The most bytes of content that wait.
 const WAITING: u64 = 32 << 20;
-/// As many responses do, and those to be forgotten.
+/// The most jobs that wait: responses to be written, and keys to be removed.
 const JOBS: usize = 4_096;
-/// So much longer than a record its chunks are kept.
+/// How much longer than their record chunks are kept.
 const LONGER: Duration = Duration::from_secs(10);
 /// Content below this is not worth compressing.
 const SMALL: usize = 256;
-/// Content up to this is compressed where it is met; more, on another thread.
+/// Content of up to this many bytes is compressed in place; more, on another thread.
 const QUICK: usize = 32 << 10;
-/// The level of Zstandard: the cheapest.
+/// The level of Zstandard: the fastest.
 const LEVEL: i32 = 1;
 
-/// What waits.
+/// The queue of waiting jobs.
 #[derive(Default)]
 pub(super) struct Queue {
     jobs: Mutex<Jobs>,
@@ -48,9 +49,9 @@ struct Jobs {
 }
 
 enum Job {
-    /// To be kept: a response, and where in the stream of purges its fetch began.
+    /// Writes a response. The follower has the position in the stream of purges where its fetch began.
     Keep(Entry, Follower),
-    /// What is kept of this key is out of date.
+    /// Removes the response of this key and signature, which is out of date.
     Forget(Box<[u8]>, Vec<u8>),
 }
 
@@ -102,8 +103,8 @@ impl Job {
 }
 
 impl Tier {
-    /// Takes a response that was fetched from an origin, and where that stood with purges when it began. What is not for
-    /// this tier is not kept here.
+    /// Queues a response that was fetched from an origin, with the position in the stream of purges where the fetch
+    /// began. If the response is not for this tier, the stored one is removed.
     pub(crate) fn offer(&self, entry: &Entry, place: Follower) {
         if !self.takes(entry) {
             return self.forget(entry.key(), entry.signature());
@@ -114,13 +115,13 @@ impl Tier {
         }
     }
 
-    /// Forgets what is kept of `key` with this signature.
+    /// Removes the stored response of `key` with this signature.
     pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
-        // If even that cannot wait, it goes when its time is over.
+        // If the job does not fit into the queue, the response remains until it expires.
         let _ = self.queue.push(Job::Forget(key.into(), signature.to_vec()));
     }
 
-    /// Fresh, whole, and of no one's own.
+    /// Whether the response is fresh, whole, and not for one client only.
     fn takes(&self, entry: &Entry) -> bool {
         entry.status() != StatusCode::PARTIAL_CONTENT
             && entry.freshness().is_fresh(clock::now())
@@ -129,7 +130,7 @@ impl Tier {
     }
 }
 
-/// Gives what waits to the engine, for ever.
+/// Writes the queued responses to the engine, in an endless loop.
 pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
     let Some(tier) = &cluster.tier else { return };
     loop {
@@ -141,7 +142,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
         }
         let writing = Writing { cluster: &cluster, tier };
         let written = match &job {
-            // What was purged meanwhile would be found to be.
+            // A response that was purged meanwhile would be useless in the tier.
             Job::Keep(entry, _) if store.reach(entry).is_some() => {
                 writing.forget(entry.key(), entry.signature()).await
             }
@@ -201,8 +202,8 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Writes the content as chunks of what is called `name`, and adds to the bytes `written`. `None`: it cannot be
-    /// read.
+    /// Writes the content as chunks of the record called `name`, and adds their bytes to `written`. Returns `None` if
+    /// the content cannot be read.
     async fn chunks(
         &self,
         entry: &Entry,
@@ -220,13 +221,13 @@ impl Writing<'_> {
         Ok(Some(Content::Chunks { number, len, sums }))
     }
 
-    /// How long a response is to be kept.
+    /// Returns how long a response is to be kept.
     fn time(&self, entry: &Entry) -> Duration {
         let left = u64::try_from(entry.freshness().ttl(clock::now())).unwrap_or(0);
         Duration::from_secs(left).min(self.tier.settings.lifetime)
     }
 
-    /// Writes `value`, sealed; says how many bytes that are.
+    /// Writes `value`, sealed, and returns its length in bytes.
     async fn set(
         &self,
         kind: MessageKind,
@@ -242,7 +243,7 @@ impl Writing<'_> {
         Ok(len)
     }
 
-    /// `bytes`, compressed if that is wanted and makes them shorter.
+    /// Returns `bytes`, compressed if that is enabled and makes them shorter.
     async fn packed(&self, bytes: Vec<u8>) -> Packed {
         if !self.tier.settings.compression || bytes.len() < SMALL {
             return Packed::Plain(bytes);
@@ -250,12 +251,12 @@ impl Writing<'_> {
         if bytes.len() <= QUICK {
             return pack(bytes);
         }
-        // A heartbeat need not wait for that.
+        // On another thread, so that heartbeats are not delayed.
         tokio::task::spawn_blocking(move || pack(bytes)).await.unwrap_or_else(|_| Packed::Plain(Vec::new()))
     }
 }
 
-/// What is written of a response, as it is now; `None` if it would be unknown whether it was purged.
+/// Returns the record of a response, as of now; `None` if its purges could not be checked later.
 fn response<'e>(
     entry: &'e Entry,
     place: &'e Follower,
@@ -283,7 +284,7 @@ fn response<'e>(
     })
 }
 
-/// What a piece lies in.
+/// The encoding of a piece of content.
 enum Packed {
     Plain(Vec<u8>),
     Zstd(Vec<u8>),

@@ -1,13 +1,13 @@
-//! The second tier: what owners have fetched is kept on the engine as well, where the next owner, or the same one after
-//! a restart, finds it before it asks an origin.
+//! The second tier: responses that owners have fetched are also kept on the engine, where the next owner, or the same
+//! one after a restart, finds them before it asks an origin.
 //!
-//! Nothing needs it. Requests wait for it for a short time only ([`recall`]); what it is to keep waits in a queue with
-//! a limit ([`keep`]); and when it fails, it is left alone for a while ([`Breaker`]). It has connections of its own, so
-//! that no heartbeat and no purge waits behind content. How responses lie there, `larder-cluster` says
-//! ([`larder_cluster::record`]).
+//! The cluster works without it. Requests wait for it for a short time only ([`recall`]); responses to be written
+//! wait in a queue with a limit ([`keep`]); and when it fails, it is not used for a while ([`Breaker`]). It has
+//! separate connections, so that heartbeats and purges do not wait behind content. `larder-cluster` defines the
+//! format of responses ([`larder_cluster::record`]).
 //!
-//! What was purged does not come back from there: a response says how far purges had been obeyed when its fetch
-//! began, and its reader reads the stream from there on.
+//! Purged responses do not return from there: each response has the position up to which purges had been obeyed when
+//! its fetch began, and its reader reads the stream from there on.
 
 pub(crate) mod explain;
 pub(crate) mod keep;
@@ -33,10 +33,10 @@ use crate::exchange::client_cert::names_client;
 use crate::exchange::request::Request;
 use crate::http::names::CLIENT_CERT;
 
-/// How long the engine may take to store something.
+/// How long the engine may take to store a value.
 const STORING: Duration = Duration::from_secs(1);
 
-/// What one node has to do with the second tier.
+/// The second tier, as one node uses it.
 pub(crate) struct Tier {
     settings: cluster::Tier,
     reads: Side,
@@ -45,7 +45,8 @@ pub(crate) struct Tier {
     figures: Figures,
 }
 
-/// One of the two ways: reads do not wait behind writes, and an engine that is full still answers.
+/// Reads or writes. They are separate, so that reads do not wait behind writes, and an engine that is full still
+/// answers.
 struct Side {
     name: &'static str,
     patience: Duration,
@@ -66,32 +67,32 @@ struct Figures {
     dropped: AtomicU64,
 }
 
-/// The same, as `/cluster` and the metrics show it.
+/// The same counters, as `/cluster` and the metrics show them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TierReport {
-    /// How reading stands: `closed`, or `open` while it is left alone, or `trying`.
+    /// The breaker of reads: `closed`, or `open` while the tier is not used, or `trying`.
     pub(crate) reads: &'static str,
-    /// How writing does.
+    /// The breaker of writes.
     pub(crate) writes: &'static str,
-    /// Requests for which it was asked.
+    /// Requests for which the tier was asked.
     pub(crate) asked: u64,
-    /// Of those, answered.
+    /// Asked requests that the tier answered.
     pub(crate) hits: u64,
-    /// Of those, with a response that had been purged, or of which that is not known.
+    /// Asked requests with a response that had been purged, or whose purges are not known.
     pub(crate) outdated: u64,
-    /// Of those, with what was not as it was written, or not whole.
+    /// Asked requests with a response that was damaged, or not whole.
     pub(crate) damaged: u64,
-    /// Of those, without an answer in time.
+    /// Asked requests without an answer in time.
     pub(crate) failed: u64,
-    /// Requests for which it was not asked, since it was left alone.
+    /// Requests for which the tier was not asked, since its breaker was open.
     pub(crate) skipped: u64,
-    /// Responses that it was given.
+    /// Responses that were written to it.
     pub(crate) written: u64,
     /// Bytes of these responses, as written.
     pub(crate) written_bytes: u64,
-    /// Responses that it was not given: it was left alone, or failed, or too many waited.
+    /// Responses that were not written to it: its breaker was open, or it failed, or too many waited.
     pub(crate) dropped: u64,
-    /// Responses that wait to be given.
+    /// Responses that wait to be written.
     pub(crate) waiting: usize,
 }
 
@@ -145,7 +146,7 @@ impl Side {
         self.breaker().admits(clock::millis())
     }
 
-    /// Says how it went.
+    /// Reports the result of a command to the breaker.
     fn went<T>(&self, how: Result<T, &EngineError>) {
         let mut breaker = self.breaker();
         match how {
@@ -163,7 +164,7 @@ impl Side {
         }
     }
 
-    /// What the engine answers to these commands, whose keys are of one slot.
+    /// Returns the engine's answer to these commands, whose keys are in one slot.
     async fn ask<T: FromRedisValue>(&self, engine: &Engine, commands: &Pipeline) -> Result<T, EngineError> {
         let asked = async {
             let mut link = self.link(engine).await?;
@@ -190,7 +191,8 @@ impl Side {
 }
 
 impl Cluster {
-    /// Where a fetch that begins now stands with what is purged, if what it brings may go to the second tier.
+    /// Returns the position in the stream of purges at which a fetch begins now, if its response may go to the second
+    /// tier.
     pub(crate) fn place_of_fetch(&self, request: &Request) -> Option<Follower> {
         if self.tier.is_none() || names_client(&request.fields) {
             return None;
@@ -199,7 +201,7 @@ impl Cluster {
         follower.position().is_some().then_some(follower)
     }
 
-    /// The second tier, if this node may ask it for `request`: it owns the key, or stands in for who does.
+    /// Returns the second tier, if this node may ask it for `request`: it owns the key, or stands in for the owner.
     fn tier_for(&self, request: &Request) -> Option<&Tier> {
         let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.hears())?;
         let view = self.members.view();
@@ -208,15 +210,15 @@ impl Cluster {
         (may_ask && view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
     }
 
-    /// The name of what is kept of `key` with this `signature`. What stands in braces decides the slot: what belongs
-    /// together is on one server, and the rest spreads over all.
+    /// Returns the name of the record of `key` with this `signature`. The part in braces decides the slot: a record
+    /// and its chunks are on one server, and the records spread over all servers.
     fn record(&self, key: &[u8], signature: &[u8]) -> String {
         let hash = key_hash(&[key, &[0], signature].concat());
         format!("{}:content:{{{hash:016x}}}", self.settings.prefix)
     }
 }
 
-/// The name of a chunk that belongs to what is called `record`.
+/// Returns the name of a chunk of the record called `record`.
 fn chunk(record: &str, number: u64, at: usize) -> String {
     format!("{record}:{number:016x}:{at}")
 }

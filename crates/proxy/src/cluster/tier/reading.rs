@@ -1,7 +1,7 @@
-//! Reads what the second tier has for a request: its record, whether that may answer, and its content.
+//! Reads the second tier's response for a request: its record, the decision whether it may answer, and its content.
 //!
-//! What is found is read whole and checked before a client gets a byte of it; whatever is wrong is as if nothing were
-//! there. It is worth what a response is that was fetched when the request came: younger purges reach it.
+//! A response is read whole and checked before a client gets a byte of it; after any failure, the request continues
+//! as if there were no response. The response counts as fetched when the request arrived: younger purges reach it.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use crate::cluster::engine::EngineError;
 use crate::cluster::sealed::Forged;
 use crate::exchange::request::Request;
 
-/// As many entries of the stream are read to judge a response; one that is older than these is not used.
+/// The most entries of the stream that are read to judge a response; a response older than these is not used.
 const MOST: usize = 4_096;
 
-/// Why the second tier has no answer.
+/// The reason why the second tier has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("it has nothing that this request selects")]
@@ -66,7 +66,7 @@ impl From<Missed> for Unfit {
 }
 
 impl Unfit {
-    /// What it counts as.
+    /// Returns the result under which it is counted.
     pub(super) fn result(&self) -> &'static str {
         match self {
             Self::Absent | Self::OtherKey | Self::Stale | Self::TooLarge | Self::NoRoom => "miss",
@@ -77,20 +77,20 @@ impl Unfit {
     }
 }
 
-/// A value, and for how many milliseconds the engine is to keep it.
+/// A value, and the milliseconds for which the engine still keeps it.
 type Value = (Option<Vec<u8>>, i64);
 
-/// What the engine keeps under the name that a request leads to.
+/// The engine's value under the name for a request.
 pub(super) struct Found {
     pub(super) name: String,
     value: Vec<u8>,
-    /// Milliseconds that the engine still keeps it.
+    /// Milliseconds for which the engine still keeps it.
     pub(super) left: i64,
-    /// What it has to be selected by.
+    /// The signature that the response must have.
     signature: Vec<u8>,
 }
 
-/// One request that looks there.
+/// The lookup of one request.
 pub(super) struct Reading<'r> {
     pub(super) cluster: &'r Cluster,
     pub(super) tier: &'r Tier,
@@ -98,7 +98,7 @@ pub(super) struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// The response, which becomes `writer`'s.
+    /// Reads the response and makes it that of `writer`.
     pub(super) async fn response(&self, cache: &Cache, writer: &mut FillWriter) -> Result<Entry, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
@@ -111,7 +111,7 @@ impl Reading<'_> {
         entry(cache, writer, &response, freshness, body).ok_or(Unfit::Damaged)
     }
 
-    /// What is kept of the response that the request selects.
+    /// Finds the record of the response that the request selects.
     pub(super) async fn find(&self) -> Result<Found, Unfit> {
         let key = &self.request.key;
         let mut name = self.cluster.record(key, &[]);
@@ -131,13 +131,13 @@ impl Reading<'_> {
         Ok(Found { name, value, left, signature })
     }
 
-    /// The response that was `found`, and how old it is.
+    /// Decodes the response that was `found`, and computes its freshness.
     pub(super) fn record<'f>(&self, found: &'f Found) -> Result<(Response<'f>, Freshness), Unfit> {
         let value = self.opened(MessageKind::Record, &found.name, &found.value).ok_or(Unfit::Damaged)?;
         let Some(Record::Response(response)) = Record::decode(value) else {
             return Err(Unfit::Damaged);
         };
-        // Another key of the same hash is no damage.
+        // Another key with the same hash is not damage.
         if response.key != &self.request.key[..] || response.signature != found.signature {
             return Err(Unfit::OtherKey);
         }
@@ -145,7 +145,7 @@ impl Reading<'_> {
         Ok((*response, freshness))
     }
 
-    /// The place since which nothing has purged a response that may be used.
+    /// Returns the position up to which nothing has purged the response, if it may be used.
     pub(super) async fn judge(
         &self,
         response: &Response<'_>,
@@ -188,7 +188,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Looks whether all of the content is there, without reading what is not part of the record.
+    /// Whether all of the content is there; does not read content outside the record.
     pub(super) async fn is_whole(&self, name: &str, content: &Content<'_>) -> Result<bool, Unfit> {
         match content {
             Content::Inline(len, piece) => Ok(plain(*piece, *len as usize).is_some()),
@@ -203,7 +203,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What a node wrote under this name.
+    /// Returns a value that a node wrote under this name, without its seal; `None` if it is forged.
     fn opened<'v>(&self, kind: MessageKind, name: &str, value: &'v [u8]) -> Option<&'v [u8]> {
         let opened = self.cluster.seal.open(kind, &[name.as_bytes()], value);
         if opened.is_none() {
@@ -222,7 +222,7 @@ impl Reading<'_> {
         self.side().ask(&self.cluster.engine, &commands).await
     }
 
-    /// The content, if it is what was written.
+    /// Reads the content, if it is intact.
     async fn body(&self, cache: &Cache, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
         let (number, len, sums) = match content {
             Content::Inline(len, piece) => {
@@ -266,8 +266,8 @@ fn entry(
     })
 }
 
-/// Age and lifetime, of which the engine keeps account: `left` is what it says of the milliseconds it was told. `None`
-/// if they do not agree.
+/// Computes age and lifetime. The engine measures the time: `left` is what remains of the milliseconds in the record.
+/// `None` if they do not agree.
 fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
     let passed = response.expires.checked_sub(u64::try_from(left).ok()?)?.div_ceil(1_000);
     Some(Freshness {
@@ -281,7 +281,7 @@ fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
     })
 }
 
-/// The `len` bytes that a piece stands for; `None` if it does not.
+/// Returns the `len` bytes that a piece encodes; `None` if it does not.
 fn plain(piece: Piece<'_>, len: usize) -> Option<Vec<u8>> {
     let bytes = match piece {
         Piece::Plain(bytes) => bytes.to_vec(),

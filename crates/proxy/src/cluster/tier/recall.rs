@@ -1,4 +1,4 @@
-//! Asks the second tier for a response, before an origin is asked, and counts what came of it.
+//! Asks the second tier for a response, before an origin is asked, and counts the result.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::exchange::request::Request;
 
-/// What the second tier has for `request`, whose fill `writer` leads.
+/// Returns the second tier's response for `request`, whose fill `writer` leads.
 pub(crate) async fn recall(
     cluster: &Cluster,
     cache: &Cache,
@@ -31,7 +31,7 @@ pub(crate) async fn recall(
         _ => Ok(()),
     });
     let found = match found {
-        // What this node was told to purge meanwhile need not be in the stream yet.
+        // Purges of this node that came meanwhile need not be in the stream yet.
         Ok(_) if ordered.is_none() || ordered != cluster.invalidations.stream.ordered() => {
             Err(Unfit::Unpublished)
         }

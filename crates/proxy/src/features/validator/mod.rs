@@ -1,14 +1,14 @@
-//! The validator: fetches what a hit answered again, past the cache, and compares. So an operator learns which answers
-//! were stale, how stale, and how long they might live, while clients go on as ever.
+//! The validator: fetches the content of a hit again, past the cache, and compares. So an operator learns which
+//! answers were stale, how stale, and how long they might live, while clients are served as usual.
 //!
-//! What it fetches is not stored, and does not count as a request. An answer that differs is stale only if the cache goes
-//! on giving it: the origin may have changed in between, and then an invalidation needs a moment.
+//! Its fetches are not stored, and do not count as requests. An answer that differs is stale only if the cache
+//! continues to give it: the origin may have changed in between, and then an invalidation needs a moment.
 //!
-//! 1. The hit is fetched again. The same status and content: nothing to say.
-//! 2. Fetched once more, it is yet another one: such pages cannot be compared.
-//! 3. The cache is asked as a client would, up to three times within a second. If it has something else by now, or
-//!    would ask the origin: it changed meanwhile.
-//! 4. Else the hit was stale. So is one, whatever the cache does next, that was known to be stale when it was given.
+//! 1. The hit is fetched again. If status and content are the same, there is nothing to report.
+//! 2. It is fetched once more. If the answer differs from the first one, such pages cannot be compared.
+//! 3. The cache is asked as by a client, up to three times within a second. If it has another response by now, or
+//!    would ask the origin, the response changed meanwhile.
+//! 4. Otherwise the hit was stale. A hit that was known to be stale when it was given is always stale.
 
 mod refetch;
 
@@ -36,10 +36,10 @@ use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
 use crate::observe::validation::record::Verdict;
 
-/// When the cache is asked again, each counted from the time before.
+/// The waits before each question to the cache.
 const ASKED: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(750)];
 
-/// Whether a request is a validator's, who wants to know what lies behind whatever is kept here.
+/// Whether a request is from a validator, which needs the response behind everything that is stored here.
 pub(crate) fn is_marked(fields: &impl Fields) -> bool {
     fields.contains(MARK.as_str())
 }
@@ -48,23 +48,23 @@ pub(crate) fn is_marked(fields: &impl Fields) -> bool {
 struct Served {
     entry: Entry,
     outcome: Outcome,
-    /// When, in seconds since 1970.
+    /// The time of the answer, in seconds since 1970.
     at: u32,
 }
 
 impl Served {
-    /// What a reply to this request gave from the cache, if that can be fetched again.
+    /// Returns the response that a reply gave from the cache, if it can be fetched again.
     fn of(method: &Method, fields: &impl Fields, reply: &Reply) -> Option<Self> {
         let (Source::Entry(entry) | Source::NotModified(entry)) = &reply.fields else { return None };
         let is_get = *method == Method::GET && !is_marked(fields);
-        // What is fetched again is whole.
+        // The second fetch gets the whole content.
         let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
         let (entry, outcome) = (entry.clone(), reply.outcome);
         (is_get && !is_part && reply.outcome.is_stored()).then(|| Self { entry, outcome, at: clock::now() })
     }
 }
 
-/// Checks, in the background, a hit that took no waiting.
+/// Checks a hit that took no waiting, in the background.
 #[cold]
 pub(crate) fn check_hit(worker: &Arc<Worker>, head: &Head<'_>, asker: &Asker<'_>, reply: &Reply) {
     let plan = worker.plan();
@@ -77,7 +77,7 @@ pub(crate) fn check_hit(worker: &Arc<Worker>, head: &Head<'_>, asker: &Asker<'_>
     }
 }
 
-/// The same for a reply that took some.
+/// Checks a hit that took some waiting, in the background.
 pub(crate) fn check(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, reply: &Reply) {
     let Some(served) = Served::of(&request.method, &request.fields, reply) else { return };
     if let Some(permit) = admit(worker, plan, &request.fields, &served) {
@@ -86,7 +86,7 @@ pub(crate) fn check(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, r
     }
 }
 
-/// Leave to check a hit, if there is any; else it is counted as skipped.
+/// Returns a permit to check a hit, if there is one; else the hit is counted as skipped.
 fn admit(
     worker: &Worker,
     plan: &Plan,
@@ -104,11 +104,11 @@ fn admit(
     limits.admit(settings.rate, queued > 0, served.at)
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check {
     worker: Arc<Worker>,
     plan: Arc<Plan>,
-    /// As the client's, without conditions.
+    /// The client's request, without conditions.
     request: Request,
     served: Served,
     _permit: OwnedSemaphorePermit,
@@ -127,10 +127,10 @@ impl Check {
         self.shared().observers.validator.record.count(self.place(), age, verdict.ok());
     }
 
-    /// The outcome of the hit.
+    /// Returns the verdict on the hit.
     ///
     /// # Errors
-    /// Why that cannot be told.
+    /// The reason why there is no verdict.
     async fn verdict(&self) -> Result<Verdict, String> {
         let served = &self.served;
         let given = Content::of(&served.entry).await?;
@@ -151,14 +151,14 @@ impl Check {
         }
     }
 
-    /// For how many seconds the hit had been out of date at most: since the origin changed, if it says when, or since
-    /// the cache knew better.
+    /// Returns for how many seconds at most the hit had been out of date: since the origin changed, if it says when,
+    /// or for the age of the hit.
     fn staleness(&self, now: &Refetched) -> u32 {
         let age = self.served.entry.freshness().age(self.served.at);
         now.modified.map_or(age, |modified| self.served.at.saturating_sub(modified).min(age))
     }
 
-    /// Whether the cache goes on giving clients `given` for a second.
+    /// Whether the cache continues to give clients `given` for a second.
     async fn still_gives(&self, given: Content) -> Result<bool, String> {
         for wait in ASKED {
             tokio::time::sleep(wait).await;
@@ -179,11 +179,11 @@ impl Check {
         let held = cx.look(&self.request).await;
         let reply = match find(&self.request, &held) {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => reply,
-            // Hits that are validated one by one are worth what the one who is asked says.
+            // If each hit is revalidated, the answer of the origin decides.
             Found::Ask(..) if self.served.outcome.kind == Kind::Revalidated => {
                 serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
             }
-            // It was fresh, and it was not removed: only its time has come since.
+            // It was fresh, and it was not removed: it has only expired since.
             Found::Ask(_, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
                 return Ok(Content::of(&entry).await? == given);
             }
@@ -200,14 +200,14 @@ impl Check {
         }
     }
 
-    /// Notes what the origin answers, for who looks for couplings.
+    /// Reports the origin's answer to the search for couplings.
     fn look(&self, content: Content) {
         if self.context().is_some() {
             self.shared().observers.couplings.fetched(&self.plan, &self.request, content.digest());
         }
     }
 
-    /// `None` if nothing is cached there any more.
+    /// Returns `None` if the rules do not cache the request.
     fn context(&self) -> Option<Context<'_>> {
         let rules = self.request.ruling.caching()?;
         Some(Context { worker: &self.worker, plan: &self.plan, rules })
@@ -224,7 +224,7 @@ impl Check {
         );
     }
 
-    /// Its site and the first segment of its path.
+    /// Returns its site and the first segment of its path.
     fn place(&self) -> (&Arc<str>, &str) {
         let site = self.plan.sites.account(self.request.route.number()).site();
         (site, first_segment(&self.request.path))

@@ -1,4 +1,4 @@
-//! Asks the origin again for what a hit answered, and makes of what comes a number that can be compared.
+//! Asks the origin again for the response of a hit, and computes a digest of the answer for the comparison.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -19,21 +19,21 @@ use crate::http::body::Upload;
 use crate::http::names::VALIDATE;
 use crate::origin::Chunk;
 
-/// The field by which an origin can tell such a request from a client's.
+/// The field that distinguishes a validator's request from a client's, for the origin.
 pub(super) const MARK: HeaderName = HeaderName::from_static(VALIDATE);
-/// Bytes of content that are fetched again at most.
+/// The most bytes of content that are fetched again.
 pub(super) const LARGEST: u64 = 16 << 20;
 /// Bytes of stored content that are read at once.
 const PIECE: usize = 256 << 10;
 
-/// What somebody was answered: status and content, without keeping it.
+/// The status of an answer and a digest of its content, which is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     status: StatusCode,
     digest: u64,
 }
 
-/// What the origin answers at this moment.
+/// The current answer of the origin.
 pub(super) struct Refetched {
     pub(super) content: Content,
     /// `Last-Modified`, in seconds since 1970.
@@ -41,10 +41,10 @@ pub(super) struct Refetched {
 }
 
 impl Content {
-    /// That of a stored response.
+    /// Returns the status and digest of a stored response.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The content cannot be read.
     pub(super) async fn of(entry: &Entry) -> Result<Self, String> {
         let (body, mut digest, mut at) = (entry.body(), hasher(), 0);
         while at < body.len() {
@@ -55,16 +55,16 @@ impl Content {
         Ok(Self { status: entry.status(), digest: digest.finish() })
     }
 
-    /// It as a number: different for different content, but for one case in 2^64.
+    /// Returns status and digest as one number: different for different content, except for one case in 2^64.
     pub(super) fn digest(self) -> u64 {
         self.digest ^ u64::from(self.status.as_u16())
     }
 }
 
-/// Asks for what `request` asks for, past the cache.
+/// Fetches the target of `request`, past the cache.
 ///
 /// # Errors
-/// Why there is no answer, or none to compare with.
+/// The reason why there is no answer, or none that can be compared.
 pub(super) async fn refetch(
     worker: &Arc<Worker>,
     plan: &Arc<Plan>,
@@ -80,13 +80,13 @@ pub(super) async fn refetch(
         return Err(format!("the origin answered {}", status.as_u16()));
     }
     let modified = answer.fields.first(LAST_MODIFIED.as_str()).and_then(date::parse);
-    // A time that is yet to come says nothing (RFC 9110 section 8.8.2.1).
+    // A time in the future is of no use (RFC 9110 section 8.8.2.1).
     let modified = modified.filter(|modified| *modified <= clock::now());
     let (mut download, mut digest, mut length) = (answer.download, hasher(), 0);
     while let Some(chunk) = download.next().await? {
         let Chunk::Data(data) = chunk else { continue };
         let room = usize::try_from(LARGEST - length).unwrap_or(usize::MAX);
-        // What is longer than anything that it is compared with is told apart by its beginning.
+        // Content above the limit is longer than the hit's, so its beginning is enough to tell them apart.
         digest.write(&data[..data.len().min(room)]);
         if data.len() > room {
             break;
@@ -96,7 +96,7 @@ pub(super) async fn refetch(
     Ok(Refetched { content: Content { status, digest: digest.finish() }, modified })
 }
 
-/// Digests are keyed, so that no origin can make up content that looks the same.
+/// Digests are keyed, so that no origin can construct content with the same digest.
 fn hasher() -> SipHasher13 {
     static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
     SipHasher13::new_with_keys(*KEY, !*KEY)
