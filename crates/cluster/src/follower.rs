@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         /// For all events of a stream: a follower without an error has applied every entry up to its position, or has
-        /// distrusted everything since.
+        /// marked everything for revalidation since.
         #[test]
         fn nothing_is_missed_unnoticed(events in prop::collection::vec(event(), 1..80)) {
             // An entry that marks the beginning, as the first node writes one.

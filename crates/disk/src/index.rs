@@ -1,6 +1,6 @@
 //! The location of each object's record: shards of the chosen policy, keyed by the hash of the key.
 //!
-//! When an object leaves the index, its bytes in its segment count as free, whatever the cause. A pending
+//! When an object leaves the index, its bytes in its segment count as free, for any cause. A pending
 //! location is known to the policy, but lookups do not find it.
 
 use std::cell::Cell;

@@ -103,8 +103,8 @@ impl Shared {
         (self.report)(event);
     }
 
-    /// Removes the object of `hash`, and prevents that a running scan adds it, or that one in progress with a
-    /// ticket below `before` is published. The caller writes the mark.
+    /// Removes the object of `hash`. Prevents a running scan from adding it, and objects in progress with a
+    /// ticket below `before` from being published. The caller writes the mark.
     pub(crate) fn take_out(&self, hash: u64, before: u64) {
         self.writing.cancel(hash, before);
         let mut late = self.late();

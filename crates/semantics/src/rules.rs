@@ -141,7 +141,7 @@ impl Rules {
 pub struct Times {
     /// `request_time` (RFC 9111 section 4.2.3).
     pub requested: u32,
-    /// `response_time`.
+    /// The time of the head (`response_time`).
     pub received: u32,
     /// Whether its age is taken only from `Age`, which the sending node counts by one clock; `Date`, which is
     /// of another clock, is not compared with the local clock.

@@ -14,7 +14,7 @@ pub enum Dimension {
     Status,
     /// The listener.
     Door,
-    /// Their outcomes.
+    /// The outcome.
     Outcome,
     /// The hour of arrival, as its start in milliseconds since 1970.
     Hour,

@@ -17,7 +17,7 @@ pub use coded::{Coded, body_of};
 /// same write as their head.
 pub const SENDFILE_FROM: u64 = 64 << 10;
 
-/// Content at rest: two words, whatever its length.
+/// Content at rest: two words for any length.
 #[derive(Debug)]
 pub enum Body {
     /// Content shorter than [`SENDFILE_FROM`] bytes.
@@ -40,11 +40,11 @@ pub enum Long {
 /// The location of the bytes of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Storage<'b> {
-    /// In memory.
+    /// The bytes are in memory.
     Heap(&'b [u8]),
-    /// In a memory file.
+    /// The bytes are in a memory file.
     File(&'b Arc<Extent>),
-    /// On a disk.
+    /// The bytes are on a disk.
     Disk(&'b Arc<Record>),
 }
 

@@ -136,7 +136,7 @@ impl Purges {
         (generation, written)
     }
 
-    /// Restores a rule of an earlier process: it reaches the responses that disks have stored since then.
+    /// Restores a rule of an earlier process: it reaches the earlier responses that disks still have.
     pub(crate) fn restore(&self, rule: Written) {
         self.note(rule.second.get());
         let mut rules = self.write();
@@ -347,7 +347,7 @@ impl Rules {
         self.counts[kind as usize] > 0
     }
 
-    /// Passes the rules about the key, and all parts of it, to `see`.
+    /// Passes the rules that may reach every response under `key` to `see`.
     fn about_key(&self, key: &[u8], see: &mut dyn FnMut(&Rule)) {
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
         if self.has(PurgeKind::All) {

@@ -55,8 +55,8 @@ pub(crate) fn group(name: &str) -> String {
     }
 }
 
-/// Returns a segment up to its parameters, in lower case; unreserved characters are decoded (RFC 3986 section
-/// 2.3), all others encoded.
+/// Returns a segment up to its parameters, in lower case. Characters that need no encoding are decoded
+/// (RFC 3986 section 2.3), those that need it are encoded.
 fn normal(segment: &[u8]) -> String {
     let segment = segment.split(|&byte| byte == b';').next().unwrap_or_default();
     let mut name = String::with_capacity(segment.len());

@@ -126,7 +126,7 @@ impl Disks {
     }
 
     /// Finds the stored response to a request with these fields, and counts that as a use at `now` (UNIX
-    /// seconds). Returns [`Glance::Waits`] for a long body that has yet to be checked.
+    /// seconds). Returns [`Glance::Waits`] also for a long body that has yet to be checked.
     pub(crate) fn glance(&self, key: &[u8], request: &impl Fields, lines: &LinePool, now: u32) -> Glance {
         let Some(disk) = self.drive(key).and_then(Drive::disk) else { return Glance::Absent };
         let mut search = Search::new(key);

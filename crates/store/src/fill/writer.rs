@@ -84,7 +84,7 @@ impl FillWriter {
         }
     }
 
-    /// Forbids requests to follow it, and to publish if it `is_cancelled` already.
+    /// Forbids requests to follow it. If it `is_cancelled` already, it publishes nothing.
     pub(super) fn keep_alone(&self, is_cancelled: bool) {
         self.fill.joinable.store(false, Ordering::Release);
         self.fill.cancelled.store(is_cancelled, Ordering::Release);
