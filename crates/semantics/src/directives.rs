@@ -1,5 +1,5 @@
-//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted fields (RFC
-//! 9213) as plain values. Other modules decide their effect.
+//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted fields
+//! (RFC 9213) as plain values. Other modules decide their effect.
 
 use http::HeaderName;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
