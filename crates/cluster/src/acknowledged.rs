@@ -1,20 +1,20 @@
-//! Which nodes have applied an entry of the stream.
+//! The nodes that have applied an entry of the stream.
 
 use crate::Position;
 
 /// The members that have applied an entry, and those that have not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// How many have.
+    /// The number of members that have applied it.
     pub acknowledged: usize,
-    /// How many members there are.
+    /// The number of members.
     pub of: usize,
-    /// The names of those that have not, in order.
+    /// The names of the members that have not applied it, in order.
     pub missing: Vec<String>,
 }
 
 impl Acknowledged {
-    /// Counts `members`, each with the last entry that it has obeyed, if one knows.
+    /// Counts `members`, each with the last entry that it has applied, if that is known.
     pub fn count<'m>(
         entry: Position,
         members: impl IntoIterator<Item = (&'m str, Option<Position>)>,
@@ -31,7 +31,7 @@ impl Acknowledged {
         counted
     }
 
-    /// Whether all have.
+    /// Whether all members have applied it.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty()
     }

@@ -1,12 +1,12 @@
-//! A circuit breaker for an optional service: after several failures in a row it stops all use, for a time that grows with
-//! each further failure. Then one caller tries; if it succeeds, all may use the service again.
+//! A circuit breaker for an optional service: after several consecutive failures it stops all use, for a time that
+//! grows with each further failure. Then one caller tries; if it succeeds, all callers may use the service again.
 
-/// As many failures in a row, and it is left alone.
+/// The consecutive failures that open the breaker.
 const FAILURES: u32 = 3;
-/// For how long, in milliseconds: at first, and at most.
+/// The time for which it stays open, in milliseconds: at first, and at most.
 const PAUSE: (u64, u64) = (500, 60_000);
 
-/// Whether something is asked. Times are milliseconds of any clock that does not go back.
+/// The state of the breaker. Times are milliseconds of any monotonic clock.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     state: State,
@@ -17,25 +17,25 @@ pub struct Breaker {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed,
-    /// No request is sent before.
+    /// No request is sent before this time.
     Open(u64),
-    /// One asks; if nothing has come of it by then, another one does.
+    /// One caller tries; if it has not reported a result by this time, another caller tries.
     Trying(u64),
 }
 
-/// How it stands, for people.
+/// The state of the breaker, for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// All may ask.
+    /// All callers may send requests.
     Closed,
     /// No request is sent.
     Open,
-    /// The next one asks, or one does, to see how it goes.
+    /// Half-open: one caller tries, or the next one will.
     Trying,
 }
 
 impl Standing {
-    /// In a word.
+    /// Returns the state in a word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -64,14 +64,14 @@ impl Breaker {
         }
     }
 
-    /// It went well. What was asked before it was left alone, and is answered only now, says nothing.
+    /// Records a success. A late success of a request from before the breaker opened has no effect.
     pub fn succeeded(&mut self) {
         if !matches!(self.state, State::Open(_)) {
             *self = Self::default();
         }
     }
 
-    /// It failed, or took too long. True: it is left alone from now on.
+    /// Records a failure or a timeout. Returns true if the breaker opens.
     pub fn failed(&mut self, now: u64) -> bool {
         match self.state {
             State::Open(_) => return false,
@@ -85,7 +85,7 @@ impl Breaker {
         opens
     }
 
-    /// How it stands.
+    /// Returns the state.
     pub fn standing(&self, now: u64) -> Standing {
         match self.state {
             State::Closed => Standing::Closed,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: it is never left alone for ever, and while it is, nobody asks.
+        /// For all events: the breaker does not stay open for ever, and while it is open, no request is sent.
         #[test]
         fn it_is_asked_again(events in prop::collection::vec(prop_oneof![
             Just(Event::Asks), Just(Event::Succeeds), Just(Event::Fails), (0..100_000_u64).prop_map(Event::Passes),

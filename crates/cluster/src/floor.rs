@@ -5,26 +5,27 @@
 //! requests to other nodes carried only the position that it has read, an answer from before its own purge could come back.
 //! So the position of its own last entry counts as well.
 //!
-//! An own entry counts for the allowed lag: a node that has not read it by then has read nothing for that long, and sends no
-//! requests to other nodes. If an own entry is of another process of the engine than the stream that is read, their positions
-//! cannot be compared: then no other node is used, until the new stream is read or the lag is over.
+//! An own entry counts for the allowed lag: a node that has not read it by then has read nothing for that
+//! long, and sends no requests to other nodes. If an own entry belongs to another process of the engine than
+//! the stream that is read, their positions cannot be compared: then no other node is used, until the new
+//! stream is read or the lag is over.
 
 use std::cmp::max;
 
 use crate::{Follower, Lag, Point, Position};
 
-/// What another node has to have obeyed, so that its answers can be accepted.
+/// The position that another node has to have reached, so that its answers are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: this node knows of no order.
+    /// No position: this node knows of no entry.
     Nothing,
-    /// Everything up to this entry.
+    /// Every entry up to this one.
     Point(Point),
-    /// More than can be told: its answers are not accepted.
+    /// An unknown position: answers are not accepted.
     Unknown,
 }
 
-/// What a node has read, and what it has added.
+/// The position that a node has read, and the entries that it has added.
 #[derive(Clone, Debug, Default)]
 pub struct Floor {
     read: Follower,
@@ -36,21 +37,21 @@ pub struct Floor {
 #[derive(Clone, Debug)]
 struct Own {
     point: Point,
-    /// Until when it counts, in milliseconds.
+    /// The time until which it counts, in milliseconds.
     until: u64,
 }
 
 impl Floor {
-    /// Says how far the stream was read.
+    /// Records the position up to which the stream was read.
     pub fn read(&mut self, read: Follower) {
         if read.engine() != self.read.engine() {
-            // What the former process had is distrusted by every node that follows a later one.
+            // Every node that follows a later process has marked the responses of the former one for revalidation.
             self.own.retain(|own| self.read.engine() != Some(&*own.point.engine));
         }
         self.read = read;
     }
 
-    /// Says that an entry of this node is at `point`, as it heard at `now` (milliseconds).
+    /// Records that an entry of this node is at `point`, as the node learned at `now` (milliseconds).
     pub fn added(&mut self, point: Point, now: u64, lag: Lag) {
         let until = lag.until(now);
         self.own.retain(|own| now < own.until);
@@ -60,7 +61,7 @@ impl Floor {
         }
     }
 
-    /// What another node has to have obeyed at `now` (milliseconds).
+    /// Returns the position that another node has to have reached at `now` (milliseconds).
     pub fn demand(&self, now: u64) -> Demand {
         let mut demand = self.read.point();
         for Own { point, .. } in self.own.iter().filter(|own| now < own.until) {
@@ -75,7 +76,7 @@ impl Floor {
         demand.map_or(Demand::Nothing, Demand::Point)
     }
 
-    /// Whether a follower of the stream that has reached `position` of the process called `engine` knows enough.
+    /// Whether a follower that has reached `position` in the process called `engine` satisfies the demand.
     pub fn is_met(&self, engine: &str, position: Position, now: u64) -> bool {
         match self.demand(now) {
             Demand::Nothing => true,
@@ -99,7 +100,7 @@ mod tests {
         text.parse().expect("a point")
     }
 
-    /// The floor of a node that has read up to `read`, and has added `own` at 0.
+    /// Returns the floor of a node that has read up to `read`, and has added `own` at 0.
     fn floor(read: &str, own: &[&str]) -> Floor {
         let mut floor = Floor::default();
         if let Ok(Point { engine, position }) = read.parse() {
@@ -145,18 +146,18 @@ mod tests {
         assert!(!of_new.is_met("e", Position::new(9, 0), 0));
     }
 
-    /// What happens to a stream, the node that adds to it, and another one that follows it.
+    /// Events of a stream, the node that adds to it, and another node that follows it.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// The node adds an order, and hears that it is there.
+        /// The node adds an order, and gets the acknowledgement.
         Adds,
-        /// It adds one, and hears that so many events later.
+        /// The node adds an order, and gets the acknowledgement this many events later.
         AddsSlowly(usize),
         Reads,
         OtherReads,
-        /// The engine begins again without the last entries.
+        /// The engine restarts without the last entries.
         Restart(usize),
-        /// The node asks the other one.
+        /// The node sends a request to the other one.
         Asks,
     }
 
@@ -171,7 +172,7 @@ mod tests {
         ]
     }
 
-    /// A stream as its engine has it.
+    /// A stream in its engine.
     struct Stream {
         engine: usize,
         entries: Vec<u64>,
@@ -189,7 +190,8 @@ mod tests {
             Point { engine: self.name().into(), position: Position::new(self.last, 0) }
         }
 
-        /// Where a node that followed it up to `follower` is when it has read everything; true: it distrusts what it has.
+        /// Returns the state of a node that followed it up to `follower` after a complete read; true: it
+        /// marks its responses for revalidation.
         fn read(&mut self, follower: &Follower) -> (Follower, bool) {
             let from = follower.position().unwrap_or_default();
             let entries: Vec<_> =
@@ -205,16 +207,17 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: another node that is accepted has obeyed every order that the asking one has acknowledged,
-        /// or has distrusted everything later than that.
+        /// For all events: another node that is accepted has applied every order that the requesting node has
+        /// acknowledged, or has marked all responses for revalidation later than that.
         #[test]
         fn no_accepted_node_has_missed_an_acknowledged_order(events in prop::collection::vec(event(), 1..80)) {
             let mut stream = Stream { engine: 0, entries: vec![1], last: 1 };
             let (mut floor, mut read) = (Floor::default(), Follower::at("0", Position::new(1, 0)));
             floor.read(read.clone());
-            // Orders that are not yet acknowledged, in so many events, and whether the other node has obeyed them.
+            // Orders that are not acknowledged yet: the events until then, and whether the other node has
+            // applied them.
             let (mut other, mut on_the_way) = (read.clone(), Vec::new());
-            // Acknowledged orders that it has not.
+            // Acknowledged orders that the other node has not applied.
             let mut unknown: Vec<Point> = Vec::new();
             for event in events {
                 match event {

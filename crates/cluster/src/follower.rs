@@ -7,21 +7,21 @@
 
 use crate::{Point, Position};
 
-/// Why it is unknown what was missed.
+/// The reason why the missed entries are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
     /// The node has never followed this stream.
     New,
-    /// The last entry that it obeyed is not there any more.
+    /// The last entry that the node has applied is not in the stream any more.
     Trimmed,
-    /// The engine is not the one that it was.
+    /// The engine is another process than before.
     Restarted,
-    /// An entry that cannot be read.
+    /// An entry cannot be read.
     Unknown,
 }
 
 impl Missed {
-    /// In words.
+    /// Returns the reason in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "this node has not followed it before",
@@ -32,7 +32,7 @@ impl Missed {
     }
 }
 
-/// How far a node has followed the stream.
+/// The position up to which a node has followed the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Follower {
     /// The process of the engine that had the stream.
@@ -41,37 +41,37 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// One that goes on behind `position`, in whatever process of the engine `engine` names.
+    /// Returns a follower that continues behind `position`, in the process that `engine` names.
     pub fn at(engine: &str, position: Position) -> Self {
         Self { engine: Some(engine.into()), position: Some(position) }
     }
 
-    /// The last entry obeyed.
+    /// Returns the last entry applied.
     pub fn position(&self) -> Option<Position> {
         self.position
     }
 
-    /// The process of the engine at the last read.
+    /// Returns the process of the engine at the last read.
     pub fn engine(&self) -> Option<&str> {
         self.engine.as_deref()
     }
 
-    /// The last entry obeyed, and whose it is; `None`: nothing is followed.
+    /// Returns the last entry applied, with its process; `None` if the node follows no stream.
     pub fn point(&self) -> Option<Point> {
         Some(Point { engine: self.engine.clone()?, position: self.position? })
     }
 
-    /// Whether everything up to `point` was obeyed.
+    /// Whether every entry up to `point` has been applied.
     pub fn has_reached(&self, point: &Point) -> bool {
         self.engine.as_deref() == Some(&*point.engine) && self.position >= Some(point.position)
     }
 
-    /// Judges what the engine that is called `engine` answered: the numbers of its entries from the
-    /// [position](Self::position) on. How many of them were obeyed already: the first one.
+    /// Checks the answer of the engine called `engine`: the positions of its entries from the
+    /// [position](Self::position) on. Returns how many of them have been applied already: the first one.
     ///
     /// # Errors
-    /// Why entries may have been missed. Then everything has to be distrusted, and the stream is followed
-    /// [from](Self::at) its end as it was before.
+    /// The reason why entries may have been missed. Then all responses have to be revalidated, and the stream
+    /// is followed [from](Self::at) the end that it had before.
     pub fn check(&self, engine: &str, entries: &[Position]) -> Result<usize, Missed> {
         let (Some(known), Some(position)) = (&self.engine, self.position) else { return Err(Missed::New) };
         if **known != *engine {
@@ -83,7 +83,7 @@ impl Follower {
         }
     }
 
-    /// Says that everything up to `position` was obeyed.
+    /// Records that every entry up to `position` has been applied.
     pub fn obeyed(&mut self, position: Position) {
         self.position = self.position.max(Some(position));
     }
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         /// For all events of a stream: a follower without an error has applied every entry up to its position, or has
-        /// distrusted everything since.
+        /// marked everything for revalidation since.
         #[test]
         fn nothing_is_missed_unnoticed(events in prop::collection::vec(event(), 1..80)) {
             // An entry that marks the beginning, as the first node writes one.
@@ -160,7 +160,7 @@ mod tests {
                         unknown.push(last);
                     }
                     Event::Trim(count) => drop(stream.drain(..count.min(stream.len()))),
-                    // Somebody empties the database, or all of it is lost.
+                    // An administrator empties the database, or it is lost.
                     Event::Lose(0) => stream.clear(),
                     Event::Lose(_) => {}
                     Event::Restart(lost) => {

@@ -6,13 +6,13 @@
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The number by which the ring places a key: FNV-1a (Fowler, Noll, Vo) with its bits mixed.
+/// Returns the number that places a key in the ring: FNV-1a (Fowler, Noll, Vo) with its bits mixed.
 pub fn key_hash(key: &[u8]) -> u64 {
     mix(key.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME)))
 }
 
-/// A permutation in which every bit of the number moves half the bits of the result: the finaliser of SplitMix64
-/// (Steele, Lea and Flood, OOPSLA 2014; constants by Stafford).
+/// A permutation in which every bit of the number changes half the bits of the result: the finaliser of
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014; constants by Stafford).
 pub(crate) fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

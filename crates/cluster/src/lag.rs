@@ -1,4 +1,4 @@
-//! For how long a node may serve its stored responses: arithmetic on its own monotonic clock.
+//! The time for which a node may serve its stored responses: arithmetic on its own monotonic clock.
 //!
 //! A node has every purge that was in the stream when it *sent* its read, once it has applied the answer. From then on,
 //! until the allowed lag has passed since it sent that read, every purge that it does not have is younger than the lag. The
@@ -7,35 +7,35 @@
 
 use std::time::Duration;
 
-/// How far a coarse clock may be behind, with what rounding takes.
+/// The error of a coarse clock, and of rounding, in milliseconds.
 const BLUR: u64 = 20;
-/// A node that waits for news asks again after at most so long.
+/// The longest wait before a node reads the stream again, in milliseconds.
 const WAIT: u64 = 1_000;
 
-/// The lag that is allowed.
+/// The allowed lag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
     millis: u64,
 }
 
 impl Lag {
-    /// The least that works: beyond what clocks are blurred by, there has to be time to ask.
+    /// The least lag: beyond the error of clocks, there has to be time for a read.
     pub const LEAST: Duration = Duration::from_millis(100);
 
-    /// This lag, or the least.
+    /// Returns this lag, or the least one.
     pub fn new(allowed: Duration) -> Self {
         let millis = u64::try_from(allowed.max(Self::LEAST).as_millis()).unwrap_or(u64::MAX);
         Self { millis }
     }
 
-    /// Until when (milliseconds) a node may answer from what it keeps that has obeyed all that it was told when it
-    /// asked at `asked`, or has had everything validated since then.
+    /// Returns the time (milliseconds) until which a node may answer with stored responses, if it has applied
+    /// the result of a read sent at `asked`, or has had all responses revalidated since then.
     pub fn until(self, asked: u64) -> u64 {
         asked.saturating_add(self.millis - BLUR)
     }
 
-    /// How long a node may wait for news before it asks again: so that a question may take a while, and may even fail
-    /// once, before the time is over.
+    /// Returns the wait between two reads: short enough that a read may be slow, and may even fail once,
+    /// before the lag is over.
     pub fn wait(self) -> Duration {
         Duration::from_millis((self.millis / 4).min(WAIT))
     }
@@ -64,14 +64,14 @@ mod tests {
         }
     }
 
-    /// What happens to a node, at some millisecond.
+    /// An event of a node, at some millisecond.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// Somebody's purge is in the stream.
+        /// A purge of any node is in the stream.
         Purged,
-        /// The node asks for news, and has obeyed the answer so many milliseconds later; or has none.
+        /// The node reads the stream, and has applied the result this many milliseconds later; or the read fails.
         Asked(Option<u64>),
-        /// A request.
+        /// A request arrives.
         Request,
     }
 
@@ -85,8 +85,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked and lost, and however long a node sleeps: what it trusts itself to give away was
-        /// purged less than the lag ago, or it knows of that.
+        /// For all reads, losses and sleeps of a node: each response that it serves was purged less than the
+        /// lag ago, or not at all, as far as the node does not know of the purge.
         #[test]
         fn nobody_answers_who_may_have_missed_a_purge_for_longer(
             lag in 100..1_000_u64,
@@ -97,7 +97,7 @@ mod tests {
             let (mut purged, mut answers) = (Vec::new(), Vec::new());
             for (pause, event) in events {
                 now += pause;
-                // What was answered by now is obeyed.
+                // Results that have arrived by now are applied.
                 answers.retain(|&(asked, obeyed): &(u64, u64)| {
                     if obeyed <= now {
                         (until, known) = (until.max(allowed.until(asked)), known.max(asked));

@@ -1,15 +1,16 @@
-//! When a node is so busy that requests for its keys go to the next node.
+//! Decides when a node is so busy that requests for its keys go to the next node.
 
 use crate::ring::Ring;
 
-/// Bounded load: no node has more than a fixed multiple of its share of what is in flight.
+/// Bounded load: no node has more than a fixed multiple of its share of the requests in flight.
 ///
 /// Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads", SODA 2018.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// How many times its share a node may have. At least 1.
+    /// The multiple of its share that a node may have. At least 1.
     pub factor: f64,
-    /// What a node may have in any case: below it nobody waits, and a key asked of two nodes is fetched twice.
+    /// The requests that a node may have in any case. Below it no request is redirected; a redirected key is
+    /// fetched by two nodes.
     pub floor: u64,
 }
 
@@ -20,8 +21,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// The node to ask for the key with this hash: the first of [`Ring::ranked`] that is below its bound.
-    /// `in_flight` has the requests under way at each node, by its index in the ring; a missing node has none.
+    /// Returns the node to ask for the key with this hash: the first of [`Ring::ranked`] that is below its bound.
+    /// `in_flight` has the requests in flight at each node, by its index in the ring; a missing node has none.
     pub fn choose(&self, ring: &Ring, hash: u64, in_flight: &[u64]) -> Option<usize> {
         let has_room =
             |node: usize| in_flight.get(node).copied().unwrap_or(0) < self.bound(ring, node, in_flight);
@@ -32,7 +33,7 @@ impl Load {
         Some(ring.ranked(hash).into_iter().find(|node| has_room(*node)).unwrap_or(owner))
     }
 
-    /// How many requests may be under way at a node when one more is about to begin somewhere.
+    /// Returns the most requests that may be in flight at a node when one more is about to begin at some node.
     pub fn bound(&self, ring: &Ring, node: usize, in_flight: &[u64]) -> u64 {
         let total = in_flight.iter().sum::<u64>().saturating_add(1);
         let bound = (self.factor.max(1.0) * total as f64 * ring.share(node)).ceil();

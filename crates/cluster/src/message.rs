@@ -1,52 +1,52 @@
-//! What nodes tell each other by the stream: which of what they keep is out of date.
+//! The messages of nodes in the stream: which stored responses are out of date.
 //!
-//! An entry is a list of fields and values, so that people can read it where it lies:
+//! An entry is a list of fields and values, so that it is readable on the engine:
 //!
-//! | field | what |
+//! | field | meaning |
 //! |---|---|
 //! | `v` | [`VERSION`] |
-//! | `by` | the node that ordered it, and which start of it: what it has obeyed already |
+//! | `by` | the node that ordered it, and the start of its process: that process has applied it already |
 //! | `do` | `stale`, `invalid`, `remove`: a purge; `unsure`; `blank`, `doubt`: pools; `distrust`; `begin` |
-//! | `seconds` | of `unsure`: how long; what may change stands behind it, as of a purge |
-//! | `url`, `prefix` | of a purge: a cache key, or the beginning of one, as often as there are |
-//! | `host`, `tag`, `all` | the same |
-//! | `origin`, `group` | the same: a group, behind the origin that it belongs to |
-//! | `grouped` | the same: what has groups, of the origin |
-//! | `site`, `tag` | the same: a tag, behind the site that it belongs to |
-//! | `site`, `pool` | of `blank` and `doubt`: the gateway, and one of its pools; all, if none is named |
+//! | `seconds` | for `unsure`: the duration; the scopes that may change follow, as for a purge |
+//! | `url`, `prefix` | for a purge: a cache key, or the prefix of one; repeated for several |
+//! | `host`, `tag`, `all` | likewise |
+//! | `origin`, `group` | likewise: a group, behind the origin that it belongs to |
+//! | `grouped` | likewise: all responses with groups, of the origin |
+//! | `site`, `tag` | likewise: a tag, behind the site that it belongs to |
+//! | `site`, `pool` | for `blank` and `doubt`: the gateway, and one of its pools; all pools, if none is named |
 //!
-//! After an entry that is not so, a node cannot know which of its responses are out of date. How a purge is obeyed is for the cache to
-//! say.
+//! After an entry in another form, a node cannot know which of its responses are out of date. The cache
+//! applies the purges.
 
 use larder_semantics::purge::{Effect, Scope};
 
-/// The version of entries that is written and read.
+/// The version of entries that this code writes and reads.
 const VERSION: &[u8] = b"1";
 
-/// An entry.
+/// An entry of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which start of which node it comes from.
+    /// The node, and the start of its process, that it comes from.
     pub by: String,
-    /// What is to be done.
+    /// The task.
     pub order: Order,
 }
 
 /// The task of a node that reads an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// What one of these scopes is about is treated as the effect says.
+    /// The responses that one of these scopes reaches get the effect.
     Purge(Effect, Vec<Scope>),
-    /// A change whose end is unknown may concern these scopes for so many seconds: what is stored is invalid, and what
-    /// is fetched in that time is validated before each use.
+    /// A change whose end is unknown may affect these scopes for this many seconds: stored responses are
+    /// invalid, and responses fetched in that time are validated before each use.
     Unsure(u32, Vec<Scope>),
-    /// No tag that there is in a pool of this gateway counts any more.
+    /// The existing tags of these pools are void.
     Blank(Pools),
-    /// The same; and for a while, none is made.
+    /// The same; and for a while, the gateway creates no tags.
     Doubt(Pools),
-    /// The sender has forgotten what it had to say: it may have been about anything.
+    /// The sender has lost orders, which may have had any scope.
     Distrust,
-    /// Nothing: so that a stream has an entry.
+    /// No task: an entry so that the stream is not empty.
     Begin,
 }
 
@@ -59,7 +59,7 @@ pub struct Pools {
     pub pool: Option<String>,
 }
 
-/// What is no entry that this version understands.
+/// The error for an entry that this version does not understand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -70,7 +70,7 @@ const EFFECTS: [(&str, Effect); 3] =
 type Field = (&'static str, Vec<u8>);
 
 impl Message {
-    /// The fields of the entry.
+    /// Returns the fields of the entry.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = vec![("v", VERSION.to_vec()), ("by", self.by.clone().into_bytes())];
         fields.push(("do", self.order.name().into()));
@@ -89,10 +89,10 @@ impl Message {
         fields
     }
 
-    /// The entry that has these fields.
+    /// Parses the entry with these fields.
     ///
     /// # Errors
-    /// Whatever is not exactly as [`fields`](Self::fields) writes it.
+    /// [`Unknown`] for any fields that differ from the form of [`fields`](Self::fields).
     pub fn parse<'f>(fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>) -> Result<Self, Unknown> {
         let mut fields = fields.into_iter();
         let mut named = |name: &str| match fields.next() {

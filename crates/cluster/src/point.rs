@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::Position;
 
-/// An entry of the stream that one process of the engine has. Two processes do not have the same stream.
+/// An entry of the stream in one process of the engine. Streams of different processes differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The process.
+    /// The process of the engine.
     pub engine: Box<str>,
-    /// The entry.
+    /// The position of the entry.
     pub position: Position,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// What is no point.
+/// The error for a text that is not a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPoint;
 

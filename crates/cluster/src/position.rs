@@ -1,9 +1,9 @@
-//! A place in the stream of invalidations, as the engine numbers its entries.
+//! A position in the stream of invalidations, in the engine's numbering of entries.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of an entry: the engine's milliseconds, and a count within them. Later entries have greater ones.
+/// The number of an entry: the engine's milliseconds, and a count within them. Later entries have greater numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     millis: u64,
@@ -11,12 +11,12 @@ pub struct Position {
 }
 
 impl Position {
-    /// The entry of this number.
+    /// Returns the position with these numbers.
     pub const fn new(millis: u64, count: u64) -> Self {
         Self { millis, count }
     }
 
-    /// The two numbers that it is.
+    /// Returns the two numbers.
     pub(crate) const fn parts(self) -> [u64; 2] {
         [self.millis, self.count]
     }
@@ -28,7 +28,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What is no position.
+/// The error for a text that is not a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPosition;
 

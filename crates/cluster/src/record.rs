@@ -1,10 +1,10 @@
-//! The format of a response on the engine, for the second tier: every node reads the same bytes in the same way, or not at
-//! all.
+//! The format of a response on the engine, for the second tier: all nodes decode the same bytes to the same
+//! response, or reject them.
 //!
 //! A value begins with [`MAGIC`] and a checksum of the rest; then follow a letter and its content. Numbers are
 //! little-endian, and each text is preceded by its length.
 //!
-//! - `v`: responses to this URL vary; a signature lists the selecting fields. Each variant has a record of its own.
+//! - `v`: responses to this URL vary; a signature lists the selecting fields. Each variant has a separate record.
 //! - `r`: a response. Short content is part of it. Longer content is in [`CHUNK`]s, whose checksums it has; their names
 //!   contain a number that is used once, so that chunks of different responses are never combined.
 //!
@@ -13,14 +13,14 @@
 
 use crate::{Position, key_hash};
 
-/// What a value begins with; a later layout begins otherwise.
+/// The start of a value; a later layout has another one.
 pub const MAGIC: &[u8; 8] = b"larder 1";
-/// Bytes of content in a chunk; the last has fewer.
+/// Bytes of content in a chunk; the last chunk may have fewer.
 pub const CHUNK: u64 = 1 << 20;
 /// Content that is shorter is part of the record.
 pub const INLINE: u64 = 64 << 10;
 
-/// What a value holds.
+/// The content of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'r> {
     /// Responses vary by the fields of this signature.
@@ -39,15 +39,15 @@ pub enum Record<'r> {
 pub struct Response<'r> {
     /// The cache key.
     pub key: &'r [u8],
-    /// The request fields it is selected by.
+    /// The request fields that select it.
     pub signature: &'r [u8],
     /// The status code.
     pub status: u16,
-    /// What is true of its freshness, as bits.
+    /// The flags of its freshness, as bits.
     pub flags: u8,
-    /// Seconds that it was old when it was written.
+    /// The age when it was written, in seconds.
     pub age: u32,
-    /// Seconds that it may become old and still be fresh.
+    /// The age up to which it is fresh, in seconds.
     pub lifetime: u32,
     /// Its `Date` (UNIX seconds).
     pub date: u32,
@@ -55,13 +55,13 @@ pub struct Response<'r> {
     pub stale_while_revalidate: u32,
     /// Seconds of staleness allowed when the origin fails.
     pub stale_if_error: u32,
-    /// What fetching it took, in microseconds.
+    /// The cost of fetching it, in microseconds.
     pub cost: u32,
-    /// Milliseconds that the engine was to keep it.
+    /// The time for which the engine should keep it, in milliseconds.
     pub expires: u64,
-    /// The process of the engine with the stream of purges when its fetch began.
+    /// The process of the engine that had the stream of purges when the fetch began.
     pub engine: &'r str,
-    /// The last entry of it that had been obeyed then.
+    /// The last entry of that process that had been applied then.
     pub position: Position,
     /// Field lines.
     pub fields: &'r [u8],
@@ -69,18 +69,18 @@ pub struct Response<'r> {
     pub content: Content<'r>,
 }
 
-/// Content, or where it is.
+/// Content, or the location of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'r> {
-    /// Here: so many bytes.
+    /// Content within the record: its length in bytes, and the bytes.
     Inline(u32, Piece<'r>),
-    /// In chunks.
+    /// Content in chunks.
     Chunks {
-        /// What their names contain.
+        /// The number in the names of the chunks.
         number: u64,
         /// Bytes of content.
         len: u64,
-        /// Of each chunk's content.
+        /// The checksum of each chunk's content.
         sums: Vec<u64>,
     },
 }
@@ -88,14 +88,14 @@ pub enum Content<'r> {
 /// A part of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'r> {
-    /// As it is.
+    /// The plain bytes.
     Plain(&'r [u8]),
-    /// By Zstandard (RFC 8878).
+    /// The bytes compressed by Zstandard (RFC 8878).
     Zstd(&'r [u8]),
 }
 
 impl<'r> Piece<'r> {
-    /// What a chunk's value holds; `None` for what is none.
+    /// Decodes a chunk's value; `None` if it is malformed.
     pub fn decode(value: &'r [u8]) -> Option<Self> {
         match value.split_first()? {
             (0, rest) => Some(Self::Plain(rest)),
@@ -104,7 +104,7 @@ impl<'r> Piece<'r> {
         }
     }
 
-    /// The value of a chunk.
+    /// Returns the value of a chunk.
     pub fn encode(self) -> Vec<u8> {
         let (coding, bytes) = match self {
             Self::Plain(bytes) => (0, bytes),
@@ -119,13 +119,13 @@ pub fn sum(bytes: &[u8]) -> u64 {
     key_hash(bytes)
 }
 
-/// How many chunks content of `len` bytes has.
+/// Returns the number of chunks of content with `len` bytes.
 pub fn chunks(len: u64) -> u64 {
     len.div_ceil(CHUNK)
 }
 
 impl<'r> Record<'r> {
-    /// The value that stands for it.
+    /// Returns the value of the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out(MAGIC.to_vec());
         out.number(0_u64.to_le_bytes());
@@ -143,7 +143,7 @@ impl<'r> Record<'r> {
         out.0
     }
 
-    /// What a value stands for; `None`: it is not as it was written, or not ours.
+    /// Decodes a value; `None` if it is damaged or of another layout.
     pub fn decode(value: &'r [u8]) -> Option<Self> {
         let (written, rest) = value.strip_prefix(MAGIC)?.split_first_chunk()?;
         if u64::from_le_bytes(*written) != sum(rest) {
@@ -226,7 +226,7 @@ impl<'r> Content<'r> {
         }
     }
 
-    /// Bytes of content.
+    /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         match self {
             Self::Inline(len, _) => u64::from(*len),
@@ -234,7 +234,7 @@ impl<'r> Content<'r> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there is no content.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// What the tests of a record are made of.
+    /// The random data for the tests of a record.
     type Made = (Vec<u8>, Vec<u8>, u16, u8, [u32; 6], u64, String, (u64, u64), Vec<u8>);
 
     fn response<'r>(made: &'r Made, content: Content<'r>) -> Record<'r> {

@@ -6,21 +6,21 @@ use crate::score::Seat;
 /// A member of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// What tells it from the others. Keys stay where they are as long as names do.
+    /// The unique name. A key keeps its owner as long as the names stay the same.
     pub name: String,
-    /// Its part of the keys, against the weights of the others. With 0 it owns none.
+    /// Its part of the keys, relative to the weights of the others. A node of weight 0 owns none.
     pub weight: u16,
-    /// Whether it is about to leave: it owns no key any more, and still answers.
+    /// Whether it is draining: it owns no key any more, and still answers.
     pub draining: bool,
 }
 
 impl Node {
-    /// A node of weight 1 that stays.
+    /// Returns a node of weight 1 that is not draining.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), weight: 1, draining: false }
     }
 
-    /// The weight that counts now.
+    /// Returns the weight in force.
     fn effective_weight(&self) -> u16 {
         if self.draining { 0 } else { self.weight }
     }
@@ -37,8 +37,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring of these nodes by weighted rendezvous hashing. Their order means nothing. Of several with one name
-    /// one stays.
+    /// Returns the ring of these nodes by weighted rendezvous hashing. Their order does not matter. Of
+    /// several nodes with one name one is kept.
     pub fn new(mut nodes: Vec<Node>) -> Self {
         nodes.sort();
         nodes.dedup_by(|later, earlier| later.name == earlier.name);
@@ -49,8 +49,8 @@ impl Ring {
         Self { nodes, seats, slots: Vec::new() }
     }
 
-    /// The ring of these nodes by a fixed pool of `count` slots, dealt to the nodes in turn: a key's hash names its
-    /// slot. Weights do not count. It is here to be compared with: when a node comes or goes, most keys move.
+    /// Returns the ring of these nodes by a fixed pool of `count` slots, assigned to the nodes in turn: a key's hash
+    /// selects its slot. Weights do not count. It serves for comparison: when a node joins or leaves, most keys move.
     ///
     /// Source: the report on revalidation and caching of microservices, section on scaling (a pool of 50).
     pub fn slots(nodes: Vec<Node>, count: usize) -> Self {
@@ -62,17 +62,17 @@ impl Ring {
         Self { slots, ..ring }
     }
 
-    /// The nodes, by name. Indices that this ring hands out point here.
+    /// Returns the nodes, by name. All indices of this ring refer to this list.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The index of the node of this name.
+    /// Returns the index of the node of this name.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok()
     }
 
-    /// The index of the node that keeps the key with this [`key_hash`], if any node keeps keys.
+    /// Returns the index of the node that owns the key with this [`key_hash`], if any node owns keys.
     pub fn owner(&self, hash: u64) -> Option<usize> {
         if !self.slots.is_empty() {
             return Some(self.seats[self.slot(hash)].0);
@@ -81,7 +81,7 @@ impl Ring {
         Some(nearest.0)
     }
 
-    /// All nodes that own keys, the owner first, then the nodes that would own the key without those before.
+    /// Returns all nodes that own keys: the owner first, then the nodes that would own the key without those before.
     pub fn ranked(&self, hash: u64) -> Vec<usize> {
         let mut seats: Vec<_> = self.seats.iter().map(|(index, seat)| (seat.score(hash), *index)).collect();
         if self.slots.is_empty() {
@@ -92,7 +92,7 @@ impl Ring {
         seats.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// The part of all keys, 0 to 1, that the node of this index keeps.
+    /// Returns the part of all keys, 0 to 1, that the node of this index owns.
     pub fn share(&self, index: usize) -> f64 {
         if !self.slots.is_empty() {
             let held = self.slots.iter().filter(|seat| self.seats[**seat].0 == index).count();

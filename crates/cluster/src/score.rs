@@ -5,16 +5,16 @@
 //! (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005; Wang and Ravishankar, "Hash-based virtual
 //! hierarchies", 2004).
 //!
-//! In integers only: a logarithm in floating point may differ in its last bit between C libraries, and then two nodes would
-//! disagree about a key permanently.
+//! The arithmetic uses only integers: a logarithm in floating point may differ in its last bit between C
+//! libraries, and then two nodes would disagree about a key permanently.
 
 use crate::hash::mix;
 
 /// Bits of a logarithm behind the point. Six before it hold the largest, 64.
 const FRACTION: u32 = 56;
 
-/// Bits of the argument that choose a piece of the logarithm; between the ends of a piece it is a straight line.
-/// 256 pieces err by at most 0.000003, and shares by far less than chance moves them.
+/// Bits of the argument that select a segment of the logarithm, which is linear within a segment. The error
+/// of 256 segments is at most 0.000003, and that of shares is far below their random variation.
 const PIECE: u32 = 8;
 
 /// log2 of 1 + i/256, with [`FRACTION`] bits.
@@ -31,7 +31,7 @@ const fn logarithms() -> [u64; (1 << PIECE) + 1] {
     table
 }
 
-/// log2 of a number that stands for 1 to 2, 63 of its bits behind the point: squared, it shows its next bit.
+/// Returns log2 of a fixed-point number from 1 to 2 with 63 fractional bits: each squaring yields the next bit.
 const fn log2(mut number: u64) -> u64 {
     let mut result = 0;
     let mut bit = 0;
@@ -45,7 +45,7 @@ const fn log2(mut number: u64) -> u64 {
     result
 }
 
-/// -log2 of hash / 2^64, with [`FRACTION`] bits. Never increases with the hash.
+/// Returns -log2 of hash / 2^64, with [`FRACTION`] bits. Never increases with the hash.
 fn distance(hash: u64) -> u64 {
     let number = hash | 1;
     let zeros = number.leading_zeros();
@@ -57,7 +57,7 @@ fn distance(hash: u64) -> u64 {
     (u64::from(zeros + 1) << FRACTION) - log
 }
 
-/// What of a node its score depends on.
+/// The data of a node that its score depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     seed: u64,
@@ -66,12 +66,12 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The seat of a node whose name has this hash. The weight is not 0.
+    /// Returns the seat of a node whose name has this hash. The weight must not be 0.
     pub(crate) fn new(seed: u64, weight: u16) -> Self {
         Self { seed, inverse: u64::MAX / u64::from(weight.max(1)) }
     }
 
-    /// How far a key is from this node: the nearest owns it.
+    /// Returns the distance of a key from this node: the nearest node owns it.
     pub(crate) fn score(self, key: u64) -> u64 {
         ((u128::from(distance(mix(key ^ self.seed))) * u128::from(self.inverse)) >> 64) as u64
     }

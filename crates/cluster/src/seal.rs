@@ -4,7 +4,8 @@
 //! sealed with their lengths, so that no two messages are sealed as the same bytes. A cluster without a token has no seals:
 //! all data counts as written by a node.
 //!
-//! Not here: protection from replays. If a message must be bound to a node, a key or a nonce, that is one of its parts.
+//! This module does not protect from replays. If a message must be bound to a node, a key or a nonce, that is
+//! one of its parts.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use sha2::Sha256;
 
 /// Bytes of a seal.
 const LEN: usize = 16;
-/// Stands for a seal where there is no token.
+/// The text in place of a seal where there is no token.
 const NONE: &str = "-";
 
 /// A kind of message.
@@ -21,21 +22,21 @@ const NONE: &str = "-";
 pub enum MessageKind {
     /// The members of the cluster, and their addresses.
     Member,
-    /// That a node is to own no keys.
+    /// The order that a node owns no keys.
     Draining,
-    /// How far a node has obeyed the stream.
+    /// The position up to which a node has applied the stream.
     Position,
     /// An entry of the stream.
     Entry,
     /// A record of the second tier.
     Record,
-    /// A chunk of its content.
+    /// A chunk of a record's content.
     Chunk,
     /// A request of one node to another.
     Request,
     /// The answer to a challenge.
     Proof,
-    /// A position that a client was given.
+    /// A position that was sent to a client.
     Client,
 }
 
@@ -44,12 +45,12 @@ const KINDS: [&str; 9] =
 
 type Code = Hmac<Sha256>;
 
-/// Seals messages, and tells which were sealed with the same token.
+/// Creates seals of messages, and verifies that messages were sealed with the same token.
 #[derive(Clone)]
 pub struct Seal(Option<Box<[Code; KINDS.len()]>>);
 
 impl Seal {
-    /// That of a cluster whose keys in the engine begin with `prefix`, with its `token` if it has one.
+    /// Creates the seal of a cluster whose keys in the engine begin with `prefix`, with its `token` if it has one.
     pub fn new(token: Option<&str>, prefix: &str) -> Self {
         let code = |token: &str, kind: &str| {
             let key = code_of(token.as_bytes(), &[b"larder cluster 1", prefix.as_bytes(), kind.as_bytes()]);
@@ -63,14 +64,14 @@ impl Seal {
         self.0.is_some()
     }
 
-    /// The seal of a message, as text.
+    /// Returns the seal of a message, as text.
     pub fn text(&self, kind: MessageKind, parts: &[&[u8]]) -> String {
         let Some(code) = self.code(kind, parts) else { return NONE.to_owned() };
         let bytes = code.finalize().into_bytes();
         bytes[..LEN].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether `shown` is the seal of this message. How long that takes does not tell how much of it is right.
+    /// Whether `shown` is the seal of this message. The comparison takes constant time.
     pub fn is(&self, kind: MessageKind, parts: &[&[u8]], shown: &[u8]) -> bool {
         let Some(code) = self.code(kind, parts) else { return shown == NONE.as_bytes() };
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
@@ -81,7 +82,7 @@ impl Seal {
         bytes.filter(is_long).is_some_and(|bytes| code.verify_truncated_left(&bytes).is_ok())
     }
 
-    /// `value` with its seal behind it. `about` is sealed with it and is not part of it.
+    /// Appends the seal to `value`. The seal covers `about` as well, which is not part of the result.
     pub fn close(&self, kind: MessageKind, about: &[&[u8]], mut value: Vec<u8>) -> Vec<u8> {
         if let Some(code) = self.code(kind, &[about, &[&value]].concat()) {
             value.extend_from_slice(&code.finalize().into_bytes()[..LEN]);
@@ -89,7 +90,7 @@ impl Seal {
         value
     }
 
-    /// What was closed; `None`: it was not, or not as this.
+    /// Returns the sealed value; `None` if the seal is missing or invalid.
     pub fn open<'v>(&self, kind: MessageKind, about: &[&[u8]], closed: &'v [u8]) -> Option<&'v [u8]> {
         if !self.is_on() {
             return Some(closed);
@@ -106,7 +107,7 @@ impl Seal {
     }
 }
 
-/// Shows no key.
+/// Hides the keys.
 impl fmt::Debug for Seal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_on() { "Seal(..)" } else { "Seal(none)" })
@@ -114,7 +115,7 @@ impl fmt::Debug for Seal {
 }
 
 fn keyed(key: &[u8]) -> Code {
-    // A key of any length will do.
+    // HMAC accepts keys of any length.
     Code::new_from_slice(key).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"))
 }
 
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(none.open(MessageKind::Record, &[], b"v"), Some(&b"v"[..]));
     }
 
-    /// Computed apart, with Python's hmac.
+    /// The expected value was computed separately, with Python's hmac.
     #[test]
     fn a_golden_seal() {
         let text = Seal::new(TOKEN, "larder").text(MessageKind::Request, &[b"GET", b"/"]);

@@ -1,4 +1,4 @@
-//! What always holds of the ring.
+//! Invariants of the ring.
 
 use larder_cluster::{Node, Ring, key_hash};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn names(ring: &Ring) -> Vec<Option<String>> {
     keys().map(|key| ring.owner(key).map(|owner| ring.nodes()[owner].name.clone())).collect()
 }
 
-/// How many of `KEYS` keys each node gets. Other salts make other keys.
+/// Returns how many of `KEYS` keys each node gets. Another salt makes other keys.
 fn counted(ring: &Ring, salt: u64) -> Vec<u64> {
     let mut counts = vec![0; ring.nodes().len()];
     let keys = (0..KEYS).map(|key| key_hash(&[salt.to_le_bytes(), key.to_le_bytes()].concat()));
@@ -26,8 +26,8 @@ fn counted(ring: &Ring, salt: u64) -> Vec<u64> {
     counts
 }
 
-/// How surprising it is that `hits` of `KEYS` random keys go to a node with this share of them: by Chernoff's bound,
-/// so many or more (or so few or fewer) come with a probability of at most `exp(-surprise)`.
+/// Returns how improbable it is that `hits` of `KEYS` random keys go to a node with this share of them: by Chernoff's
+/// bound, this number or more (or this number or fewer) has a probability of at most `exp(-surprise)`.
 fn surprise(hits: u64, share: f64) -> f64 {
     let term = |found: f64, expected: f64| if found > 0.0 { found * (found / expected).ln() } else { 0.0 };
     let found = hits as f64 / KEYS as f64;
@@ -135,7 +135,7 @@ fn a_thousand_nodes_share_evenly() {
     (0..keys)
         .map(|key: u64| key_hash(&key.to_le_bytes()))
         .for_each(|key| counts[ring.owner(key).unwrap()] += 1);
-    // Each is a Poisson variable of mean 100: chi-squared over the mean is 999 +- 45.
+    // Each count is a Poisson variable of mean 100: chi-squared over the mean is 999 +- 45.
     let squares: f64 = counts.iter().map(|count| (f64::from(*count) - 100.0).powi(2) / 100.0).sum();
     assert!((squares - 999.0).abs() < 5.0 * 45.0, "{squares}");
 }
@@ -149,7 +149,7 @@ fn the_slots_are_dealt_in_turn() {
     assert_eq!([0, 1, 2].map(|index| ring.share(index)), [0.34, 0.34, 0.32]);
 }
 
-/// Computed apart, with a logarithm in floating point.
+/// The expected values were computed separately, with a logarithm in floating point.
 #[test]
 fn golden_owners() {
     let ring = Ring::new(weighted(&[1, 2, 3]));

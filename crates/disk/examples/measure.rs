@@ -1,4 +1,4 @@
-//! Objects stored a second, lookups a second, and how long a start takes, in a folder of its own.
+//! Measures objects stored per second, lookups per second, and the time of a start, in a temporary folder.
 //!
 //! `cargo run --release -p larder-disk --example measure -- 1000000 512`: a million objects of 512 bytes.
 

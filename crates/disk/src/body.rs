@@ -1,4 +1,4 @@
-//! An object that was found: its metadata, and a body that is read from its segment and verified on the way.
+//! A found object: its metadata, and a body that is read from its segment and verified during the read.
 //! [`open`](crate::open) finds it.
 
 use std::ops::Range;
@@ -12,22 +12,22 @@ use crate::record::{self, BLOCK, Fixed};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
-/// Bytes that come to memory together, at least.
+/// The least bytes that enter memory together.
 const PAGE: u64 = 4096;
 
-/// An object, as it was when it was found. It can be read as long as this is held, even after it is removed.
+/// An object at the time of the lookup. It can be read while this value exists, even after it is removed.
 pub struct Found {
-    /// What the caller gave beside the body.
+    /// The caller's metadata beside the body.
     pub meta: Vec<u8>,
-    /// When it was stored, in seconds since 1970.
+    /// The time at which it was stored, in seconds since 1970.
     pub stored: u32,
-    /// What fetching it again would cost, in microseconds.
+    /// The cost of fetching it again, in microseconds.
     pub cost: u32,
-    /// Which object it is: a number of this directory that no other object has, nor a later one of its key.
+    /// The serial number, unique in the directory: a later object of the same key has another one.
     pub serial: u64,
-    /// All of the body, checked, if it is no longer than was asked for.
+    /// The whole body, verified, if it is not longer than the lookup's limit.
     pub content: Option<Vec<u8>>,
-    /// Its content.
+    /// The content.
     pub body: Body,
 }
 
@@ -37,29 +37,29 @@ pub struct Body {
     segment: Arc<Segment>,
     location: Location,
     pub(crate) fixed: Fixed,
-    /// Read when it is needed first.
+    /// The table of block sums, read at its first use.
     table: OnceLock<Arc<[u8]>>,
     state: Mutex<State>,
 }
 
-/// What is known of the bytes.
+/// The state of the body's verification.
 #[derive(Default)]
 struct State {
-    /// When all of them were last found right.
+    /// The last check that verified all bytes.
     check: Option<Check>,
-    /// A check under way, and how many bytes from the first on were found right so far.
+    /// A check in progress, and the number of bytes verified so far from the start.
     reading: Option<Box<(Begun, u64)>>,
 }
 
-/// The beginning of a check.
+/// The start of a check.
 #[derive(Clone, Copy)]
 struct Begun {
     check: Check,
-    /// Whether every change since would show. If not, others may not rely on the check.
+    /// Whether every later change of the file would change its stamp. If not, other readers may not rely on the check.
     is_settled: bool,
 }
 
-/// The bytes are not those that were written, or cannot be read; the object is gone from the store.
+/// The bytes differ from the written ones, or cannot be read; the object has been removed from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
@@ -71,19 +71,19 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// Where a body lies in a file. The file's bytes there never change while a [`Body`] or [`Found`] of it is
-/// held, or the file itself.
+/// The location of a body in a file. The file's bytes there never change while a [`Body`] or [`Found`] of it,
+/// or the file itself, is held.
 pub struct Span<'a> {
-    /// The file; `None` if the store is not in a real one.
+    /// The file; `None` if the store does not use real files.
     pub file: Option<&'a fs::File>,
-    /// The body's first byte.
+    /// The offset of the body's first byte.
     pub offset: u64,
-    /// Bytes of it.
+    /// The length of the body in bytes.
     pub len: u64,
 }
 
 impl Body {
-    /// The body of the record at `location`. `seek_check` says whether it matters if it was verified lately.
+    /// Creates the body of the record at `location`. `seek_check` says whether to look for a recent verification.
     pub(crate) fn new(
         shared: Arc<Shared>,
         segment: Arc<Segment>,
@@ -96,18 +96,18 @@ impl Body {
         Self { shared, segment, location, fixed, table: OnceLock::new(), state }
     }
 
-    /// Bytes in the body.
+    /// Returns the bytes in the body.
     pub fn len(&self) -> u64 {
         self.fixed.body
     }
 
-    /// Whether there are none.
+    /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the whole body was lately read and found right, and its file has not changed since as far as its
-    /// size and times show: then its [`Span`] may go out by `sendfile`, unread. One call to the operating system.
+    /// Whether the whole body was verified recently, and its file has not changed since according to its size and
+    /// times: then its [`Span`] may be sent by `sendfile` without being read. Takes one call to the operating system.
     pub fn is_verified(&self) -> bool {
         if self.is_empty() {
             return true;
@@ -118,10 +118,10 @@ impl Body {
         })
     }
 
-    /// Whether the file is still long enough. It reads nothing.
+    /// Checks that the file is still long enough. Reads no bytes.
     ///
     /// # Errors
-    /// [`Damaged`] when it was cut short.
+    /// [`Damaged`] when the file was cut short.
     pub fn is_there(&self) -> Result<(), Damaged> {
         let end = self.offset() + self.len() + self.fixed.table();
         match self.segment.file.size() {
@@ -131,16 +131,16 @@ impl Body {
         }
     }
 
-    /// Where the body lies.
+    /// Returns the location of the body.
     pub fn span(&self) -> Span<'_> {
         Span { file: self.segment.file.as_file(), offset: self.offset(), len: self.len() }
     }
 
-    /// The bytes of `range`, which ends at the body's end at the latest, checked block by block. It allocates
-    /// as many bytes as the range has. Read from its beginning to its end, the body counts as verified.
+    /// Reads the bytes of `range`, which must end at the body's end or before, and checks them block by block.
+    /// Allocates as many bytes as the range has. A body read from its beginning to its end counts as verified.
     ///
     /// # Errors
-    /// [`Damaged`] when they are not what was written, or there are no such bytes.
+    /// [`Damaged`] when the bytes differ from the written ones, or do not exist.
     pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Damaged> {
         if range.start > range.end || range.end > self.len() {
             return Err(Damaged);
@@ -161,10 +161,10 @@ impl Body {
         Ok(read)
     }
 
-    /// Whether the bytes of `range` seem to be in memory, so that they are read or sent without a wait for the
-    /// disk: those at its start, its middle and its end are looked at, and what it takes to check them if they
-    /// were not. False where that cannot be determined. What has left memory no longer counts as verified: it would come back
-    /// from the disk.
+    /// Whether the bytes of `range` seem to be in memory, so that reading or sending them does not wait for
+    /// the disk. Checks the bytes at the start, the middle and the end, and the table of sums if it is needed
+    /// for verification. Returns false where this cannot be determined. Bytes that have left memory no longer
+    /// count as verified, since they would be read from the disk again.
     pub fn is_at_hand(&self, range: Range<u64>) -> bool {
         if range.start >= range.end || range.end > self.len() {
             return range.start == range.end;
@@ -192,10 +192,10 @@ impl Body {
         matches!(read, Ok(1))
     }
 
-    /// Reads the whole body unless it [is verified](Self::is_verified), so that it may go out unread.
+    /// Reads the whole body unless it [is verified](Self::is_verified), so that it may be sent without being read.
     ///
     /// # Errors
-    /// [`Damaged`] when it is not what was written.
+    /// [`Damaged`] when the bytes differ from the written ones.
     pub fn verify(&self) -> Result<(), Damaged> {
         if self.is_verified() {
             return Ok(());
@@ -208,8 +208,8 @@ impl Body {
         Ok(())
     }
 
-    /// Reads the whole body, for as long as `go_on` says so, which is told the bytes of each block; false when it
-    /// said no.
+    /// Reads the whole body while `go_on` returns true; `go_on` receives the bytes of each block. Returns
+    /// false if `go_on` stopped it.
     pub(crate) fn read_through(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, Damaged> {
         let mut block = Vec::new();
         for n in 0..self.len().div_ceil(BLOCK) {
@@ -221,14 +221,14 @@ impl Body {
         Ok(true)
     }
 
-    /// Looks at the file before a check of all bytes; `None` where its changes do not show.
+    /// Takes the file's stamp before a check of all bytes; returns `None` where the stamp is not available.
     fn begin(&self) -> Option<Begun> {
         let second = self.shared.second();
         let stamp = self.stamp().ok()?;
         Some(Begun { check: Check { stamp, second }, is_settled: stamp.is_settled() })
     }
 
-    /// Notes that all bytes were found right, if the file has not changed since the check began.
+    /// Records that all bytes are verified, if the file has not changed since the check began.
     fn end(&self, begun: Begun) {
         let check = begun.check;
         if !self.stamp().is_ok_and(|stamp| stamp == check.stamp) {
@@ -241,7 +241,7 @@ impl Body {
         }
     }
 
-    /// The check that a reading from `start` on belongs to, if all before it was read.
+    /// Returns the check that a read from `start` on continues, if all bytes before it have been read.
     fn go_on_at(&self, start: u64) -> Option<Begun> {
         if start == 0 {
             return self.begin();
@@ -251,7 +251,7 @@ impl Body {
         (up_to == start).then_some(begun)
     }
 
-    /// Notes that the bytes up to `end` were found right since `begun`.
+    /// Records that the bytes up to `end` were verified since `begun`.
     fn read_up_to(&self, end: u64, begun: Begun) {
         let is_whole = end == self.len();
         self.state().reading = (!is_whole).then(|| Box::new((begun, end)));

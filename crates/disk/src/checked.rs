@@ -10,33 +10,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::files::Stamp;
 
-/// Entries from which on those that are out of date are dropped.
+/// The least number of entries at which expired ones are dropped.
 const FEW: usize = 64;
 
-/// A body was right when its file was like this.
+/// A verification of a body while its file had this stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) stamp: Stamp,
-    /// When the reading began, in seconds since the store was opened.
+    /// The start of the read, in seconds since the store was opened.
     pub(crate) second: u32,
 }
 
-/// The checks of one segment. They all have the same stamp: a file that has changed makes the older ones void.
+/// The checks of one segment. They all have the same stamp: a change of the file invalidates the older ones.
 #[derive(Default)]
 pub(crate) struct Checked(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     stamp: Option<Stamp>,
-    /// By the place of the record in the segment.
+    /// The seconds of the checks, by the place of the record in the segment.
     seconds: HashMap<u32, u32>,
-    /// Entries from which on to look for those that are out of date.
+    /// The number of entries at which expired ones are dropped next.
     limit: usize,
 }
 
 impl Checked {
-    /// Notes that the body of the record at `at` was right. Checks from before the second `oldest` are dropped now
-    /// and then.
+    /// Records that the body of the record at `at` was verified. Checks from before the second `oldest` are
+    /// dropped from time to time.
     pub(crate) fn note(&self, at: u32, check: Check, oldest: u32) {
         let mut state = self.state();
         if state.stamp != Some(check.stamp) {
@@ -50,14 +50,14 @@ impl Checked {
         }
     }
 
-    /// The last check of the body of the record at `at`.
+    /// Returns the last check of the body of the record at `at`.
     pub(crate) fn get(&self, at: u32) -> Option<Check> {
         let state = self.state();
         let second = *state.seconds.get(&at)?;
         state.stamp.map(|stamp| Check { stamp, second })
     }
 
-    /// Takes back what was noted of the record at `at`.
+    /// Removes the check of the record at `at`.
     pub(crate) fn forget(&self, at: u32) {
         self.state().seconds.remove(&at);
     }

@@ -28,8 +28,8 @@ pub fn check_records(bytes: &[u8], repair: bool) -> u64 {
     records
 }
 
-/// Reads `bytes` as a snapshot and returns how many objects it holds, if it is one. Where `repair` says so, the
-/// sum at its end is made right first.
+/// Reads `bytes` as a snapshot and returns the number of objects in it, if it is one. With `repair`, the
+/// checksum at its end is corrected first.
 pub fn check_snapshot(bytes: &[u8], repair: bool) -> Option<usize> {
     let mut bytes = bytes.to_vec();
     if repair {

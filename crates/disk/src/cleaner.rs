@@ -18,21 +18,22 @@ use crate::record::{ALIGN, Fixed, RecordKind};
 use crate::scan::scan;
 use crate::segment::{HEADER, Segment};
 
-/// A segment of which more is kept is not emptied.
+/// The largest part of a segment that may have to move; fuller segments are not cleaned.
 const MOST_KEPT: (u64, u64) = (1, 3);
-/// The part of the size that marks of removals may take, before the objects that they speak of go instead.
+/// The divisor for the part of the size that marks of removals may take; beyond it, the oldest segment is
+/// freed with its objects.
 const MARKS_SHARE: u64 = 16;
-/// The part of the size that may be held by readers of segments that are gone.
+/// The divisor for the part of the size that readers of freed segments may hold.
 const HELD_SHARE: u64 = 8;
-/// With fewer segments than this, a full disk keeps what it has: to free one would cost too large a part of that.
+/// With fewer segments than this, a full disk evicts none: one segment would be too large a part of the store.
 const FEWEST_TO_EVICT: usize = 8;
-/// Bytes that are moved at once.
+/// Bytes moved at once.
 const PIECE: u64 = 1 << 20;
-/// Bounds the search for a victim.
+/// The limit of steps in the search for a victim.
 const TURNS: usize = 256;
 
 impl Engine {
-    /// Sees to it that `bytes` more fit. False if they do not: readers hold too much, or nothing can go.
+    /// Makes room for `bytes` more. Returns false if that fails: readers hold too much, or no segment can be freed.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         let shared = Arc::clone(&self.shared);
         let (segments, size) = (&shared.segments, shared.size());
@@ -54,7 +55,7 @@ impl Engine {
         false
     }
 
-    /// Many starts leave many short segments: the shortest goes into another.
+    /// Merges the shortest segment into another, since many starts leave many short segments.
     fn merge(&mut self) {
         let all = self.shared.segments.all();
         if all.len() as u64 <= self.shared.size() / self.shared.segment * 2 {
@@ -66,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// What to give up next, and whether what is live in it is kept.
+    /// Returns the next segment to free, and whether its live objects are kept.
     fn victim(&mut self) -> Option<(Arc<Segment>, bool)> {
         for _ in 0..TURNS {
             let all = self.shared.segments.all();
@@ -102,9 +103,9 @@ impl Engine {
         had.then_some(())
     }
 
-    /// Moves what is live in `victim`, if it is to be kept, and gives the segment up.
+    /// Moves the live objects of `victim`, if `keep` is set, and frees the segment.
     fn empty(&mut self, victim: &Arc<Segment>, keep: bool) -> bool {
-        // What is left out here, a mark or a segment, must not be needed by one that comes back.
+        // A removed segment or mark must not be needed by a segment that reappears after a crash.
         if !self.sync_log() {
             return false;
         }
@@ -123,11 +124,11 @@ impl Engine {
                 _ => ControlFlow::Continue(()),
             }
         });
-        // A disk that is full for other reasons gets its room back at the price of what could not be moved.
+        // If the disk is full for other reasons, the objects that could not be moved are lost, so that room is gained.
         if outcome.is_err_and(|error| !is_full(&error)) {
             return false;
         }
-        // The copies have to be there before the originals may go.
+        // The copies have to be durable before the originals are removed.
         if !self.move_marks(victim, &marks) || !self.sync_log() {
             return false;
         }
@@ -141,7 +142,7 @@ impl Engine {
     /// Writes the marks of `victim` again that an object elsewhere may still need.
     fn move_marks(&mut self, victim: &Segment, marks: &BTreeMap<u64, Fixed>) -> bool {
         if (marks.len() as u64) * 2 * ALIGN < victim.marks.load(Ordering::Relaxed) {
-            // Some cannot be read just now. The segment stays, so that a start can try again.
+            // Some marks are unreadable at the moment. The segment stays, so that the next start can try again.
             victim.known.store(false, Ordering::Release);
             return false;
         }
@@ -150,7 +151,7 @@ impl Engine {
         needed.is_empty() || self.append_marks(Class::Moved, &needed)
     }
 
-    /// The lowest serial of the objects in other segments: no mark that is older is needed.
+    /// Returns the lowest serial of the objects in other segments: older marks are not needed.
     fn oldest_beside(&self, victim: &Segment) -> u64 {
         let others = self.shared.segments.all();
         let others = others.iter().filter(|segment| segment.number != victim.number);
@@ -196,7 +197,7 @@ impl Engine {
     }
 }
 
-/// Whether nothing is appended to it and its contents are known.
+/// Whether the segment has no writer and its contents are known.
 fn is_idle(segment: &Arc<Segment>) -> bool {
     segment.is_sealed() && segment.known.load(Ordering::Acquire)
 }

@@ -1,4 +1,4 @@
-//! The store, as its callers use it.
+//! The public interface of the store.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -27,70 +27,71 @@ use crate::writer::Writer;
 
 /// The smallest store, in bytes.
 const LEAST: u64 = 1 << 20;
-/// A segment's size where the store's size allows it, in bytes.
+/// The limits of a segment's size where the store's size allows it, in bytes.
 const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
-/// Segments in a store, unless that makes them too small or too large.
+/// The number of segments in a store, unless that makes them too small or too large.
 const SEGMENTS: u64 = 128;
 const FEWEST_SEGMENTS: u64 = 16;
 const MOST_SEGMENTS: u64 = 4096;
-/// How often is looked whether all records have been read.
+/// The interval of checks whether all records have been read.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a store is to be.
+/// The options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Bytes that all files may take, but for the index snapshot and what slow readers hold; at least 1 MiB.
+    /// Bytes that all files may take, except the index snapshot and segments held by slow readers; at least 1 MiB.
     pub size: u64,
     /// The eviction policy.
     pub policy: Spec,
-    /// Bytes from which on a segment takes no more records; `None` for a 128th of the size.
+    /// The bytes at which a segment takes no more records; `None` for a 128th of the size.
     pub segment: Option<u64>,
     /// Bytes that may wait to be written.
     pub queue: usize,
-    /// How long nothing is written after repeated errors.
+    /// The time without writes after repeated errors.
     pub pause: Duration,
-    /// How long a body that was verified may be sent unread while its file does not seem to change, in whole seconds.
+    /// The time that a verified body may be sent without being read while its file's stamp does not change,
+    /// in whole seconds.
     pub trust: Duration,
     /// Receives failures.
     pub report: OnEvent,
 }
 
 impl Options {
-    /// A store of `size` bytes under `policy`, with 64 MiB of queue, pauses of 5 seconds and trust for a minute, that
-    /// reports to no one.
+    /// Returns options for a store of `size` bytes under `policy`, with 64 MiB of queue, pauses of 5 seconds
+    /// and trust for a minute, and without reports.
     pub fn new(size: u64, policy: Spec) -> Self {
         let (queue, pause, trust) = (64 << 20, Duration::from_secs(5), Duration::from_secs(60));
         Self { size, policy, segment: None, queue, pause, trust, report: Arc::new(|_| {}) }
     }
 }
 
-/// Why a store cannot be opened.
+/// The reason why a store cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Somebody else uses the directory.
+    /// Another process, or another part of this one, uses the directory.
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The process that does, if it said so.
+        /// The id of the process that uses it, if the lock file contains it.
         pid: Option<u32>,
     },
-    /// A later version of the store wrote a file. Nothing was touched.
+    /// A later version of the store wrote a file. No file was changed.
     Future {
         /// The file.
         name: String,
         /// Its format's version.
         format: u32,
     },
-    /// The size is too small to be of use.
+    /// The size is below the minimum.
     TooSmall {
-        /// The size that was asked for, in bytes.
+        /// The requested size, in bytes.
         size: u64,
     },
-    /// The operating system refuses.
+    /// The operating system returned an error.
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// Its answer.
+        /// The error.
         error: io::Error,
     },
 }
@@ -120,13 +121,13 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// The system's answer in words; an error that was made here has them already.
+/// Returns the operating system's error in words; an error created by this crate has them already.
 fn cause(error: &io::Error) -> String {
     if error.raw_os_error().is_none() {
         return error.to_string();
     }
     match error.kind() {
-        // From making a directory where something else is.
+        // The result of creating a directory at the path of another kind of file.
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -138,33 +139,33 @@ fn cause(error: &io::Error) -> String {
 
 impl std::error::Error for OpenError {}
 
-/// What is known of an object before its body comes.
+/// The properties of an object that are known before its body arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Bytes of the body, if they are known: one that turns out otherwise is not stored.
+    /// Bytes of the body, if they are known: a body of another length is not stored.
     pub len: Option<u64>,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub stored: u32,
-    /// What fetching it again would cost, in microseconds; 0 where it is unknown.
+    /// The cost of fetching it again, in microseconds; 0 where it is unknown.
     pub cost: u32,
 }
 
-/// A store of objects in one directory. All methods may be called by any thread at any time.
+/// A store of objects in one directory. Any thread may call all methods at any time.
 ///
-/// Dropped, it finishes what waits to be written; [`close`](Self::close) makes the next start quick as well. The
-/// directory is free again when everything that was found in it is dropped, too.
+/// When it is dropped, it finishes the waiting writes; [`close`](Self::close) makes the next start quick as
+/// well. The directory stays locked until all objects found in it are dropped, too.
 pub struct Disk {
     pub(crate) shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Disk {
-    /// Opens the store in `files`, which may be empty. With a good snapshot everything is known at once;
-    /// without one, objects become known when all records have been read in the background.
+    /// Opens the store in `files`, which may be empty. With a good snapshot all objects are known at once;
+    /// without one, they become known when all records have been read in the background.
     ///
     /// # Errors
-    /// [`OpenError`] says what has to change. Files that are none of ours, and records that are damaged, are no
-    /// errors: they are left alone, or forgotten, and reported.
+    /// [`OpenError`] says what has to change. Files of other programs and damaged records are not errors: the
+    /// former are ignored, the latter removed, and both are reported.
     pub fn open(files: Arc<dyn Files>, options: Options) -> Result<Self, OpenError> {
         let Options { size, policy, segment, queue, pause, trust, report } = options;
         if size < LEAST {
@@ -175,7 +176,7 @@ impl Disk {
         let index = Index::new(live_capacity(size), &policy, Arc::clone(&segments));
         let old = segments.all();
         let loaded = recovery::load(&*files, &index, &segments, &secret);
-        // On a small disk, a segment of a large store would be a large part of what can be stored.
+        // On a small disk, a segment sized for a large store would be a large part of the capacity.
         let whole = files.space().map_or(0, |space| space.whole);
         let room = if whole > 0 { size.min(whole.max(LEAST)) } else { size };
         let segment = segment.unwrap_or(room / SEGMENTS).clamp(*SEGMENT.start(), *SEGMENT.end());
@@ -227,9 +228,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Begins an object, which takes the place of one that its key has. `None` if it cannot be stored: its key
-    /// is longer than 65,535 bytes, its meta than 1 MiB, the whole than [`largest`](Self::largest), or nothing
-    /// is written at the moment. Then the older one goes all the same, since it is out of date.
+    /// Begins to write an object, which replaces the object of its key. Returns `None` if it cannot be stored: its key
+    /// is longer than 65,535 bytes, its meta than 1 MiB, the whole than [`largest`](Self::largest), or writing is
+    /// paused. Then the older object is removed all the same, since it is out of date.
     pub fn put(&self, key: &[u8], meta: &[u8], about: About) -> Option<Writer> {
         let fits = key.len() <= MOST_KEY
             && meta.len() <= MOST_META
@@ -248,38 +249,37 @@ impl Disk {
         Some(Writer::new(Arc::clone(&self.shared), ticket))
     }
 
-    /// Whether objects are written at the moment: the disk is not full, and its writes do not fail.
+    /// Whether objects are written at the moment: the disk is not full, and its writes succeed.
     pub fn is_writing(&self) -> bool {
         !self.shared.is_paused.load(Ordering::Relaxed) && !self.shared.is_full.load(Ordering::Relaxed)
     }
 
-    /// Forgets the object of `key`, those on their way in included. It does not come back: not after a crash
-    /// of the process once the queue has been written, nor after one of the machine that follows a
-    /// [`sync`](Self::sync).
+    /// Removes the object of `key`, including objects that are being written. It stays removed after a crash of the
+    /// process once the queue has been written, and after a crash of the machine that follows a [`sync`](Self::sync).
     pub fn remove(&self, key: &[u8]) {
         let hash = self.shared.hash(key);
         self.shared.take_out(hash, Writing::ALL);
         self.shared.remove(hash);
     }
 
-    /// Forgets everything, as [`remove`](Self::remove) does.
+    /// Removes everything, with the guarantees of [`remove`](Self::remove).
     pub fn clear(&self) {
         self.shared.clear();
     }
 
-    /// Waits until all that was finished or removed before is written and durable.
+    /// Waits until all objects finished or removed before are written and durable.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn sync(&self) -> io::Result<()> {
         self.ask(Command::Sync)?
     }
 
-    /// Waits until the index is written, for the next start. Objects that come after it are read then, so that
-    /// a snapshot every few minutes keeps starts short.
+    /// Waits until the index is written for the next start. That start then reads only the later objects, so
+    /// that a snapshot every few minutes keeps starts short.
     ///
     /// # Errors
-    /// The operating system's; `WouldBlock` while records are still being read, when not all is known.
+    /// The operating system's error; `WouldBlock` while records are still being read and not all objects are known.
     pub fn snapshot(&self) -> io::Result<()> {
         if self.is_scanning() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "records are still being read"));
@@ -288,10 +288,10 @@ impl Disk {
         snapshot.write(&*self.shared.files)
     }
 
-    /// Writes what waits, makes it durable, and writes the snapshot.
+    /// Writes the queue, makes it durable, and writes the snapshot.
     ///
     /// # Errors
-    /// The operating system's; the store is closed all the same.
+    /// The operating system's error; the store is closed all the same.
     pub fn close(self) -> io::Result<()> {
         let synced = self.sync();
         match self.is_scanning() {
@@ -311,19 +311,19 @@ impl Disk {
         !matches!(*self.shared.late(), Late::Known)
     }
 
-    /// Waits until no records are being read any more, so that all that is stored can be found.
+    /// Waits until all records have been read, so that all stored objects can be found.
     pub fn wait_until_known(&self) {
         while self.is_scanning() {
             thread::sleep(LOOK);
         }
     }
 
-    /// Bytes of the longest body that is stored.
+    /// Returns the bytes of the longest body that is stored.
     pub fn largest(&self) -> u64 {
         self.shared.largest()
     }
 
-    /// Changes how many bytes all files may take, at least 1 MiB. What no longer fits is evicted.
+    /// Changes the bytes that all files may take, at least 1 MiB. Objects beyond the new size are evicted.
     pub fn set_size(&self, size: u64) {
         let size = size.max(LEAST).max(self.shared.segment * FEWEST_SEGMENTS);
         self.shared.size.store(size, Ordering::Relaxed);
@@ -331,12 +331,12 @@ impl Disk {
         self.shared.queue.add(Command::Fit);
     }
 
-    /// Changes the policy. Nothing leaves.
+    /// Changes the policy. No object is evicted.
     pub fn set_policy(&self, policy: &Spec) {
         self.shared.index.set_policy(policy);
     }
 
-    /// Figures of this moment.
+    /// Returns the current figures.
     pub fn usage(&self) -> Usage {
         let (shared, counts) = (&self.shared, &self.shared.counts);
         let (objects, live, evictions, memory) = shared.index.figures();
@@ -366,10 +366,10 @@ impl Disk {
         }
     }
 
-    /// Checks the index, and that segments count what it leads to; only while nothing is written.
+    /// Checks the index, and that segments count the bytes of its objects; only valid while no writes are in progress.
     ///
     /// # Errors
-    /// What is wrong, for tests and fuzzing.
+    /// The violated invariant, for tests and fuzzing.
     pub fn validate(&self) -> Result<(), String> {
         self.shared.index.validate()
     }
@@ -383,7 +383,7 @@ impl Drop for Disk {
         self.shared.queue.add(Command::Stop);
         let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         for thread in threads.drain(..) {
-            // A panic has been told by the thread itself.
+            // The thread itself has reported a panic.
             let _ = thread.join();
         }
     }

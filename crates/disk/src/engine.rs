@@ -1,4 +1,4 @@
-//! The thread that writes: only it appends, cleans, and publishes objects.
+//! The writing thread: only it appends, cleans, and publishes objects.
 
 mod streams;
 
@@ -17,15 +17,15 @@ use crate::shared::{Late, Shared};
 use crate::snapshot::{Known, Snapshot};
 use streams::Stream;
 
-/// Failures in a row after which writing stops for a while.
+/// Consecutive failures after which writing is paused.
 const PATIENCE: u32 = 3;
-/// Removals that may wait for a disk that fails; beyond, everything is removed instead.
+/// The most removals that may wait for a failing disk; beyond, everything is removed instead.
 const MOST_OWED: usize = 1 << 16;
-/// More segments than a crash can make unheard of: names are synced before any segment goes.
+/// More segments than a crash can make disappear: names are synced before any segment is removed.
 const LOST_NAMES: u64 = 1 << 16;
-/// How often an idle thread looks whether it owes something.
+/// The interval at which an idle thread checks for waiting work.
 const TICK: Duration = Duration::from_secs(1);
-/// How often it is told that the disk is full.
+/// The least time between two reports that the disk is full.
 const TELL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Engine {
@@ -34,7 +34,7 @@ pub(crate) struct Engine {
     pub(crate) streams: HashMap<u64, Stream>,
     next_serial: u64,
     pub(crate) ceiling: Ceiling,
-    /// When it was told last that the disk is full, and whether nothing was stored since.
+    /// The time of the last report that the disk is full, and whether no object was stored since.
     told_full: Option<Instant>,
     is_told_full: bool,
     failures: u32,
@@ -63,7 +63,7 @@ impl Engine {
         }
     }
 
-    /// Works until it is told to stop; nothing waits for it afterwards.
+    /// Runs until it receives a stop command; no caller waits for it afterwards.
     pub(crate) fn run(mut self) {
         loop {
             let command = self.shared.queue.next(TICK);
@@ -83,12 +83,12 @@ impl Engine {
             Command::Piece { ticket, bytes, is_last } => self.take_piece(&ticket, &bytes, is_last),
             Command::Abort(id) => self.abort(id),
             Command::Remove(hash) => {
-                // What was published since is older than the mark will be, and would not survive a crash.
+                // An object published since is older than the mark will be, and would not survive a crash.
                 self.shared.index.remove(hash);
                 self.owe_removal(hash);
             }
             Command::Clear => self.clear(),
-            // The caller may have gone.
+            // The caller may have stopped waiting.
             Command::Sync(reply) => drop(reply.send(self.sync())),
             Command::Capture(reply) => drop(reply.send(self.capture())),
             Command::Fit => drop(self.make_room(0)),
@@ -96,8 +96,8 @@ impl Engine {
         }
     }
 
-    /// The next serial. They keep pace with the segments' numbers, so that a start knows from names alone
-    /// which serial was never given.
+    /// Returns the next serial. Serials keep pace with the segments' numbers, so that a start derives an
+    /// unused serial from the names alone.
     pub(crate) fn serial(&mut self) -> u64 {
         let serial = self.next_serial.max(u64::from(self.log.next_number()) << 32);
         self.next_serial = serial + 1;
@@ -108,12 +108,12 @@ impl Engine {
         self.paused_until.is_some()
     }
 
-    /// Notes that the disk has to learn that the object of `hash` is gone.
+    /// Records that a mark has to be written for the removed object of `hash`.
     pub(crate) fn owe_removal(&mut self, hash: u64) {
         self.owed.push((RecordKind::Removal, hash));
     }
 
-    /// Notes how a write ended.
+    /// Records the result of a write.
     pub(crate) fn note(&mut self, name: &str, result: &io::Result<()>) {
         match result {
             Ok(()) => {
@@ -139,12 +139,12 @@ impl Engine {
         }
     }
 
-    /// Bytes of the segments that count.
+    /// Returns the bytes of the segments that count.
     fn taken(&self) -> u64 {
         self.shared.segments.occupied().saturating_sub(self.shared.segments.held())
     }
 
-    /// Finds out, now and then, whether a disk that was full has space again.
+    /// Checks periodically whether a full disk has space again.
     fn look_for_space(&mut self) {
         let now = Instant::now();
         if !self.ceiling.is_due(now) {
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// Notes that an object was stored, or could be.
+    /// Records that an object was stored, or could be.
     pub(crate) fn has_space(&mut self) {
         self.shared.is_full.store(false, Ordering::Relaxed);
         if std::mem::take(&mut self.is_told_full) {
@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// Notes that an object found no space on the disk.
+    /// Records that an object found no space on the disk.
     pub(crate) fn lacks_space(&mut self) {
         self.shared.is_full.store(true, Ordering::Relaxed);
         if self.told_full.is_none_or(|told| told.elapsed() >= TELL) {
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Writes the marks of what was removed; those that fail wait.
+    /// Writes the marks of removed objects; marks that fail wait.
     fn settle(&mut self) {
         if self.owed.len() > MOST_OWED {
             self.forget_all();
@@ -196,7 +196,7 @@ impl Engine {
         while !self.is_paused()
             && let Some(&(kind, _)) = self.owed.first()
         {
-            // One write for many marks.
+            // One write contains many marks.
             let count = match kind {
                 RecordKind::Clearing => 1,
                 _ => self.owed.iter().take(256).take_while(|owed| owed.0 == kind).count(),
@@ -217,11 +217,11 @@ impl Engine {
         self.append_marks(Class::New, &marks)
     }
 
-    /// Writes marks, each of them twice, so that one flipped bit cannot undo it.
+    /// Writes each mark twice, so that a flipped bit cannot undo a removal.
     pub(crate) fn append_marks(&mut self, class: Class, marks: &[Fixed]) -> bool {
         let twice = marks.iter().map(|mark| [mark.encode(&self.shared.secret); 2]);
         let bytes = twice.flatten().flatten().collect::<Vec<u8>>();
-        // On a full disk they go into what is left free.
+        // On a full disk, marks go into the reserved free space.
         if class == Class::New && !self.ceiling.is_low() && !self.make_room(bytes.len() as u64) {
             return false;
         }
@@ -245,9 +245,9 @@ impl Engine {
         }
     }
 
-    /// Appends no more to a segment that could not be written to.
+    /// Appends no more to a segment after a failed write.
     pub(crate) fn spoil(&mut self, segment: &crate::segment::Segment) {
-        // That its bytes may not be durable is found out when they are read.
+        // Reads will detect bytes that are not durable.
         let _ = self.log.seal(segment);
     }
 
@@ -265,7 +265,7 @@ impl Engine {
     fn clear(&mut self) {
         self.forget_all();
         self.owed = vec![(RecordKind::Clearing, 0)];
-        // What is there now goes; the mark, in a segment of its own, says so even if the files come back.
+        // All current segments are removed; the mark, in a new segment, covers them even if the files reappear.
         let _ = self.log.seal_idle();
         let old = self.shared.segments.all();
         self.settle();
@@ -280,7 +280,7 @@ impl Engine {
         self.sync_log();
     }
 
-    /// Makes what was written durable; marks of which that cannot be said are written again.
+    /// Makes the written bytes durable; if that fails, marks whose state is unknown are written again.
     pub(crate) fn sync_log(&mut self) -> bool {
         let synced = self.log.sync();
         match &synced {
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// The index as of now: all that was written up to here is in it.
+    /// Returns the current index: it includes everything written so far.
     fn capture(&mut self) -> Snapshot {
         self.settle();
         let mut up_to: HashMap<u32, u64> = self.log.published().collect();

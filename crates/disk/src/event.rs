@@ -1,56 +1,56 @@
-//! Events of the store that no return value reports: for the caller's log.
+//! Events of the store that no return value reports, for the caller's log.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that went wrong, or right again. Each is told once, when it happens.
+/// A failure, or the end of one. Each is reported once, when it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A file that carries a name of ours and is none of ours, or can no longer be read. It is left alone.
+    /// A file that has the name of a segment, but is not a segment or can no longer be read. It is ignored.
     Foreign {
-        /// Its name.
+        /// The file's name.
         name: String,
     },
     /// The snapshot of the index cannot be used: every record is read instead.
     NoSnapshot {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The records of segments have been read after a start without a good snapshot.
     Scanned {
-        /// Objects that are known now.
+        /// Objects known now.
         objects: u64,
-        /// Places where bytes were found that are no record, as an interrupted write leaves them.
+        /// Places with bytes that are not a record, as an interrupted write leaves them.
         damaged: u64,
     },
-    /// What was read is not what was written. The object is gone.
+    /// A record read differs from the written one. The object is removed.
     Damaged {
         /// The segment's file.
         name: String,
-        /// Where the record begins, in bytes.
+        /// The start of the record, in bytes.
         at: u64,
-        /// What does not add up.
+        /// The reason.
         why: String,
     },
-    /// A write failed; told again only after one has succeeded.
+    /// A write failed; reported again only after a write has succeeded.
     WriteFailed {
-        /// What was written to.
+        /// The file.
         name: String,
-        /// The operating system's words.
+        /// The operating system's message.
         why: String,
     },
-    /// More removals waited to be written than there is room for: everything is forgotten, so that none is lost.
+    /// More removals waited to be written than there is room for: everything is removed, so that no removal is lost.
     Overrun,
-    /// The disk has no space for more. Told once a minute at most.
+    /// The disk has no space for more. Reported at most once a minute.
     Full,
-    /// Writes failed repeatedly, and stop for a while.
+    /// Writes failed repeatedly, and are paused.
     Paused,
     /// Writes succeed again.
     Resumed,
 }
 
-/// Receives events. It is called by any thread, including the caller's, and should not wait.
+/// Receives events. Any thread may call it, including the caller's; it should not block.
 pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {

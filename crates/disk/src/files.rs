@@ -1,6 +1,6 @@
-//! The store's access to its files: the one seam to the operating system, so that tests can inject faults.
+//! The store's access to its files: the only calls to the operating system, so that tests can inject faults.
 //!
-//! Names are flat, within one directory. The content of files does not matter here.
+//! Names are flat, within one directory. This module does not depend on the content of files.
 
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -14,28 +14,28 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{OpenError, private};
 
-/// The lock file of a directory in use, which contains the process id of its user.
+/// The lock file of a directory in use, which contains the id of the process that uses it.
 const LOCK: &str = "larder.lock";
-/// Longer than a tick of any clock that file systems take the time from.
+/// Longer than a tick of any clock that file systems use.
 const SETTLED: Duration = Duration::from_millis(50);
 
 /// The files of one directory.
 pub trait Files: Send + Sync + 'static {
-    /// The names of all files.
+    /// Returns the names of all files.
     ///
     /// # Errors
     /// The operating system's, here and below.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// An existing file, for reading and writing if that is allowed, else for reading.
+    /// Opens an existing file, for reading and writing if that is allowed, otherwise for reading.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// A new file, where there must be none of this name.
+    /// Creates a new file; no file of this name may exist.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Gives a file another name, in place of what had it.
+    /// Renames a file; it replaces a file with the new name.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
@@ -43,11 +43,11 @@ pub trait Files: Send + Sync + 'static {
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes names durable: those that came, and those that went.
+    /// Makes added and removed names durable.
     #[allow(missing_docs, clippy::missing_errors_doc)]
     fn sync(&self) -> io::Result<()>;
 
-    /// The space of the file system. An error where that cannot be told.
+    /// Returns the space of the file system, or an error where it is not available.
     #[allow(clippy::missing_errors_doc)]
     fn space(&self) -> io::Result<Space> {
         Err(io::ErrorKind::Unsupported.into())
@@ -57,9 +57,9 @@ pub trait Files: Send + Sync + 'static {
 /// The space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// What this process may still take.
+    /// Bytes that this process may still take.
     pub free: u64,
-    /// All that there is.
+    /// All bytes of the file system.
     pub whole: u64,
 }
 
@@ -71,14 +71,14 @@ pub trait File: Send + Sync + 'static {
     /// The operating system's, here and below.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Reads as [`read_at`](Self::read_at) does, but only what is in memory already. The error is `WouldBlock`
-    /// where that is nothing, and `Unsupported` where it cannot be told.
+    /// Does the same as [`read_at`](Self::read_at), but reads only bytes in memory. The error is `WouldBlock`
+    /// if there are none, and `Unsupported` where this cannot be determined.
     #[allow(clippy::missing_errors_doc)]
     fn read_at_once(&self, _into: &mut [u8], _at: u64) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Writes some of `bytes` at `at`, and says how many.
+    /// Writes some of `bytes` at `at`, and returns how many.
     #[allow(clippy::missing_errors_doc)]
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
 
@@ -86,34 +86,36 @@ pub trait File: Send + Sync + 'static {
     #[allow(clippy::missing_errors_doc)]
     fn sync(&self) -> io::Result<()>;
 
-    /// Bytes in the file.
+    /// Returns the bytes in the file.
     #[allow(clippy::missing_errors_doc)]
     fn size(&self) -> io::Result<u64>;
 
-    /// What shows whether the file has changed. An error where nothing does: then each byte is verified each time.
+    /// Returns a stamp that shows whether the file has changed. If it returns an error, each byte is verified
+    /// each time.
     #[allow(clippy::missing_errors_doc)]
     fn stamp(&self) -> io::Result<Stamp> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The file itself for `sendfile`; `None` where there is none.
+    /// Returns the file for `sendfile`; `None` where there is no real file.
     fn as_file(&self) -> Option<&fs::File>;
 }
 
-/// The size of a file, and when it last changed.
+/// The size of a file, and the times of its last changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Bytes in it.
+    /// Bytes in the file.
     pub size: u64,
-    /// When its bytes changed, in nanoseconds since 1970. Its owner may set this back.
+    /// The time at which its bytes changed, in nanoseconds since 1970. The file's owner may set this back.
     pub modified: i64,
-    /// When anything of it changed, likewise. It can be set back only by way of the machine's clock.
+    /// The time at which its bytes or its metadata changed, likewise. It can be set back only through the
+    /// machine's clock.
     pub changed: i64,
 }
 
 impl Stamp {
-    /// Whether any later change would have another time. File systems take the time from a clock that ticks every
-    /// few milliseconds: two changes within one tick look alike.
+    /// Whether any later change would have another time. File systems take the time from a clock that ticks
+    /// every few milliseconds: two changes within one tick have the same time.
     pub(crate) fn is_settled(&self) -> bool {
         let Ok(now) = UNIX_EPOCH.elapsed() else { return false };
         let changed = Duration::from_nanos(u64::try_from(self.changed.max(self.modified)).unwrap_or(0));
@@ -121,7 +123,7 @@ impl Stamp {
     }
 }
 
-/// Fills `into` from `at` on; the error is `UnexpectedEof` if the file ends before.
+/// Fills `into` from `at` on. The error is `UnexpectedEof` if the file ends before.
 pub(crate) fn read_all(file: &dyn File, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
     while !into.is_empty() {
         match file.read_at(into, at) {
@@ -134,7 +136,7 @@ pub(crate) fn read_all(file: &dyn File, mut into: &mut [u8], mut at: u64) -> io:
     Ok(())
 }
 
-/// Writes all of `bytes` at `at`, or fails having written some of them.
+/// Writes all of `bytes` at `at`. If it fails, some of them may have been written.
 pub(crate) fn write_all(file: &dyn File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, at) {
@@ -147,7 +149,7 @@ pub(crate) fn write_all(file: &dyn File, mut bytes: &[u8], mut at: u64) -> io::R
     Ok(())
 }
 
-/// A real directory, locked against a second user for as long as this lives.
+/// A real directory, locked against a second user while this value exists.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -155,34 +157,35 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if there is none, and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] if somebody else has locked it; [`OpenError::Io`] if it cannot be made or used.
+    /// [`OpenError::InUse`] if another user has locked it; [`OpenError::Io`] if it cannot be created or used.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let path = path.into();
         let lock = lock(&path)?;
         Ok(Self { path, _lock: lock })
     }
 
-    /// Whether [`Directory::open`] could make and use the directory. Changes nothing, and does not look whether it is in use.
+    /// Checks whether [`Directory::open`] could create and use the directory. Changes nothing, and does not
+    /// check whether it is in use.
     ///
     /// # Errors
     /// [`OpenError::Io`] if it could not.
     pub fn examine(path: &Path) -> Result<(), OpenError> {
         match private::examine_directory(path) {
-            // What is in it can still be read.
+            // The objects in it can still be read.
             Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem && path.is_dir() => Ok(()),
             examined => examined.map_err(|error| unusable(path, error)),
         }
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Checks that there is a directory at `path` that a store was once made in. Changes nothing.
+    /// Checks that there is a directory at `path` in which a store was once created. Changes nothing.
     ///
     /// # Errors
     /// [`OpenError::Io`] if there is none.
@@ -211,7 +214,7 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
         let _ = Read::take(&file, 32).read_to_string(&mut pid);
         return Err(OpenError::InUse { path: path.into(), pid: pid.trim().parse().ok() });
     }
-    // The id only helps a person to find the holder of the lock.
+    // The id only helps the operator to find the holder of the lock.
     let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
     Ok(file)
 }
@@ -220,7 +223,7 @@ impl Files for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            // A name that is not text is none of ours.
+            // The store's file names are UTF-8.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -277,7 +280,7 @@ impl File for Real {
 
     fn read_at_once(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         match preadv2(&self.0, &mut [IoSliceMut::new(into)], at, ReadWriteFlags::NOWAIT) {
-            // A file system that does not know the flag.
+            // The file system does not support the flag.
             Err(Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
             other => Ok(other?),
         }

@@ -1,51 +1,52 @@
-//! How much a store takes of a disk that is full for other reasons than the store's own size.
+//! The limit of a store on a disk that is full for other reasons than the store's own size.
 //!
-//! Where other files take the space, or the disk is smaller than the store may become, a write fails for lack of space. From
-//! then on the store keeps a little below what it took at that moment: it evicts to store something new, as at its own
-//! size, and looks every second whether there is more space again. It does not give way further and further to others that
-//! take what it frees: it keeps three quarters of what it had, and stores nothing new rather than that.
+//! Where other files take the space, or the disk is smaller than the store's size, a write fails for lack of
+//! space. From then on the store stays a little below the size that it had at that moment: it evicts objects
+//! to store new ones, as at its configured size, and checks every second whether there is more space again.
+//! It does not shrink indefinitely while other programs take the freed space: it keeps three quarters of its
+//! data, and stores no new objects rather than evict more.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use crate::files::Space;
 
-/// At most this part of the entries is evicted for other programs that take the space, ...
+/// At most this fraction of the entries is evicted for other programs that take the space, ...
 const GIVEN_WAY: u64 = 4;
 /// ... within this time.
 const WITHIN: Duration = Duration::from_secs(600);
 /// How often the free space is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// At most this part of the disk's data is left free, so that the cleaner can move records.
+/// At most this fraction of the disk's data is left free, so that the cleaner can move records.
 const LEFT_FREE: u64 = 8;
 
-/// What is known of a disk that may be full.
+/// The limit on a disk that may be full.
 pub(crate) struct Ceiling {
-    /// Bytes that segments may take; `None` as long as no write has failed for lack of space.
+    /// Bytes that segments may take; `None` if no write has failed for lack of space, or there has been enough since.
     most: Option<u64>,
-    /// When the first of these writes failed, and the bytes that segments took then.
+    /// The time of the first such failure, and the bytes that segments took then.
     begun: Option<(Instant, u64)>,
-    /// When the last of them failed.
+    /// The time of the last such failure.
     failed: Instant,
     look_at: Instant,
     segment: u64,
-    /// How long to wait where the space cannot be told.
+    /// The waiting time where the free space is not available.
     pause: Duration,
 }
 
-/// Whether `error` says that there is no space.
+/// Whether `error` means that there is no space.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Ceiling {
-    /// That of a store with segments of `segment` bytes.
+    /// Returns the limit for a store with segments of `segment` bytes.
     pub(crate) fn new(segment: u64, pause: Duration) -> Self {
         let now = Instant::now();
         Self { most: None, begun: None, failed: now, look_at: now, segment, pause }
     }
 
-    /// Bytes that segments may take as far as the disk is concerned.
+    /// Returns the bytes that segments may take on this disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.most.unwrap_or(u64::MAX)
     }
@@ -55,7 +56,7 @@ impl Ceiling {
         self.most.is_some()
     }
 
-    /// Notes that a write failed for lack of space, when segments took `taken` bytes.
+    /// Records that a write failed for lack of space, when segments took `taken` bytes.
     pub(crate) fn lower(&mut self, taken: u64, now: Instant) {
         let begun = self.begun.filter(|(since, _)| now.duration_since(*since) < WITHIN);
         let (since, first) = begun.unwrap_or((now, taken));
@@ -64,13 +65,14 @@ impl Ceiling {
         (self.failed, self.look_at) = (now, now + LOOK.min(self.pause));
     }
 
-    /// Whether it is time to [look](Self::look) for space.
+    /// Whether the next [check](Self::look) for space is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.is_low() && now >= self.look_at
     }
 
-    /// Takes into account how much `space` there is, when segments take `taken` bytes and may take `limit` bytes if the
-    /// disk has room for them. Where the space cannot be told, a write is to tell, after a pause.
+    /// Adjusts the limit to `space`, when segments take `taken` bytes and may take `limit` bytes if the disk
+    /// has room for them. Where the space is not available, the limit is lifted after a pause, and the next
+    /// write shows whether there is space.
     pub(crate) fn look(&mut self, space: io::Result<Space>, (taken, limit): (u64, u64), now: Instant) {
         self.look_at = now + LOOK.min(self.pause);
         let all = match space {

@@ -1,7 +1,7 @@
 //! The location of each object's record: shards of the chosen policy, keyed by the hash of the key.
 //!
-//! An object that leaves the index frees its segment's bytes, whatever the cause. A pending location is known to the policy,
-//! but lookups do not find it.
+//! When an object leaves the index, its bytes in its segment count as free, for any cause. A pending
+//! location is known to the policy, but lookups do not find it.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -12,56 +12,57 @@ use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use crate::record::ALIGN;
 use crate::segment::Segments;
 
-/// A shard is at least this large, since none of its objects can be larger.
+/// The least size of a shard, since its size limits the size of its objects.
 const SHARD_BYTES: u64 = 64 << 30;
 const MOST_SHARDS: u64 = 64;
-/// Bytes of memory that a place takes, beside what its shard needs for it.
+/// Bytes of memory of a location, beside the overhead of its shard.
 const PLACE: usize = size_of::<ObjectLocation>();
 
-/// Where a record begins.
+/// The start of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) segment: NonZeroU32,
-    /// In units of 64 bytes.
+    /// The offset in units of 64 bytes.
     at: u32,
 }
 
 impl Location {
-    /// `None` when `at`, in bytes, is beyond what a location can say.
+    /// Returns `None` when `at`, in bytes, is beyond the limit of a location.
     pub(crate) fn new(segment: u32, at: u64) -> Option<Self> {
         let at = u32::try_from(at / ALIGN).ok().filter(|&at| at < FLAGS)?;
         Some(Self { segment: NonZeroU32::new(segment)?, at })
     }
 
-    /// In bytes.
+    /// Returns the offset in bytes.
     pub(crate) fn at(self) -> u64 {
         u64::from(self.at) * ALIGN
     }
 
-    /// In units of 64 bytes.
+    /// Returns the offset in units of 64 bytes.
     pub(crate) fn unit(self) -> u32 {
         self.at
     }
 }
 
 const PENDING: u32 = 1 << 31;
-/// Places are below this, so that bits are left for flags.
+/// Offsets are below this, so that the bits above are free for flags.
 const FLAGS: u32 = 1 << 30;
 
-/// What the index knows of an object, in 20 bytes.
+/// The index entry of an object, in 20 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectLocation {
     segment: NonZeroU32,
-    /// In units of 64 bytes, and a flag.
+    /// The offset in units of 64 bytes, and a flag.
     at: u32,
-    /// In units of 64 bytes.
+    /// The length in units of 64 bytes.
     len: u32,
     cost: u32,
     used: Cell<u32>,
 }
 
 impl ObjectLocation {
-    /// A record of `len` bytes, last used at `used`, in seconds since 1970. `None` when it is too long.
+    /// Returns the entry for a record of `len` bytes, last used at `used`, in seconds since 1970. `None` when
+    /// it is too long.
     pub(crate) fn new(location: Location, len: u64, cost: u32, used: u32) -> Option<Self> {
         let len = u32::try_from(len / ALIGN).ok()?;
         Some(Self { segment: location.segment, at: location.at, len, cost, used: Cell::new(used) })
@@ -75,7 +76,7 @@ impl ObjectLocation {
         Location { segment: self.segment, at: self.at & (FLAGS - 1) }
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> u64 {
         u64::from(self.len) * ALIGN
     }
@@ -93,27 +94,27 @@ impl ObjectLocation {
     }
 }
 
-/// What putting a place came to.
+/// The result of putting an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It is in; `instead` says whether it is there in place of another.
+    /// The entry was added; `instead` says whether it replaced another.
     In { instead: bool },
-    /// It is not, and what was there before it has gone, if there was any.
+    /// The policy refused the entry; `instead` says whether an earlier entry was removed.
     Refused { instead: bool },
-    /// Nothing has changed: it was no longer allowed.
+    /// No change: the caller's condition did not allow it any more.
     Forbidden,
 }
 
 type Shard = Mutex<Box<dyn AnyShard<ObjectLocation>>>;
 
-/// All places, under one policy.
+/// All locations, under one policy.
 pub(crate) struct Index {
     shards: Box<[Shard]>,
     segments: Arc<Segments>,
 }
 
 impl Index {
-    /// Room for records of `capacity` bytes.
+    /// Creates an index for records of `capacity` bytes.
     pub(crate) fn new(capacity: u64, policy: &Spec, segments: Arc<Segments>) -> Self {
         let count = 1 << (capacity / SHARD_BYTES).clamp(1, MOST_SHARDS).ilog2();
         let shards = (0..count).map(|n| {
@@ -123,12 +124,12 @@ impl Index {
         Self { shards: shards.collect(), segments }
     }
 
-    /// Bytes of the longest record that may be put.
+    /// Returns the bytes of the longest record that the index accepts.
     pub(crate) fn largest(&self) -> u64 {
         self.shards.iter().map(|shard| lock(shard).capacity().amount).min().unwrap_or(0)
     }
 
-    /// Looks an object up, which counts as a use of it at `now`.
+    /// Looks an object up, and counts a use at `now`.
     pub(crate) fn touch(&self, hash: u64, now: u32) -> Option<ObjectLocation> {
         let mut shard = self.shard(hash);
         let place = shard.get(hash).filter(|place| !place.is_pending())?;
@@ -136,17 +137,17 @@ impl Index {
         Some(place.clone())
     }
 
-    /// Looks an object up, which counts for nothing.
+    /// Looks an object up, without counting a use.
     pub(crate) fn peek(&self, hash: u64) -> Option<ObjectLocation> {
         self.shard(hash).peek(hash).filter(|place| !place.is_pending()).cloned()
     }
 
-    /// Whether anything is there, pending or not.
+    /// Whether there is an entry, pending or not.
     pub(crate) fn has(&self, hash: u64) -> bool {
         self.shard(hash).peek(hash).is_some()
     }
 
-    /// Puts `place` in place of what the hash had, if `may` still allows it.
+    /// Puts `place` in place of the hash's entry, if `may` still allows it.
     pub(crate) fn put(&self, hash: u64, place: ObjectLocation, may: impl FnOnce() -> bool) -> Put {
         let Some(segment) = self.segments.get(place.segment.get()) else { return Put::Forbidden };
         let (len, object) = (place.len(), Object { key: hash, size: place.len(), cost: place.cost });
@@ -168,12 +169,13 @@ impl Index {
         put
     }
 
-    /// Lets a pending place be found. False if it has gone meanwhile.
+    /// Makes a pending entry visible to lookups. Returns false if it was removed meanwhile.
     pub(crate) fn confirm(&self, hash: u64, location: Location) -> bool {
         self.change(hash, location, |place| place.at &= !PENDING)
     }
 
-    /// Leads to the copy at `to`. False if the object has left `from` meanwhile.
+    /// Changes an entry's location from `from` to the copy at `to`. Returns false if the entry is not at
+    /// `from` any more.
     pub(crate) fn relocate(&self, hash: u64, from: Location, to: Location) -> bool {
         let Some(target) = self.segments.get(to.segment.get()) else { return false };
         let mut len = 0;
@@ -194,7 +196,7 @@ impl Index {
         place.is_some()
     }
 
-    /// Removes what is at `location` and nothing that has come in its place.
+    /// Removes the entry if it is at `location`; a later one stays.
     pub(crate) fn remove_at(&self, hash: u64, location: Location) -> bool {
         self.remove_if(hash, |place| place.location() == location)
     }
@@ -210,7 +212,7 @@ impl Index {
         true
     }
 
-    /// Lets the policy evict until some `bytes` fewer are in.
+    /// Makes the policy evict about `bytes` bytes of records.
     pub(crate) fn squeeze(&self, bytes: u64) {
         let count = self.shards.len() as u64;
         for shard in &self.shards {
@@ -249,7 +251,7 @@ impl Index {
         }
     }
 
-    /// Shows every object that can be found, a shard at a time, in no particular order.
+    /// Passes every entry that lookups can find to `see`, a shard at a time, in no particular order.
     pub(crate) fn for_each(&self, mut see: impl FnMut(u64, &ObjectLocation)) {
         for shard in &self.shards {
             lock(shard).for_each(&mut |hash, place| {
@@ -260,7 +262,7 @@ impl Index {
         }
     }
 
-    /// Objects, bytes of their records, evictions, and bytes of memory.
+    /// Returns objects, bytes of their records, evictions, and bytes of memory.
     pub(crate) fn figures(&self) -> (u64, u64, u64, u64) {
         self.shards.iter().map(lock).fold((0, 0, 0, 0), |(objects, bytes, evictions, memory), shard| {
             let len = shard.len() as u64;
@@ -269,7 +271,7 @@ impl Index {
         })
     }
 
-    /// Checks the shards, and that every segment counts the bytes that the index leads to.
+    /// Checks the shards, and that every segment counts the bytes of its index entries.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let mut live = std::collections::HashMap::<u32, u64>::new();
         for shard in &self.shards {
@@ -348,8 +350,8 @@ mod tests {
         }
     }
 
-    /// Bytes of memory for each object, once `objects` of 0.9 to 4.5 KiB fill the index, and are asked for and
-    /// replaced as on the web: popular ones far more often, many only once.
+    /// Returns the bytes of memory for each object, once `objects` of 0.9 to 4.5 KiB fill the index and are
+    /// requested and replaced as on the web: popular ones far more often, many only once.
     fn bytes_each(policy: &str, objects: u64) -> f64 {
         let segments = Arc::new(Segments::default());
         segments.add(1, Arc::new(NoFile), 0);

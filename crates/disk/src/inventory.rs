@@ -8,25 +8,24 @@ use crate::disk::Disk;
 use crate::index::ObjectLocation;
 use crate::open::{Opened, Reading, Record, open};
 
-/// An object, as a list shows it.
+/// An object, as an element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What stands for its key in this directory, now and after restarts: the name that
-    /// [`Disk::named`] finds it by.
+    /// The hash of its key in this directory, the same after restarts: the name that [`Disk::named`] finds it by.
     pub hash: u64,
-    /// Which object it is, as [`Found::serial`](crate::Found::serial).
+    /// The serial number, as in [`Found::serial`](crate::Found::serial).
     pub serial: u64,
-    /// Its key.
+    /// The key.
     pub key: Vec<u8>,
-    /// What the caller gave beside the body.
+    /// The caller's metadata beside the body.
     pub meta: Vec<u8>,
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub len: u64,
     /// Bytes that it takes on the disk.
     pub size: u64,
-    /// When it was stored, in seconds since 1970.
+    /// The time at which it was stored, in seconds since 1970.
     pub stored: u32,
-    /// When it was last used, in seconds since 1970.
+    /// The time of its last use, in seconds since 1970.
     pub used: u32,
 }
 
@@ -45,30 +44,30 @@ impl Listed {
     }
 }
 
-/// What pruning came to.
+/// The result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Objects that were looked at.
+    /// Objects examined.
     pub looked: u64,
-    /// Objects of these that are gone.
+    /// Objects removed.
     pub objects: u64,
-    /// Bytes that those took on the disk.
+    /// Bytes that the removed objects took on the disk.
     pub bytes: u64,
 }
 
-/// What a check of everything came to.
+/// The result of a verification of all objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Objects that are what was written.
+    /// Objects without damage.
     pub objects: u64,
-    /// Bytes of bodies that are.
+    /// Bytes of bodies without damage.
     pub bytes: u64,
-    /// Objects that are not, and are gone.
+    /// Damaged objects, which were removed.
     pub corrupt: u64,
 }
 
 impl Disk {
-    /// Shows every object, in no particular order, until `see` says false. Reads the head of each.
+    /// Passes every object to `see`, in the order on the disk, until `see` returns false. Reads the head of each.
     pub fn list(&self, see: &mut dyn FnMut(Listed) -> bool) {
         for (hash, place) in self.places() {
             let Opened::Found(record) = open(&self.shared, hash, &place, Reading::HEAD) else { continue };
@@ -78,8 +77,8 @@ impl Disk {
         }
     }
 
-    /// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on
-    /// for as long as `go_on` says so, which is told how far it is before each object and after each block of one.
+    /// Reads all objects, at most `rate` bytes a second, and removes those whose bytes differ from the written ones.
+    /// Continues while `go_on` returns true; it receives the progress before each object and after each block.
     pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&Verified) -> bool) -> Verified {
         let (mut verified, mut pace) = (Verified::default(), Pace::new(rate));
         for (hash, place) in self.places() {
@@ -110,9 +109,10 @@ impl Disk {
         verified
     }
 
-    /// Shows every object to `dies`, as they lie on the disk and at most `rate` a second, and forgets those of
-    /// which it says true. Goes on for as long as `go_on` says so, which is asked before each object. Reads the
-    /// head of each. Leaves no marks: after a crash some may be there again, until they are pruned again.
+    /// Passes every object to `dies`, in the order on the disk and at most `rate` a second, and removes those
+    /// for which it returns true. Continues while `go_on`, which is called before each object, returns true.
+    /// Reads the head of each object. Writes no marks: after a crash some of the objects may be there again,
+    /// until they are pruned again.
     pub fn prune(
         &self,
         rate: u64,
@@ -137,8 +137,8 @@ impl Disk {
         pruned
     }
 
-    /// Forgets the objects that were last used before `before`, in seconds since 1970. Reads nothing, and
-    /// leaves no marks, as [`prune`](Self::prune) does not.
+    /// Removes the objects that were last used before `before`, in seconds since 1970. Does not read the
+    /// disk, and like [`prune`](Self::prune) writes no marks.
     pub fn prune_unused(&self, before: u32) -> Pruned {
         let (mut pruned, mut unused) = (Pruned::default(), Vec::new());
         self.shared.index.for_each(|hash, place| {
@@ -160,13 +160,13 @@ impl Disk {
     fn places(&self) -> Vec<(u64, ObjectLocation)> {
         let mut places = Vec::new();
         self.shared.index.for_each(|hash, place| places.push((hash, place.clone())));
-        // As they lie on the disk, so that they are read in that order.
+        // In the order on the disk, so that reads are sequential.
         places.sort_unstable_by_key(|(_, place)| (place.location().segment, place.location().at()));
         places
     }
 }
 
-/// Does no more than so much a second.
+/// Limits work to `rate` units a second.
 struct Pace {
     begin: Instant,
     rate: u64,
@@ -178,7 +178,7 @@ impl Pace {
         Self { begin: Instant::now(), rate: rate.max(1), done: 0 }
     }
 
-    /// Waits until `more` may be done.
+    /// Waits until `more` units may be done.
     fn wait(&mut self, more: u64) {
         self.done += more;
         let due = Duration::from_secs_f64(self.done as f64 / self.rate as f64);

@@ -5,8 +5,8 @@
 //! survives restarts by a snapshot and a scan of the records behind it. One thread writes; callers wait for the disk only
 //! in reads and in [`Disk::sync`], [`Disk::snapshot`] and [`Disk::close`].
 //!
-//! Not here: HTTP, runtimes, logs and the clock. Failures are reported as [`Event`]s; the caller supplies the time, in
-//! seconds. All access to files goes through [`Files`], so that tests can inject faults.
+//! This crate has no HTTP, no runtime, no log and no clock. Failures are reported as [`Event`]s; the caller supplies
+//! the time, in seconds. All access to files goes through [`Files`], so that tests can inject faults.
 
 mod body;
 mod checked;

@@ -1,4 +1,4 @@
-//! The segments that are appended to.
+//! The segments with room for more records.
 //!
 //! A writer takes an open segment for itself and returns it. So any number of long objects can be in progress at once, each
 //! contiguous, and an object that outgrows its segment extends it.
@@ -12,7 +12,7 @@ use crate::files::write_all;
 use crate::segment::{self, HEADER, Segment};
 use crate::shared::Shared;
 
-/// Records of one fate belong together: what the cleaner moves has proved long-lived.
+/// Records with similar lifetimes are stored together: records moved by the cleaner have proved long-lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     New,
@@ -22,7 +22,7 @@ pub(crate) enum Class {
 /// A segment with a single writer.
 pub(crate) struct Open {
     pub(crate) segment: Arc<Segment>,
-    /// Where the next record goes.
+    /// The offset of the next record.
     pub(crate) at: u64,
     class: Class,
 }
@@ -45,7 +45,7 @@ impl Log {
         self.next_number
     }
 
-    /// An open segment: the fullest that is idle, or a new one.
+    /// Takes an open segment: the fullest that is idle, or a new one.
     pub(crate) fn take(&mut self, class: Class) -> io::Result<Open> {
         let of_class = self.idle.iter().enumerate().filter(|(_, open)| open.class == class);
         match of_class.max_by_key(|(_, open)| open.at).map(|(n, _)| n) {
@@ -59,10 +59,10 @@ impl Log {
         let next = number.checked_add(1).ok_or_else(|| io::Error::other("no segment number is left"))?;
         let name = segment::name(number);
         let file = self.shared.files.create(&name)?;
-        // Even if the header fails: a name that was used once is not used again.
+        // Also if the header fails: a name is never used twice.
         self.next_number = next;
         if let Err(error) = write_all(&*file, &segment::encode_header(number, &self.shared.secret), 0) {
-            // An empty segment that cannot be taken away holds nothing and does no harm.
+            // An empty segment that cannot be removed is harmless.
             let _ = self.shared.files.remove(&name);
             return Err(error);
         }
@@ -71,12 +71,12 @@ impl Log {
         Ok(Open { segment, at: HEADER, class })
     }
 
-    /// Writes `bytes` at `at` in `open`'s segment, behind what is published there.
+    /// Writes `bytes` at `at` in `open`'s segment, behind the published bytes.
     pub(crate) fn write(&mut self, open: &Open, bytes: &[u8], at: u64) -> io::Result<()> {
         open.segment.extend(at + bytes.len() as u64);
         self.dirty.entry(open.segment.number).or_insert_with(|| Arc::clone(&open.segment));
         self.shared.counts.written_bytes.add(bytes.len() as u64);
-        // What was not written takes no space.
+        // Unwritten bytes take no space.
         write_all(&*open.segment.file, bytes, at).inspect_err(|_| open.segment.shrink(open.at))
     }
 
@@ -89,7 +89,7 @@ impl Log {
         self.seal(&open.segment)
     }
 
-    /// Nothing more goes into `segment`; its bytes become durable.
+    /// Seals `segment`: it takes no more records, and its bytes become durable.
     pub(crate) fn seal(&mut self, segment: &Segment) -> io::Result<()> {
         segment.sealed.store(true, Ordering::Release);
         segment.file.sync()?;
@@ -103,7 +103,7 @@ impl Log {
         idle.iter().map(|open| self.seal(&open.segment)).fold(Ok(()), io::Result::and)
     }
 
-    /// Forgets a segment and its file. Names that went are durable after the next [`sync`](Self::sync).
+    /// Removes a segment and its file. The removal of the name is durable after the next [`sync`](Self::sync).
     pub(crate) fn retire(&mut self, segment: &Segment) -> io::Result<()> {
         self.has_new_names = true;
         self.shared.segments.retire(segment, &*self.shared.files)?;
@@ -111,7 +111,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes all that was written durable.
+    /// Makes all written bytes durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         for (number, segment) in std::mem::take(&mut self.dirty) {
             if let Err(error) = segment.file.sync() {
@@ -125,7 +125,7 @@ impl Log {
         Ok(())
     }
 
-    /// Up to where each open segment has been published.
+    /// Iterates over the idle segments and the ends of their published bytes.
     pub(crate) fn published(&self) -> impl Iterator<Item = (u32, u64)> {
         self.idle.iter().map(|open| (open.segment.number, open.at))
     }

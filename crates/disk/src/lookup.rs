@@ -5,23 +5,24 @@ use crate::disk::Disk;
 use crate::inventory::Listed;
 use crate::open::{Opened, Reading, open};
 
-/// How often a lookup follows an object that is moved meanwhile.
+/// The number of times that a lookup follows an object which the cleaner moves meanwhile.
 const TURNS: usize = 4;
 
-/// What a lookup that does not wait came to.
+/// The result of a lookup that does not wait.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each hit")]
 pub enum AtOnce {
-    /// The object.
+    /// The object was found.
     Found(Found),
-    /// There is none.
+    /// There is no such object.
     Absent,
-    /// Only the disk can tell: [`Disk::find`] asks it. This lookup counted for nothing.
+    /// The lookup has to read the disk: the caller uses [`Disk::find`]. This lookup counted neither as a hit
+    /// nor as a miss.
     Waits,
 }
 
 impl Disk {
-    /// The object of `key`, which counts as a use of it at `now`, in seconds since 1970. Reads the head of its
-    /// record, and with it all of a body that has at most `whole` bytes.
+    /// Finds the object of `key`, and counts a use at `now`, in seconds since 1970. Reads the head of its
+    /// record, and with it the whole body if it has at most `whole` bytes.
     pub fn find(&self, key: &[u8], now: u32, whole: u64) -> Option<Found> {
         match self.answer(key, now, Reading { whole, at_once: false }) {
             AtOnce::Found(found) => Some(found),
@@ -29,12 +30,12 @@ impl Disk {
         }
     }
 
-    /// As [`find`](Self::find), if that takes no wait for the disk.
+    /// Does the same as [`find`](Self::find), if that need not wait for the disk.
     pub fn find_at_once(&self, key: &[u8], now: u32, whole: u64) -> AtOnce {
         self.answer(key, now, Reading { whole, at_once: true })
     }
 
-    /// As [`find`](Self::find), without counting as anything.
+    /// Does the same as [`find`](Self::find), without counting a use.
     pub fn peek(&self, key: &[u8], whole: u64) -> Option<Found> {
         match self.look(self.shared.hash(key), key, Reading { whole, at_once: false }) {
             AtOnce::Found(found) => Some(found),
@@ -42,8 +43,8 @@ impl Disk {
         }
     }
 
-    /// The object that lists show with this `hash`, and its key; counts as nothing. Reads as [`find`](Self::find)
-    /// does.
+    /// Finds the object with this `hash`, as in lists, and its key, without counting a use. Reads as
+    /// [`find`](Self::find) does.
     pub fn named(&self, hash: u64, whole: u64) -> Option<(Box<[u8]>, Found)> {
         match self.seek(hash, Reading { whole, at_once: false }) {
             Opened::Found(record) => Some((record.key().into(), record.into_found())),
@@ -51,7 +52,7 @@ impl Disk {
         }
     }
 
-    /// The object of `key` as lists show it; counts as nothing. Reads its head.
+    /// Returns the object of `key` as lists show it, without counting a use. Reads its head.
     pub fn listed(&self, key: &[u8]) -> Option<Listed> {
         let hash = self.shared.hash(key);
         match self.seek(hash, Reading::HEAD) {
@@ -63,8 +64,8 @@ impl Disk {
         }
     }
 
-    /// Notes a use of the object of `key` at `now`, in seconds since 1970, that was served from elsewhere: it
-    /// is no hit, and reads nothing.
+    /// Counts a use of the object of `key` at `now`, in seconds since 1970, that another tier served. It
+    /// counts no hit, and reads nothing.
     pub fn touch(&self, key: &[u8], now: u32) {
         self.shared.index.touch(self.shared.hash(key), now);
     }
@@ -90,7 +91,7 @@ impl Disk {
         }
     }
 
-    /// Opens what the index has of `hash`, wherever it is moved meanwhile.
+    /// Opens the record of `hash`, and follows it if the cleaner moves it meanwhile.
     fn seek(&self, hash: u64, reading: Reading) -> Opened {
         for _ in 0..TURNS {
             let Some(place) = self.shared.index.peek(hash) else { break };

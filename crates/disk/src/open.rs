@@ -9,28 +9,28 @@ use crate::record::{FIXED, Fixed, RecordKind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
-/// Bytes read at first for the head of a record.
+/// Bytes read first for the head of a record.
 const GUESS: u64 = 1024;
 
-/// How a record is read.
+/// The way to read a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading {
-    /// Bytes of the longest body that comes along.
+    /// The most bytes of a body that is read with the head.
     pub(crate) whole: u64,
-    /// Not to wait for the disk.
+    /// Whether to read only bytes in memory, without waiting for the disk.
     pub(crate) at_once: bool,
 }
 
 impl Reading {
-    /// The head alone, even if the disk takes its time.
+    /// The head alone, waiting for the disk if necessary.
     pub(crate) const HEAD: Self = Self { whole: 0, at_once: false };
 
-    /// Bytes of a record of `len` bytes that are read at first: all, if its body is short enough for sure.
+    /// Returns the bytes that are read first of a record of `len` bytes: all, if its body is certainly short enough.
     fn first(self, len: u64) -> u64 {
         if len <= self.whole { len } else { GUESS }
     }
 
-    /// Reads on until `bytes` has `to` of the bytes from `at` on.
+    /// Reads until `bytes` has `to` of the bytes from `at` on.
     fn fill(self, file: &dyn File, bytes: &mut Vec<u8>, at: u64, to: u64) -> Result<(), Unread> {
         let there = bytes.len();
         if to <= there as u64 {
@@ -42,7 +42,7 @@ impl Reading {
             return read_all(file, missing, at)
                 .map_err(|error| Unread::Damaged(format!("cannot read: {error}")));
         }
-        // Whatever else is the matter, a reader with time finds out.
+        // A reader that may wait determines other errors.
         match file.read_at_once(missing, at) {
             Ok(read) if read == missing.len() => Ok(()),
             _ => Err(Unread::Waits),
@@ -50,18 +50,18 @@ impl Reading {
     }
 }
 
-/// What looking at a record came to.
+/// The result of opening a record.
 pub(crate) enum Opened {
     Found(Record),
-    /// The record is not what was written; it is gone.
+    /// The record differs from the written one; it is removed.
     Damaged,
-    /// The segment has gone: the index knows better by now, or the object is lost.
+    /// The segment was removed: the index has a newer location by now, or the object is lost.
     Moved,
-    /// It is not in memory.
+    /// The record is not in memory.
     Waits,
 }
 
-/// Why a record was not read.
+/// The reason why a record was not read.
 enum Unread {
     Waits,
     Damaged(String),
@@ -73,7 +73,7 @@ impl From<&str> for Unread {
     }
 }
 
-/// A record that was read up to its body at least, and is what was written so far.
+/// A record that was read and verified at least up to its body.
 pub(crate) struct Record {
     bytes: Vec<u8>,
     has_content: bool,
@@ -103,7 +103,7 @@ impl Record {
     }
 }
 
-/// Opens the record that `place` leads to.
+/// Opens the record at the location in `place`.
 pub(crate) fn open(shared: &Arc<Shared>, hash: u64, place: &ObjectLocation, reading: Reading) -> Opened {
     let location = place.location();
     let Some(segment) = shared.segments.get(location.segment.get()) else { return Opened::Moved };

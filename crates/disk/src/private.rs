@@ -20,24 +20,25 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// In such a directory, users may remove their own files only.
 const STICKY: u32 = 0o1000;
 
-/// Makes the directory if there is none, and those that it is in.
+/// Creates the directory, and its parents, if they do not exist.
 ///
 /// # Errors
-/// The operating system's, or that the directory is another user's, or that every user may replace files in it.
+/// The operating system's error, or that the directory belongs to another user, or that every user may
+/// replace files in it.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)?;
     judge(&fs::metadata(path)?)
 }
 
-/// Whether [`make_directory`] would succeed now, and files could be made in the directory. Changes nothing.
+/// Checks whether [`make_directory`] would succeed now, and files could be created in the directory. Changes nothing.
 ///
 /// # Errors
-/// As those of [`make_directory`].
+/// The same as for [`make_directory`].
 pub fn examine_directory(path: &Path) -> io::Result<()> {
     let mut nearest = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let about = loop {
         match (fs::metadata(nearest), nearest.parent()) {
-            // It would be made in the one above it.
+            // It would be created in its parent.
             (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
                 nearest = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             }
@@ -64,10 +65,10 @@ fn judge(about: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file as `options` say, which [`options`] has made. What others could read before is closed to them.
+/// Opens a file with `options` from [`options`]. If other users could read the file, their access is removed.
 ///
 /// # Errors
-/// The operating system's, or that the file is a symbolic link or belongs to somebody else.
+/// The operating system's error, or that the file is a symbolic link or belongs to another user.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => denied(&format!("{} is a symbolic link", path.display())),
@@ -90,17 +91,17 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The way to open files here; to be completed with what is to be done with the file.
+/// Returns options for files here; the caller adds the kind of access.
 pub fn options() -> OpenOptions {
     let mut options = File::options();
     options.mode(FILE).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
-/// A new file to write to, in place of what has its name.
+/// Creates a new file for writing, in place of a file with its name.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub fn replace(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -108,11 +109,11 @@ pub fn replace(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Puts a file with these bytes in the place of the one at `path`: other processes and the next start find the old bytes
-/// or the new ones, and nothing in between.
+/// Replaces the file at `path` by one with these bytes, atomically: other processes and the next start find
+/// the old bytes or the new ones.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Two processes may do the same at once.
     let mut draft = path.as_os_str().to_owned();
@@ -124,7 +125,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -134,7 +135,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether files of this user can be no trap.
+/// Whether files of this user are safe to use.
 fn is_trusted(uid: u32) -> bool {
     uid == geteuid().as_raw() || uid == 0
 }

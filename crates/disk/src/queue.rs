@@ -13,26 +13,26 @@ use crate::ticket::Ticket;
 /// Bytes that a command counts for, beside its piece of a body.
 const COMMAND: usize = 256;
 
-/// Removals that may wait, some 40 bytes each.
+/// The most removals that may wait, some 40 bytes each.
 pub(crate) const MOST_REMOVALS: usize = 1 << 18;
 
-/// What the writing thread is asked to do, in this order.
+/// The commands to the writing thread, in order.
 pub(crate) enum Command {
-    /// The next piece of an object; the first that comes with a ticket begins it.
+    /// The next piece of an object; the first one with a ticket begins it.
     Piece { ticket: Arc<Ticket>, bytes: Vec<u8>, is_last: bool },
     /// The object will not be finished.
     Abort(u64),
-    /// The object of this hash is gone, which a restart should know.
+    /// The object of this hash is removed, which a restart must know.
     Remove(u64),
-    /// Everything is gone.
+    /// Everything is removed.
     Clear,
-    /// Make all that came before durable.
+    /// Makes everything before it durable.
     Sync(Sender<io::Result<()>>),
-    /// Say what there is.
+    /// Returns a snapshot of the index.
     Capture(Sender<Snapshot>),
-    /// See that no more room is taken than is allowed now.
+    /// Frees room until the store is within its current limit.
     Fit,
-    /// Nothing comes after this.
+    /// The last command.
     Stop,
 }
 
@@ -62,12 +62,12 @@ struct Waiting {
 }
 
 impl Queue {
-    /// A queue that refuses pieces beyond `limit` bytes.
+    /// Creates a queue that refuses pieces beyond `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { waiting: Mutex::default(), filled: Condvar::new(), limit }
     }
 
-    /// False, and `command` is dropped, when its bytes find no room.
+    /// Adds `command`. Returns false, and drops `command`, when there is no room for its bytes.
     pub(crate) fn offer(&self, command: Command) -> bool {
         let mut waiting = self.lock();
         let bytes = waiting.bytes + command.bytes();
@@ -83,8 +83,8 @@ impl Queue {
         true
     }
 
-    /// Adds the removal of the object of `hash`, unless it waits already. False if too many wait, so that everything has
-    /// to be forgotten: no removal may be lost.
+    /// Adds the removal of the object of `hash`, unless it waits already. Returns false if too many removals
+    /// wait, so that everything has to be removed: no removal may be lost.
     pub(crate) fn remove(&self, hash: u64) -> bool {
         let mut waiting = self.lock();
         if waiting.is_closed || waiting.removed.contains(&hash) {
@@ -99,8 +99,8 @@ impl Queue {
         true
     }
 
-    /// Lets everything be forgotten instead of each object whose removal waits. What is made durable, or told, meanwhile
-    /// has to be without those, too: so everything is forgotten before that as well.
+    /// Replaces the waiting removals by the removal of everything. A waiting sync or snapshot must include
+    /// the removals before it, so everything is removed before that command as well.
     pub(crate) fn clear(&self) {
         let mut waiting = self.lock();
         if waiting.is_closed {
@@ -121,7 +121,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Adds what must not be lost for lack of room.
+    /// Adds a command that must not be lost for lack of room.
     pub(crate) fn add(&self, command: Command) {
         let mut waiting = self.lock();
         if waiting.is_closed {
@@ -132,7 +132,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// The next command, or `None` if there is none within `patience`.
+    /// Returns the next command, or `None` if there is none within `patience`.
     pub(crate) fn next(&self, patience: Duration) -> Option<Command> {
         let (mut waiting, _) = self
             .filled
@@ -146,13 +146,13 @@ impl Queue {
         Some(command)
     }
 
-    /// Drops everything, now and from now on, so that no caller waits for an answer that does not come.
+    /// Drops all commands, now and from now on, so that no caller waits for an answer that does not come.
     pub(crate) fn close(&self) {
         let waiting = std::mem::replace(&mut *self.lock(), Waiting { is_closed: true, ..Waiting::default() });
         drop(waiting);
     }
 
-    /// Whether more than half of what may wait does.
+    /// Whether the queue is more than half full.
     pub(crate) fn is_behind(&self) -> bool {
         self.bytes() > self.limit / 2
     }

@@ -1,4 +1,4 @@
-//! One object as bytes, and back. Knows no file.
+//! The encoding of one object as bytes. Independent of files.
 //!
 //! ```text
 //! offset  size
@@ -16,15 +16,15 @@
 //! 60      4  cost of fetching it again, in microseconds
 //! 64         key, meta, body, one sum of 8 bytes for each block of 64 KiB; zeros up to a multiple of 64
 //! ```
-//! Numbers are little endian. The key of the check is secret, so that a body that holds the image of a record
-//! is not taken for one when a scan has to find its way again.
+//! Numbers are little-endian. The key of the check is secret, so that a scan which resynchronises does not
+//! mistake a body that contains the image of a record for a record.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 use twox_hash::XxHash3_64;
 
-/// What a reader understands; records and segments of a later format are not touched.
+/// The format that this version reads; records and segments of a later format are not touched.
 pub(crate) const FORMAT: u8 = 1;
 /// Records start at multiples of this.
 pub(crate) const ALIGN: u64 = 64;
@@ -45,9 +45,9 @@ pub(crate) type Secret = [u8; 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     Object,
-    /// Objects of this hash with a lower serial are gone.
+    /// Objects of this hash with a lower serial are removed.
     Removal,
-    /// All objects with a lower serial are gone.
+    /// All objects with a lower serial are removed.
     Clearing,
 }
 
@@ -67,22 +67,22 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// What says that something is gone; `hash` counts for a removal only.
+    /// Returns a mark of a removal; `hash` matters only for [`RecordKind::Removal`].
     pub(crate) fn mark(kind: RecordKind, serial: u64, hash: u64) -> Self {
         Self { kind, serial, hash, key: 0, meta: 0, body: 0, sums: 0, names: 0, stored: 0, cost: 0 }
     }
 
-    /// Bytes before the body.
+    /// Returns the bytes before the body.
     pub(crate) fn head(&self) -> u64 {
         FIXED as u64 + u64::from(self.key) + u64::from(self.meta)
     }
 
-    /// Bytes of the table of block sums.
+    /// Returns the bytes of the table of block sums.
     pub(crate) fn table(&self) -> u64 {
         table_len(self.body)
     }
 
-    /// Bytes of the whole record.
+    /// Returns the bytes of the whole record.
     pub(crate) fn len(&self) -> u64 {
         match self.kind {
             RecordKind::Object => record_len(self.head(), self.body),
@@ -113,7 +113,7 @@ impl Fixed {
         bytes
     }
 
-    /// Makes the check of what may be a fixed part right.
+    /// Corrects the check of a possible fixed part.
     pub(crate) fn repair(bytes: &mut [u8], secret: &Secret) {
         if let Ok(bytes) = <&mut [u8; FIXED]>::try_from(bytes) {
             let check = check(bytes, secret);
@@ -121,7 +121,7 @@ impl Fixed {
         }
     }
 
-    /// `None` for anything but what [`encode`](Self::encode) made with the same secret.
+    /// Returns `None` unless [`encode`](Self::encode) made the bytes with the same secret.
     pub(crate) fn decode(bytes: &[u8], secret: &Secret) -> Option<Self> {
         let bytes: &[u8; FIXED] = bytes.get(..FIXED)?.try_into().ok()?;
         if bytes[..2] != MAGIC || bytes[3] != FORMAT || check(bytes, secret) != number(bytes, 8) {
@@ -151,15 +151,16 @@ impl Fixed {
         })
     }
 
-    /// Whether it is worth trying to [`mend`](Self::mend) what begins with `bytes`: quick, and seldom true of other
-    /// bytes.
+    /// Whether it is worth trying to [`mend`](Self::mend) a record that begins with `bytes`: quick, and
+    /// seldom true for other bytes.
     pub(crate) fn is_alike(bytes: &[u8]) -> bool {
         let image = [(0, MAGIC[0]), (1, MAGIC[1]), (3, FORMAT)];
         let flipped = image.map(|(at, byte)| bytes.get(at).map_or(u8::BITS, |b| (b ^ byte).count_ones()));
         flipped.iter().sum::<u32>() <= 1
     }
 
-    /// What [`encode`](Self::encode) made of `bytes` before one bit of them flipped; `None` if there is none.
+    /// Returns the fixed part that [`encode`](Self::encode) made before one bit of `bytes` flipped; `None` if
+    /// there is none.
     pub(crate) fn mend(bytes: &[u8], secret: &Secret) -> Option<Self> {
         let mut bytes: [u8; FIXED] = bytes.get(..FIXED)?.try_into().ok()?;
         (0..FIXED * 8).find_map(|bit| {
@@ -170,21 +171,21 @@ impl Fixed {
         })
     }
 
-    /// Whether `body`, and `table` behind it, are those that were written.
+    /// Whether `body`, and `table` behind it, are the written ones.
     pub(crate) fn is_body(&self, body: &[u8], table: &[u8]) -> bool {
         let mut blocks = (0..).zip(body.chunks(BLOCK as usize));
         sum(table, self.serial) == self.sums
             && blocks.all(|(n, block)| is_block(block, n, self.serial, table))
     }
 
-    /// Key and meta in `bytes`, which follow the fixed part; `None` if they are not those that were written.
+    /// Returns key and meta in `bytes`, which follow the fixed part; `None` if they differ from the written ones.
     pub(crate) fn names<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let names = bytes.get(..usize::from(self.key) + self.meta as usize)?;
         (sum(names, self.serial) == self.names).then(|| names.split_at(usize::from(self.key)))
     }
 }
 
-/// The little-endian number at `at`, which must be 8 bytes before the end.
+/// Returns the little-endian number in the 8 bytes at `at`.
 pub(crate) fn number(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
@@ -196,17 +197,17 @@ fn check(bytes: &[u8; FIXED], secret: &Secret) -> u64 {
     hasher.finish()
 }
 
-/// The sum that guards `bytes`.
+/// Returns the checksum of `bytes`.
 pub(crate) fn sum(bytes: &[u8], seed: u64) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-/// Bytes of the sums of `body` bytes.
+/// Returns the bytes of the sums of `body` bytes.
 pub(crate) fn table_len(body: u64) -> u64 {
     body.div_ceil(BLOCK) * 8
 }
 
-/// Bytes of a record whose body begins at `head` and has `body` bytes.
+/// Returns the bytes of a record whose body begins at `head` and has `body` bytes.
 pub(crate) fn record_len(head: u64, body: u64) -> u64 {
     (head + body + table_len(body)).next_multiple_of(ALIGN)
 }
@@ -239,7 +240,7 @@ impl Sums {
         }
     }
 
-    /// The table, as it stands behind the body.
+    /// Returns the table, as it is stored behind the body.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if !self.partial.is_empty() {
             self.flush();

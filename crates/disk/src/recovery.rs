@@ -19,20 +19,20 @@ use crate::segment::{self, HEADER, Header, Segment, Segments};
 use crate::shared::{Late, Shared};
 use crate::snapshot::{Snapshot, Unusable};
 
-/// Objects that enter the index while removals wait.
+/// Objects added to the index under one lock, for which removals wait.
 const BATCH: usize = 1000;
 
-/// What the directory's names tell.
+/// The contents of the directory, as far as names and headers show.
 pub(crate) struct Inventory {
     pub(crate) segments: Arc<Segments>,
-    /// Of the segments; `None` if there are none.
+    /// The secret of the segments; `None` if there are none.
     pub(crate) secret: Option<Secret>,
-    /// The lowest number that no file has.
+    /// The lowest unused number.
     pub(crate) next_segment: u32,
     pub(crate) foreign: Vec<String>,
 }
 
-/// Looks at all segments. Their contents are not known yet.
+/// Finds all segments. Their records are not read yet.
 pub(crate) fn take_inventory(files: &dyn Files) -> Result<Inventory, OpenError> {
     let failed = |error| OpenError::io("cannot list the disk cache".into(), error);
     let mut numbers: Vec<u32> =
@@ -50,7 +50,7 @@ pub(crate) fn take_inventory(files: &dyn Files) -> Result<Inventory, OpenError> 
                 segment.sealed.store(true, Ordering::Release);
                 segment.known.store(false, Ordering::Release);
             }
-            // It was being made when the machine stopped. Should it stay, its number is not used again.
+            // Its creation was interrupted by a crash. If it cannot be removed, its number is not used again.
             Ok((_, _, 0)) => drop(files.remove(&name)),
             Ok(_) | Err(_) => inventory.foreign.push(name),
         }
@@ -65,7 +65,8 @@ fn look_at(files: &dyn Files, number: u32) -> io::Result<(Header, Arc<dyn crate:
     Ok((header, file, size))
 }
 
-/// Loads the snapshot and reads what came after it. Says which number the next segment had then.
+/// Loads the snapshot and reads the records after it. Returns the number of the next segment at the time of
+/// the snapshot.
 pub(crate) fn load(
     files: &dyn Files,
     index: &Index,
@@ -92,12 +93,12 @@ pub(crate) fn load(
             None if segment.number >= snapshot.next_segment => {
                 read_segment(&segment, HEADER, secret, &mut operations);
             }
-            // Given up before the snapshot, and back: what is in it is dead, and marks that say so stay.
+            // It was freed before the snapshot, and reappeared: its objects are dead, and the marks that say so stay.
             None => segment.holds(0),
         }
         segment.known.store(true, Ordering::Release);
     }
-    // What was written before is reflected in the snapshot; a mark among it has only been moved.
+    // The snapshot includes everything before it; a mark from then has only been moved.
     operations
         .retain(|operation| operation.kind == RecordKind::Object || operation.serial >= snapshot.next_serial);
     let net = Net::of(operations);
@@ -113,7 +114,7 @@ pub(crate) fn load(
     Ok(snapshot.next_segment)
 }
 
-/// Leads to the copy or the successor that is at `place`; one that is as long keeps its rank.
+/// Updates an entry to the copy or the successor at `place`; one of equal length keeps its rank.
 fn renew(index: &Index, hash: u64, place: ObjectLocation) {
     let is_copy = index.peek(hash).is_some_and(|old| {
         old.len() == place.len() && index.relocate(hash, old.location(), place.location())
@@ -123,7 +124,7 @@ fn renew(index: &Index, hash: u64, place: ObjectLocation) {
     }
 }
 
-/// Reads all records of all segments that were there at the start, and then lets them be found.
+/// Reads all records of all segments that existed at the start, and then adds them to the index.
 pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
     let (mut operations, mut damaged) = (Vec::new(), 0);
     for segment in segments {
@@ -150,12 +151,12 @@ pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
     *shared.late() = Late::Known;
 }
 
-/// Begins to note what must not come back by a scan.
+/// Begins to record the removals that a scan must respect.
 pub(crate) fn begin_scan(shared: &Shared) {
     *shared.late() = Late::Scanning(HashSet::new());
 }
 
-/// Adds what the records from `from` on say; the number of damaged places is returned.
+/// Adds the operations of the records from `from` on; returns the number of damaged places.
 fn read_segment(segment: &Segment, from: u64, secret: &Secret, operations: &mut Vec<Operation>) -> u64 {
     scan(&*segment.file, (from, segment.end()), secret, &mut |at, fixed| {
         match fixed.kind {
@@ -167,7 +168,7 @@ fn read_segment(segment: &Segment, from: u64, secret: &Secret, operations: &mut 
     })
 }
 
-/// What a record says.
+/// The operation that a record stands for.
 struct Operation {
     serial: u64,
     hash: u64,
@@ -182,10 +183,10 @@ impl Operation {
     }
 }
 
-/// What many records come to.
+/// The net effect of many records.
 struct Net {
     is_cleared: bool,
-    /// The latest place of each hash, `None` where it was removed; in the order in which they were written.
+    /// The latest place of each hash, `None` where it was removed; in the order of the writes.
     last: Vec<(u64, Option<ObjectLocation>)>,
 }
 

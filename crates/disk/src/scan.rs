@@ -6,16 +6,17 @@ use std::ops::ControlFlow;
 use crate::files::{File, read_all};
 use crate::record::{ALIGN, FIXED, Fixed, Secret};
 
-/// Bytes read at once: many small records, and little of a large body.
+/// Bytes read at once: many small records, and a small part of a large body.
 const WINDOW: usize = 256 << 10;
-/// What is skipped where the disk does not answer.
+/// Bytes skipped where the disk returns a read error.
 const UNREADABLE: u64 = 4096;
-/// What is tried in one scan to mend heads, so that a body full of what looks like heads does not cost minutes.
+/// The most attempts to mend heads in one scan, so that a body full of similar bytes does not cost minutes.
 const MOST_MENDED: usize = 4096;
 
-/// Shows the heads of all records that begin in `from..to`, with their offsets, and says in how many places
-/// other bytes stood. Bodies are not read. A head of which one bit flipped is shown as it was, so that what it
-/// removed or replaced does not come back; it is no such place, since a check of the record finds it.
+/// Passes the heads of all records that begin in `from..to` to `see`, with their offsets, and returns the
+/// number of places with other bytes. Bodies are not read. A head with one flipped bit is passed in its
+/// original form, so that the objects that it removed or replaced stay removed; it does not count as such a
+/// place, since a check of the record finds it.
 pub(crate) fn scan(
     file: &dyn File,
     (from, to): (u64, u64),
@@ -52,7 +53,7 @@ pub(crate) fn scan(
     damaged
 }
 
-/// Some of a file's bytes.
+/// A part of a file's bytes.
 struct Window<'a> {
     file: &'a dyn File,
     to: u64,
@@ -61,7 +62,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// The `len` bytes from `at` on, which lie before the end.
+    /// Returns the `len` bytes from `at` on, which must lie before the end.
     fn view(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let is_in = at >= self.from && at + len as u64 <= self.from + self.bytes.len() as u64;
         if !is_in {

@@ -12,13 +12,13 @@ use crate::checked::Checked;
 use crate::files::{File, Files, read_all};
 use crate::record::{self, FORMAT, Secret};
 
-/// Bytes before the first record: the header and its copy, so that one flipped bit does not hide what was removed.
+/// Bytes before the first record: the header and its copy, so that a flipped bit does not hide the segment's removals.
 pub(crate) const HEADER: u64 = 2 * COPY as u64;
 const COPY: usize = 64;
 const MAGIC: [u8; 8] = *b"LARDERSG";
 const ENDING: &str = ".segment";
 
-/// What heads a segment's file.
+/// The header of a segment's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     Ours(Secret),
@@ -68,7 +68,7 @@ pub(crate) fn name(number: u32) -> String {
     format!("{number:010}{ENDING}")
 }
 
-/// The number of the segment that is called `name`, if that is a segment's name.
+/// Returns the number of the segment with this file name, if it is one.
 pub(crate) fn number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(ENDING)?;
     let is_plain = digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -80,19 +80,19 @@ pub(crate) struct Segment {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) file: Arc<dyn File>,
-    /// Bytes that the file has, or will have when the write under way is done.
+    /// Bytes that the file has, or will have after the write in progress.
     end: AtomicU64,
-    /// Bytes of records that the index leads to.
+    /// Bytes of records with an index entry.
     live: AtomicU64,
-    /// Bytes of marks of what was removed.
+    /// Bytes of marks of removals.
     pub(crate) marks: AtomicU64,
     /// The lowest serial of the objects in it, dead ones included.
     oldest: AtomicU64,
-    /// Nothing will be appended to it.
+    /// Whether it takes no more records.
     pub(crate) sealed: AtomicBool,
-    /// All that is in it is in the index, if it should be.
+    /// Whether all of its records have been read and added to the index where needed.
     pub(crate) known: AtomicBool,
-    /// Which of its bodies were verified lately.
+    /// The bodies that were verified recently.
     pub(crate) checked: Checked,
     retired: AtomicBool,
     totals: Arc<Totals>,
@@ -101,9 +101,9 @@ pub(crate) struct Segment {
 /// Bytes of all segments.
 #[derive(Default)]
 struct Totals {
-    /// Those included that are gone and still read.
+    /// The bytes of all segments, including freed ones that are still read.
     occupied: AtomicU64,
-    /// Those that are gone and still read.
+    /// The bytes of freed segments that are still read.
     held: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl Segment {
         self.totals.occupied.fetch_add(end.saturating_sub(before), Ordering::Relaxed);
     }
 
-    /// Counts no more bytes as taken than the file has, after a write behind `at` that failed.
+    /// Counts no more bytes as taken than the file has, after a failed write behind `at`.
     pub(crate) fn shrink(&self, at: u64) {
         let Ok(size) = self.file.size() else { return };
         let before = self.end.fetch_min(size.max(at), Ordering::AcqRel);
@@ -137,7 +137,7 @@ impl Segment {
         self.live.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that a cleaner would have to move, at most.
+    /// Returns the most bytes that the cleaner would have to move.
     pub(crate) fn kept(&self) -> u64 {
         self.live() + self.marks.load(Ordering::Relaxed)
     }
@@ -146,7 +146,7 @@ impl Segment {
         self.oldest.load(Ordering::Relaxed)
     }
 
-    /// Notes that an object with `serial` is in it.
+    /// Records that it contains an object with `serial`.
     pub(crate) fn holds(&self, serial: u64) {
         self.oldest.fetch_min(serial, Ordering::Relaxed);
     }
@@ -165,7 +165,7 @@ impl Drop for Segment {
     }
 }
 
-/// All segments that there are.
+/// All segments.
 #[derive(Default)]
 pub(crate) struct Segments {
     by_number: RwLock<HashMap<u32, Arc<Segment>>>,
@@ -199,7 +199,7 @@ impl Segments {
         self.by_number.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
-    /// All, in the order of their numbers.
+    /// Returns all segments, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
         let segments = self.by_number.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = segments.values().cloned().collect();
@@ -208,10 +208,10 @@ impl Segments {
         all
     }
 
-    /// Unlinks a segment's file and forgets it.
+    /// Unlinks a segment's file and removes the segment.
     ///
     /// # Errors
-    /// When the file cannot be unlinked; then the segment is still one of all, since the next start finds it.
+    /// When the file cannot be unlinked; then the segment stays in the list, since the next start finds it.
     pub(crate) fn retire(&self, segment: &Segment, files: &dyn Files) -> io::Result<()> {
         match files.remove(&segment.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -224,18 +224,18 @@ impl Segments {
         Ok(())
     }
 
-    /// Bytes of all segments, those included that are gone and still read.
+    /// Returns the bytes of all segments, including freed ones that are still read.
     pub(crate) fn occupied(&self) -> u64 {
         self.totals.occupied.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segments that are gone and still read.
+    /// Returns the bytes of freed segments that are still read.
     pub(crate) fn held(&self) -> u64 {
         self.totals.held.load(Ordering::Relaxed)
     }
 }
 
-/// Reads what heads `file`. A file too short for a header was never finished and holds nothing.
+/// Reads the header of `file`. A file too short for a header is incomplete and has no records.
 pub(crate) fn read_header(file: &dyn File, number: u32) -> io::Result<Header> {
     let mut bytes = [0; HEADER as usize];
     match read_all(file, &mut bytes, 0) {

@@ -17,9 +17,9 @@ use crate::segment::{Segment, Segments};
 use crate::ticket::Writing;
 use crate::usage::Counts;
 
-/// The part of the size that live records may take; the rest is what makes cleaning cheap.
+/// The part of the size that live records may take; the rest makes cleaning cheap.
 const LIVE_SHARE: (u64, u64) = (4, 5);
-/// The part of the size that one object may take.
+/// The divisor for the part of the size that one object may take.
 const LARGEST_SHARE: u64 = 2;
 
 pub(crate) struct Shared {
@@ -33,38 +33,38 @@ pub(crate) struct Shared {
     pub(crate) late: Mutex<Late>,
     pub(crate) report: OnEvent,
     pub(crate) is_paused: AtomicBool,
-    /// The disk had no space for what was to be stored last.
+    /// Whether the disk had no space for the last object.
     pub(crate) is_full: AtomicBool,
     /// Bytes that all files may take.
     pub(crate) size: AtomicU64,
-    /// Bytes from which on a segment takes no more records.
+    /// The bytes at which a segment takes no more records.
     pub(crate) segment: u64,
-    /// Bytes of as many segments as there may be, should a disk grow that was smaller than the store.
+    /// The bytes of the largest number of segments, in case a disk grows that was smaller than the store.
     pub(crate) most: u64,
     pub(crate) opened: Instant,
-    /// How many seconds a verified body may be sent unread.
+    /// The seconds that a verified body may be sent without being read.
     pub(crate) trust: u32,
 }
 
-/// What a scan that still runs must not bring back.
+/// Removals during a scan, which the scan must respect.
 #[derive(Default)]
 pub(crate) enum Late {
-    /// No scan runs.
+    /// No scan is running.
     #[default]
     Known,
-    /// What was removed since it began.
+    /// The hashes removed since the scan began.
     Scanning(HashSet<u64>),
-    /// Everything was.
+    /// Everything was removed.
     Cleared,
 }
 
-/// Bytes of live records in a store of `size` bytes.
+/// Returns the bytes of live records in a store of `size` bytes.
 pub(crate) fn live_capacity(size: u64) -> u64 {
     size / LIVE_SHARE.1 * LIVE_SHARE.0
 }
 
 impl Shared {
-    /// What stands for `key` in this directory, now and after a restart.
+    /// Returns the hash of `key` in this directory, the same after a restart.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.secret);
         hasher.write(key);
@@ -75,22 +75,22 @@ impl Shared {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Bytes that segments may take if the disk has room for them.
+    /// Returns the bytes that segments may take if the disk has room for them.
     pub(crate) fn limit(&self) -> u64 {
         self.size().saturating_sub(self.segment).min(self.most)
     }
 
-    /// Seconds since the store was opened.
+    /// Returns the seconds since the store was opened.
     pub(crate) fn second(&self) -> u32 {
         u32::try_from(self.opened.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a check in `second` is too long ago.
+    /// Whether a check in `second` has expired.
     pub(crate) fn is_expired(&self, second: u32) -> bool {
         self.second().saturating_sub(second) >= self.trust
     }
 
-    /// Bytes of the longest record.
+    /// Returns the bytes of the longest record.
     pub(crate) fn largest(&self) -> u64 {
         (self.size() / LARGEST_SHARE).min(self.index.largest())
     }
@@ -103,8 +103,8 @@ impl Shared {
         (self.report)(event);
     }
 
-    /// Takes out the object of `hash`, and sees to it that none comes after that a scan has yet to read, or that
-    /// is on its way in with a ticket below `before`. The caller sees to the mark.
+    /// Removes the object of `hash`. Prevents a running scan from adding it, and objects in progress with a
+    /// ticket below `before` from being published. The caller writes the mark.
     pub(crate) fn take_out(&self, hash: u64, before: u64) {
         self.writing.cancel(hash, before);
         let mut late = self.late();
@@ -117,8 +117,8 @@ impl Shared {
         self.index.remove(hash);
     }
 
-    /// Lets a restart know that the object of `hash` is gone, or all objects if more removals wait than there is room
-    /// for.
+    /// Queues the mark for the removed object of `hash`; removes everything if more removals wait than there
+    /// is room for.
     pub(crate) fn remove(&self, hash: u64) {
         if !self.queue.remove(hash) {
             self.tell(Event::Overrun);
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&self) {
         self.writing.cancel_all();
         let mut late = self.late();
@@ -138,8 +138,8 @@ impl Shared {
         self.queue.clear();
     }
 
-    /// Takes out what came before the object of `hash` that is given up, with the ticket `given_up`, since that
-    /// is out of date: true if there was, or may have been, any.
+    /// Removes the objects before the one of `hash` that is given up, with the ticket `given_up`, since they
+    /// are out of date. Returns true if there were any, or may have been.
     pub(crate) fn supersede(&self, hash: u64, given_up: u64) -> bool {
         let is_unknown = !matches!(*self.late(), Late::Known);
         let may_be = is_unknown || self.index.has(hash) || self.writing.has(hash, given_up);
@@ -149,7 +149,7 @@ impl Shared {
         may_be
     }
 
-    /// Gives up the record at `location`, which is not what was written. Told if it has not gone already.
+    /// Removes the damaged record at `location`. Reports it if it was still in the index.
     pub(crate) fn damaged(&self, hash: u64, location: Location, segment: &Segment, why: &str) {
         if self.index.remove_at(hash, location) {
             self.counts.corrupt.add(1);

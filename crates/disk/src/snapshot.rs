@@ -5,9 +5,9 @@
 //! for each segment: number u32, zeros u32, known up to u64, oldest serial u64, bytes of marks u64
 //! for each object, the least recently used first: hash u64, segment u32, offset / 64 u32, length / 64 u32,
 //!     cost u32, last used u32
-//! sum of all that u64 (XXH3)
+//! sum of all bytes above u64 (XXH3)
 //! ```
-//! Numbers are little endian. What a segment holds behind "known up to" is read again at the start.
+//! Numbers are little-endian. The records of a segment behind "known up to" are read again at the start.
 
 use std::fmt;
 use std::io;
@@ -16,16 +16,16 @@ use crate::files::{Files, read_all, write_all};
 use crate::index::{Location, ObjectLocation};
 use crate::record::{self, ALIGN, FORMAT};
 
-/// The snapshot's file.
+/// The name of the snapshot.
 pub(crate) const NAME: &str = "index.larder";
-/// The same while it is written.
+/// The name while it is written.
 pub(crate) const UNFINISHED: &str = "index.larder.new";
 const MAGIC: [u8; 8] = *b"LARDERIX";
 const HEAD: usize = 40;
 const SEGMENT: usize = 32;
 const OBJECT: usize = 28;
 
-/// What is known of a segment.
+/// The snapshot's data about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) number: u32,
@@ -43,14 +43,14 @@ pub(crate) struct Snapshot {
     pub(crate) objects: Vec<(u64, ObjectLocation)>,
 }
 
-/// Why a snapshot cannot be used.
+/// The reason why a snapshot cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// There is none.
+    /// There is no snapshot.
     Absent,
     /// Its format is a later one.
     Future(u32),
-    /// It is not what was written.
+    /// It differs from the written one.
     Damaged(String),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Unusable {
 }
 
 impl Snapshot {
-    /// As bytes; sorts the objects by their last use.
+    /// Returns the snapshot as bytes; sorts the objects by their last use.
     pub(crate) fn encode(&mut self) -> Vec<u8> {
         self.objects.sort_by_key(|(_, place)| place.used());
         let len = HEAD + self.segments.len() * SEGMENT + self.objects.len() * OBJECT + 8;
@@ -94,7 +94,7 @@ impl Snapshot {
         bytes
     }
 
-    /// What [`encode`](Self::encode) made, and nothing else.
+    /// Decodes bytes of [`encode`](Self::encode); others are an error.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unusable> {
         let damaged = |why: &str| Unusable::Damaged(why.into());
         if bytes.len() < HEAD + 8 || bytes[..8] != MAGIC {
@@ -124,10 +124,10 @@ impl Snapshot {
         })
     }
 
-    /// Writes it in place of the one before, durably.
+    /// Replaces the earlier snapshot, durably.
     ///
     /// # Errors
-    /// The operating system's; the one before is then still there.
+    /// The operating system's error; the earlier snapshot then still exists.
     pub(crate) fn write(&mut self, files: &dyn Files) -> io::Result<()> {
         match files.remove(UNFINISHED) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,21 +1,21 @@
-//! Objects that are being written, as their writers and the writing thread know them.
+//! Objects that are being written, shared by their writers and the writing thread.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// An object on its way in, as both ends know it.
+/// An object in progress, shared by both threads.
 pub(crate) struct Ticket {
-    /// Of two objects of a key, that with the higher number began later.
+    /// The ticket's number: of two objects of a key, the one with the higher number began later.
     pub(crate) id: u64,
     pub(crate) hash: u64,
     pub(crate) key: Box<[u8]>,
     meta: Box<[u8]>,
-    /// What takes its place, if the object ends early.
+    /// The replacement of `meta`, if the object ends early.
     late_meta: OnceLock<Box<[u8]>>,
     /// Bytes of the body, if they are known.
     pub(crate) expected: Option<u64>,
-    /// Seconds since 1970.
+    /// The time of storage, in seconds since 1970.
     pub(crate) stored: u32,
     pub(crate) cost: u32,
     given_up: Arc<AtomicBool>,
@@ -23,17 +23,17 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Bytes of a record before its body.
+    /// Returns the bytes of a record before its body.
     pub(crate) fn head_len(&self) -> usize {
         crate::record::FIXED + self.key.len() + self.meta.len()
     }
 
-    /// Bytes of `meta`, late or not.
+    /// Returns the bytes of `meta`, replaced or not.
     pub(crate) fn meta_len(&self) -> usize {
         self.meta.len()
     }
 
-    /// Replaces `meta` by another of its length. False if that was done before.
+    /// Replaces `meta` by another of its length. Returns false if it was replaced before.
     pub(crate) fn set_late_meta(&self, meta: &[u8]) -> bool {
         self.late_meta.set(meta.into()).is_ok()
     }
@@ -46,7 +46,7 @@ impl Ticket {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// False if it was given up before.
+    /// Gives the object up. Returns false if it was given up before.
     pub(crate) fn give_up(&self) -> bool {
         !self.given_up.swap(true, Ordering::AcqRel)
     }
@@ -58,17 +58,17 @@ impl Drop for Ticket {
     }
 }
 
-/// The tickets' numbers, and where each is given up.
+/// The tickets' numbers, and the flags that give each up.
 type ByHash = HashMap<u64, Vec<(u64, Arc<AtomicBool>)>>;
 
-/// Every object on its way in, so that a removal reaches it: what was removed must not be published after.
+/// Every object in progress, so that a removal reaches it: a removed object must not be published later.
 #[derive(Default)]
 pub(crate) struct Writing {
     next: AtomicU64,
     by_hash: Mutex<ByHash>,
 }
 
-/// What a caller says of a new object.
+/// The caller's data about a new object.
 pub(crate) struct Announced<'a> {
     pub(crate) hash: u64,
     pub(crate) key: &'a [u8],
@@ -79,7 +79,7 @@ pub(crate) struct Announced<'a> {
 }
 
 impl Writing {
-    /// Above the number of every ticket.
+    /// A number above that of every ticket.
     pub(crate) const ALL: u64 = u64::MAX;
 
     pub(crate) fn enter(self: &Arc<Self>, new: Announced) -> Ticket {
@@ -95,7 +95,7 @@ impl Writing {
         give_up(self.lock().get(&hash).into_iter().flatten().filter(|(id, _)| *id < before));
     }
 
-    /// Whether an object of `hash` with a ticket below `before` is on its way.
+    /// Whether an object of `hash` with a ticket below `before` is in progress.
     pub(crate) fn has(&self, hash: u64, before: u64) -> bool {
         self.lock().get(&hash).into_iter().flatten().any(|&(id, _)| id < before)
     }

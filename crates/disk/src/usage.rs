@@ -2,24 +2,24 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Figures of a store at one moment; counts are those since it was opened.
+/// Figures of a store at one moment; counters start when it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Bytes that all files may take.
     pub size: u64,
-    /// Bytes that the segments take, those still read after they were given up included.
+    /// Bytes that the segments take, including freed ones that are still read.
     pub occupied: u64,
-    /// Bytes of the records of objects that can be found.
+    /// Bytes of the records of objects that lookups find.
     pub live: u64,
-    /// Bytes of records that nothing leads to any more, and of marks for what was removed.
+    /// Bytes of records without an index entry, and of marks of removals.
     pub dead: u64,
-    /// Objects that can be found.
+    /// Objects that lookups find.
     pub objects: u64,
-    /// Segment files.
+    /// Number of segment files.
     pub segments: u64,
     /// Lookups that found their object.
     pub hits: u64,
-    /// Lookups that did not.
+    /// Lookups that did not find an object.
     pub misses: u64,
     /// Objects stored.
     pub stored: u64,
@@ -29,28 +29,28 @@ pub struct Usage {
     pub dropped: u64,
     /// Objects evicted for lack of room.
     pub evictions: u64,
-    /// Records that were not what was written, and are gone.
+    /// Damaged records, which were removed.
     pub corrupt: u64,
     /// Writes that failed.
     pub write_errors: u64,
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     pub queued: u64,
     /// Bytes of all records of objects stored.
     pub accepted_bytes: u64,
     /// Bytes written to segments: stored, moved by the cleaner, or lost to an object that was given up.
     pub written_bytes: u64,
-    /// Bytes of memory that the index takes.
+    /// Bytes of memory of the index.
     pub memory: u64,
     /// Whether records are still being read after a start without a good snapshot.
     pub scanning: bool,
     /// Whether writes have stopped after repeated errors.
     pub paused: bool,
-    /// Whether the disk had no space for what was to be stored last.
+    /// Whether the disk had no space for the last object.
     pub full: bool,
 }
 
 impl Usage {
-    /// Bytes written for each byte of an object stored; 1 is the least. 0 before anything was stored.
+    /// Returns the bytes written for each byte of an object stored; 1 is the least. 0 before any object was stored.
     pub fn write_amplification(&self) -> f64 {
         match self.accepted_bytes {
             0 => 0.0,
@@ -59,7 +59,7 @@ impl Usage {
     }
 }
 
-/// A count that any thread adds to.
+/// A counter that any thread increases.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -73,7 +73,7 @@ impl Count {
     }
 }
 
-/// All counts of a store.
+/// All counters of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: Count,

@@ -7,12 +7,12 @@ use crate::record::record_len;
 use crate::shared::Shared;
 use crate::ticket::Ticket;
 
-/// Bytes of a body that are handed to the writing thread at once.
+/// Bytes of a body that are passed to the writing thread at once.
 const PIECE: usize = 256 << 10;
 
-/// Takes an object's body in pieces. It is published by [`finish`](Self::finish); dropped before that, it
-/// changes nothing. An object that is given up takes the older one of its key with it, which it has made out of
-/// date. No call waits for the disk.
+/// Takes an object's body in pieces. [`finish`](Self::finish) publishes it; if the writer is dropped before
+/// that, the store does not change. When an object is given up, the older one of its key is removed, since it
+/// is out of date. No call waits for the disk.
 #[must_use = "an object is stored by `finish`"]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -29,8 +29,8 @@ impl Writer {
         Self { shared, ticket, piece: Vec::new(), taken: 0, has_begun: false, is_finished: false }
     }
 
-    /// Takes the next bytes of the body. False once the object has been given up, because the queue was full,
-    /// it grew too large or longer than it was said to be, its key was removed, or a write failed.
+    /// Takes the next bytes of the body. Returns false once the object has been given up, because the queue
+    /// was full, it became too large or longer than announced, its key was removed, or a write failed.
     pub fn write(&mut self, mut bytes: &[u8]) -> bool {
         if self.ticket.is_given_up() {
             return false;
@@ -53,12 +53,13 @@ impl Writer {
         true
     }
 
-    /// Whether so much waits to be written that an object which comes as fast as this one is given up soon.
+    /// Whether so many bytes wait to be written that an object which arrives as fast as this one will soon be
+    /// given up.
     pub fn is_behind(&self) -> bool {
         self.shared.queue.is_behind()
     }
 
-    /// Bytes that the disk has taken so far, of all objects: as long as these increase, it works.
+    /// Returns the bytes of all objects that the disk has written so far: as long as they increase, it works.
     pub fn written(&self) -> u64 {
         self.shared.counts.written_bytes.get()
     }
@@ -68,8 +69,8 @@ impl Writer {
         self.ticket.is_given_up()
     }
 
-    /// Says that the body is whole. False if the object has been given up, or is shorter than it was said to
-    /// be. Soon after, the object is found, unless the policy refuses it or its key is removed meanwhile.
+    /// Completes the body. Returns false if the object has been given up, or is shorter than announced. Soon
+    /// after, lookups find the object, unless the policy refuses it or its key is removed meanwhile.
     pub fn finish(mut self) -> bool {
         if self.ticket.is_given_up() {
             return false;
@@ -82,8 +83,8 @@ impl Writer {
         self.is_finished
     }
 
-    /// Publishes what has come so far, which is not all that was said, under another `meta`, as long as the first.
-    /// False if there is nothing to publish, or `meta` is longer or shorter.
+    /// Publishes an incomplete body under another `meta`, which must be as long as the first. Returns false
+    /// if no bytes have arrived, or the length of `meta` differs.
     pub fn finish_early(mut self, meta: &[u8]) -> bool {
         if self.ticket.is_given_up() || self.taken == 0 || meta.len() != self.ticket.meta_len() {
             return false;

@@ -1,4 +1,4 @@
-//! What cleaning costs: bytes written for each byte stored, with a store that is full.
+//! The cost of cleaning: bytes written for each byte stored, with a full store.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -22,8 +22,8 @@ fn put(disk: &Disk, key: u64, len: usize) {
     assert!(writer.write(&vec![key as u8; len]) && writer.finish());
 }
 
-/// Asks for objects of some kilobytes as a web cache is asked, popular ones far more often, and stores what is
-/// missing, until six times the size was stored.
+/// Requests objects of some kilobytes with the distribution of a web cache, popular ones far more often, and
+/// stores missing ones, until six times the size was stored.
 fn serve(policy: &str) -> Usage {
     let memory = Memory::new(1, Faults::default());
     let disk = open(&memory, policy);

@@ -1,7 +1,7 @@
-//! What a store returns after a crash, and while its disk fails: what was written, or nothing.
+//! After a crash, and while its disk fails, a store returns the written bytes or no object.
 //!
-//! Each run is a seed: it chooses what is done, where the machine stops, and what the disk makes of it. The
-//! seed of a run that fails is in its message.
+//! Each run has a seed: it chooses the operations, the moment of the crash, and the disk's state after it.
+//! The message of a failed run contains its seed.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -28,7 +28,7 @@ fn open(memory: &Memory) -> Disk {
     disk
 }
 
-/// The body of `key` in its `version`, which can be read off it.
+/// Returns the body of `key` in its `version`, which the body contains.
 fn body(key: u8, version: u32) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(u64::from(version) << 8 | u64::from(key));
     let len = match random.u8(..10) {
@@ -42,7 +42,7 @@ fn body(key: u8, version: u32) -> Vec<u8> {
     body
 }
 
-/// The version of what is found, which has to be as it was written.
+/// Returns the version of the object that is found, and asserts that its bytes are the written ones.
 fn found(disk: &Disk, key: u8, seed: u64) -> Option<u32> {
     let found = disk.find(&[key], 1, 0)?;
     let bytes = found.body.read(0..found.body.len()).ok()?;
@@ -51,12 +51,12 @@ fn found(disk: &Disk, key: u8, seed: u64) -> Option<u32> {
     Some(version)
 }
 
-/// What must hold for a key after a crash.
+/// The expected state of a key after a crash.
 #[derive(Clone, Copy, Default)]
 struct Expected {
-    /// Versions up to this were removed for good.
+    /// Versions up to this were removed durably.
     removed: u32,
-    /// The version that must be there.
+    /// The version that must be found.
     version: Option<u32>,
     /// The last version that was removed, durably or not.
     removing: Option<u32>,
@@ -67,7 +67,7 @@ struct Run {
     random: fastrand::Rng,
     expected: HashMap<u8, Expected>,
     version: u32,
-    /// Nothing but crashes goes wrong, and nothing was evicted: what was synced has to be there.
+    /// Whether there are no faults but crashes, and no evictions: then synced objects have to be found.
     loses_nothing: bool,
 }
 
@@ -120,7 +120,7 @@ impl Run {
         }
     }
 
-    /// Checks what is there after a crash.
+    /// Checks the objects after a crash.
     fn check(&mut self, disk: &Disk, has_flips: bool) {
         self.loses_nothing &= disk.usage().evictions == 0 && !has_flips;
         for key in 0..KEYS {
@@ -131,7 +131,7 @@ impl Run {
             if self.loses_nothing && expected.version.is_some() {
                 assert_eq!(version, expected.version, "seed {}: key {key} was synced", self.seed);
             }
-            // What did not make it through this crash need not be there after the next.
+            // An object that did not survive this crash need not exist after the next.
             expected.version = None;
             expected.removing = None;
         }
@@ -141,7 +141,7 @@ impl Run {
     }
 }
 
-/// Lives through `crashes` crashes.
+/// Runs through `crashes` crashes.
 fn live(seed: u64, crashes: usize, flips: usize, faults: Faults) {
     let loses_nothing = flips == 0 && faults.failing_writes + faults.failing_reads == 0;
     let mut run = Run::new(seed, loses_nothing && faults.room.is_none());
@@ -222,7 +222,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
             writer.write(b"body");
             writer.finish();
         }
-        // With nothing written, nothing is left to be made durable.
+        // If all writes failed, there is nothing to make durable.
         let _ = disk.sync();
         was_paused |= disk.usage().paused;
     }

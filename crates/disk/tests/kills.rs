@@ -1,4 +1,5 @@
-//! The real thing: a process that stores and removes is killed, again and again, and its directory opened.
+//! A test with a real process, which stores and removes objects and is killed repeatedly; then its directory
+//! is opened.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -19,7 +20,7 @@ fn content(n: usize) -> Vec<u8> {
     body(1 + n * 7919 % 30_000 + n % 20 / 19 * 400_000, n as u8)
 }
 
-/// One round: ten objects come, and one of the round before is removed.
+/// Runs one round: stores ten objects, and removes one of the round before.
 fn work(disk: &Disk, round: usize) {
     for n in round * 10..round * 10 + 10 {
         let mut writer = disk.put(text(n).as_bytes(), b"meta", about(content(n).len() as u64, 1)).unwrap();
@@ -30,7 +31,7 @@ fn work(disk: &Disk, round: usize) {
     }
 }
 
-/// What the child does, until it is killed: it says each round that was synced.
+/// The child's work until it is killed: it prints each round that was synced.
 #[test]
 fn child() {
     let (Ok(folder), Ok(round)) = (std::env::var(FOLDER), std::env::var(ROUND)) else { return };
@@ -47,7 +48,7 @@ fn child() {
     }
 }
 
-/// Runs a child from `round` on, and kills it in the midst of its work. The last round that it has synced.
+/// Runs a child from `round` on, and kills it during its work. Returns the last round that it has synced.
 fn run_and_kill(folder: &Folder, round: usize, rounds: usize) -> usize {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--nocapture"])
@@ -62,7 +63,7 @@ fn run_and_kill(folder: &Folder, round: usize, rounds: usize) -> usize {
     let reached = synced.by_ref().find(|&synced: &usize| synced >= round + rounds).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it has said before it died counts, too.
+    // The output before its death counts, too.
     synced.last().unwrap_or(reached)
 }
 

@@ -1,5 +1,4 @@
-//! A store is a map that forgets nothing as long as there is room, whatever is done to it and however often it
-//! is opened again.
+//! A store is a map that loses no entry as long as there is room, for any operations and any number of restarts.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -32,7 +31,7 @@ enum Op {
     },
     Clear,
     Snapshot,
-    /// Closed, or merely dropped; then opened with or without the snapshot.
+    /// Closes or drops the store, then opens it with or without the snapshot.
     Reopen {
         close: bool,
         forget: bool,
@@ -82,7 +81,7 @@ fn check(disk: &Disk, model: &Model) {
     disk.validate().unwrap();
 }
 
-/// With and without waiting, a lookup says the same, and counts once.
+/// A lookup has the same result with and without waiting, and counts once.
 fn find(disk: &Disk, model: &Model, key: u8, whole: u64) {
     let before = disk.usage();
     let found = match disk.find_at_once(&[key], 1, whole) {

@@ -1,4 +1,4 @@
-//! Lookups: with short bodies, without waiting, and what each of them counts for.
+//! Lookups: with short bodies, without waiting, and the counters of each.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 

@@ -1,7 +1,7 @@
-//! File systems that really are full, or can no longer be written to: each mounted for its test alone.
+//! File systems that really are full, or can no longer be written to: each is mounted for one test.
 //!
-//! Tests that mount run in a process with mounts of its own, so that nothing is left behind. Where mounting
-//! is not allowed, as in some containers, they say so and test nothing; under `CI` they fail.
+//! Tests that mount run in a process with a separate mount namespace, so that no mount stays. Where mounting
+//! is not allowed, as in some containers, they print that and test nothing; under `CI` they fail.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -20,7 +20,7 @@ const LEN: usize = 20_000;
 const TMPFS: &str = "mount -t tmpfs larder /mnt";
 const LOOP: &str = "losetup --find";
 
-/// Runs `command`, which has to succeed, and returns what it said.
+/// Runs `command`, which has to succeed, and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -28,7 +28,7 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// Runs `test` with mounts of its own, if `trial`, a shell's command, succeeds there.
+/// Runs `test` in a separate mount namespace, if `trial`, a shell command, succeeds there.
 fn run_apart(test: &str, trial: &str) {
     let mut apart = Command::new("unshare");
     let may = apart.args(["--mount", "sh", "-c", trial]).output().is_ok_and(|tried| tried.status.success());
@@ -43,7 +43,7 @@ fn run_apart(test: &str, trial: &str) {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// A file system, mounted at a folder, until this goes.
+/// A file system, mounted at a folder while this value exists.
 struct Mounted(Folder);
 
 impl Mounted {
@@ -68,7 +68,7 @@ impl Mounted {
         disk
     }
 
-    /// Waits for `event`, while `meanwhile` goes on.
+    /// Waits for `event`, and calls `meanwhile` repeatedly.
     fn until(&self, event: Event, mut meanwhile: impl FnMut()) {
         let begin = Instant::now();
         while !self.0.events().contains(&event) {
@@ -80,18 +80,18 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // The namespace that it is in ends soon, too.
+        // The mount namespace ends soon, too.
         let _ = Command::new("umount").arg(self.0.path()).status();
     }
 }
 
-/// Puts object `n`, and says whether it was stored.
+/// Puts object `n`, and returns whether it was stored.
 fn put(disk: &Disk, n: usize) -> bool {
     let Some(mut writer) = disk.put(text(n).as_bytes(), b"meta", about(LEN as u64, 1)) else { return false };
     writer.write(&body(LEN, n as u8)) && writer.finish() && disk.sync().is_ok() && is_right(disk, n)
 }
 
-/// Whether object `n` is found, which has to be what was put.
+/// Whether object `n` is found; asserts that its bytes are the written ones.
 fn is_right(disk: &Disk, n: usize) -> bool {
     let found = disk.find(text(n).as_bytes(), 1, LEN as u64);
     found.is_some_and(|found| {
@@ -115,7 +115,7 @@ fn gets_full() {
     let mounted = Mounted::new(&["-t", "tmpfs", "-o", "size=4m", "larder"]);
     let disk = mounted.open();
     assert!((0..50).all(|n| put(&disk, n)));
-    // Somebody else takes the room.
+    // Another program takes the room.
     let mut others = vec![0; 4 << 20];
     others.truncate((4 << 20) - disk.usage().occupied as usize - (100 << 10));
     mounted.0.write("others", &others);
@@ -143,7 +143,7 @@ fn a_file_system_that_others_fill_again_and_again() {
     run_apart("is_filled_again", TMPFS);
 }
 
-/// Stores in it are much larger than it is.
+/// The size of the store is much larger than that of the file system.
 #[test]
 #[ignore = "run by another, with mounts of its own"]
 fn is_filled_again() {
@@ -156,7 +156,7 @@ fn is_filled_again() {
     assert!(there > 200, "{there} are there, and there is room for 300: {:?}", disk.usage());
     assert!(is_right(&disk, 599), "it goes on like a store of that size");
 
-    // Others take whatever becomes free.
+    // Other programs take all freed space.
     let take_all = || {
         let path = mounted.0.path().join("others");
         let mut file = File::options().create(true).append(true).open(path).unwrap();

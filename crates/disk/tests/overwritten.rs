@@ -1,4 +1,4 @@
-//! Segments that are overwritten or cut short while the store is open: what was verified is verified again.
+//! Segments that are overwritten or cut short while the store is open: verified bodies are verified again.
 //!
 //! `LARDER_SEED` repeats the choices of a run.
 
@@ -20,10 +20,10 @@ use support::{Folder, body, leave_memory, store, text};
 const OBJECTS: usize = 12;
 const ROUNDS: usize = 8;
 
-/// A directory on a file system that does not tell of changes.
+/// A directory on a file system without stamps.
 struct Silent {
     directory: Directory,
-    /// Nor of what has left memory.
+    /// Whether the file system also hides which bytes are in memory.
     is_blind: bool,
 }
 
@@ -100,13 +100,13 @@ fn silent(folder: &Folder, is_blind: bool, trust: Duration) -> Disk {
     Disk::open(Arc::new(Silent { directory, is_blind }), options).unwrap()
 }
 
-/// How an object was sent.
+/// The way in which an object was sent.
 enum Sent {
     /// From the file, without being read.
     Unread(Vec<u8>),
-    /// Verified on the way.
+    /// Read and verified.
     Read(Vec<u8>),
-    /// Not: it is damaged, or gone.
+    /// Not sent: it is damaged, or removed.
     Missing,
 }
 
@@ -120,7 +120,7 @@ fn send(disk: &Disk, key: &[u8]) -> Sent {
         let span = found.body.span();
         let mut bytes = vec![0; span.len as usize];
         let whole = span.file.unwrap().read_exact_at(&mut bytes, span.offset);
-        // A short answer is a wrong one.
+        // A short response is a wrong one.
         return Sent::Unread(if whole.is_ok() { bytes } else { Vec::new() });
     }
     match found.body.read(0..found.body.len()) {
@@ -133,7 +133,7 @@ fn content(n: usize) -> Vec<u8> {
     body(64_000 + n * 30_000, n as u8)
 }
 
-/// Waits until the object counts as verified for others than the one that did it.
+/// Waits until the object counts as verified for other readers than the one that verified it.
 fn until_verified(disk: &Disk, key: &[u8]) {
     let begin = Instant::now();
     while !disk.find(key, 1, 0).unwrap().body.is_verified() {
@@ -159,7 +159,7 @@ fn spoil(folder: &Folder, rng: &mut Rng) {
     file.write_all_at(&body(len, rng.u8(..)), at).unwrap();
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Default)]
 struct Tally {
     unread: u64,
@@ -168,7 +168,7 @@ struct Tally {
     wrong: u64,
 }
 
-/// Asks for objects while segments are spoilt between the requests.
+/// Requests objects while segments are damaged between the requests.
 fn run(disk: &Disk, folder: &Folder, seed: u64) -> Tally {
     let (mut rng, mut tally) = (Rng::with_seed(seed), Tally::default());
     let ask = |n: usize, tally: &mut Tally| {
@@ -212,7 +212,7 @@ fn a_changed_segment_is_verified_before_its_bodies_are_sent_again() {
     let disk = folder.open(64 << 20);
     let tally = run(&disk, &folder, seed);
     assert_eq!(tally.wrong, 0, "seed {seed}: {tally:?}");
-    // All that was asked for before a change of its round, and was in memory.
+    // Objects requested before the change of their round, and still in memory, are sent unread.
     assert!(tally.unread > 0 && tally.missing > 0, "seed {seed}: {tally:?}");
 }
 

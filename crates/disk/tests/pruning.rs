@@ -1,4 +1,4 @@
-//! What goes before the policy asks it to.
+//! Removals before the policy evicts.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 

@@ -1,4 +1,4 @@
-//! What a store does when nothing breaks: objects come back as they were, also after a restart.
+//! The store without faults: it returns objects as they were stored, also after a restart.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -209,7 +209,7 @@ fn the_order_of_use_survives_a_restart() {
     }
     disk.close().unwrap();
     let disk = folder.open(4 << 20);
-    // Room for some 66: the least recently used leave first.
+    // Room for some 66: the least recently used are evicted first.
     for n in 40..90 {
         support::store(&disk, text(n).as_bytes(), &body(50_000, n as u8), 200);
     }

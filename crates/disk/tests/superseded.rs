@@ -1,4 +1,4 @@
-//! A newer object that is not stored takes the older one of its key with it, for good.
+//! When a newer object is not stored, the older one of its key is removed for good.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -23,7 +23,7 @@ fn open(memory: &Memory) -> Disk {
     disk
 }
 
-/// Everything but crashes works from here on.
+/// Ends all faults but crashes.
 fn recover(memory: &Memory, disk: &Disk) {
     memory.set_faults(Faults::default());
     while disk.sync().is_err() {
@@ -34,8 +34,8 @@ fn recover(memory: &Memory, disk: &Disk) {
 /// Fails to store an object.
 type Fail = fn(&Memory, &Disk);
 
-/// Stores an object, has `fail` fail to store another in its place, and says whether the older one is there
-/// before and after a crash that leaves no index.
+/// Stores an object, calls `fail` to fail at storing another in its place, and returns whether the older one
+/// is found before and after a crash that leaves no index.
 fn older_after(fail: impl FnOnce(&Memory, &Disk)) -> (bool, bool) {
     let memory = Memory::new(1, Faults::default());
     let disk = open(&memory);
@@ -114,7 +114,7 @@ fn what_could_not_be_written() {
     let gone = older_after(|memory, disk| {
         memory.set_faults(failing);
         while !disk.usage().paused {
-            // Removals of something else fail until nothing is written any more.
+            // Removals of another object fail until writing is paused.
             disk.remove(b"something else");
             let _ = disk.sync();
         }

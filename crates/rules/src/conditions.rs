@@ -1,4 +1,4 @@
-//! The conditions of one rule, and what they are compared with.
+//! The conditions of one rule, and the requests and responses that they are compared with.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::networks::Networks;
 use crate::path::extension;
 use crate::pattern::Pattern;
 
-/// Conditions, all of which have to hold; an empty list is no condition. Of a list, one entry has to match.
+/// Conditions, all of which have to hold; an empty list is no condition. One entry of a list has to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// The path in its [normal form](crate::normal_path), without its query.
@@ -22,51 +22,53 @@ pub struct Conditions {
     pub extension: Vec<Box<str>>,
     /// The host without its port, lower case.
     pub host: Vec<Pattern>,
-    /// Lists of domains, one of which has the host.
+    /// Lists of domains, one of which must contain the host.
     pub domains: Vec<Arc<Domains>>,
-    /// The method. Methods are case-sensitive (RFC 9110 section 9.1), and some origins take them in any case: so do rules.
+    /// The method. Methods are case-sensitive (RFC 9110 section 9.1), but some origins accept them in any
+    /// case, so rules ignore case.
     pub method: Vec<Box<str>>,
     /// `http` or `https`.
     pub scheme: Vec<Box<str>>,
     /// The client's address.
     pub client: Networks,
-    /// Parameters of the query, decoded.
+    /// The parameters of the query, decoded.
     pub query: Names<Pattern>,
-    /// Fields of the request.
+    /// The fields of the request.
     pub field: Names<Box<str>>,
-    /// Cookies of the request.
+    /// The cookies of the request.
     pub cookie: Names<Pattern>,
     /// The status of the response.
     pub status: Vec<RangeInclusive<u16>>,
-    /// Its media type without parameters, lower case.
+    /// The response's media type without parameters, lower case.
     pub content_type: Vec<Pattern>,
-    /// Its length in bytes. A response of unknown length fits none.
+    /// The response's length in bytes. A response of unknown length does not match.
     pub length: Option<RangeInclusive<u64>>,
-    /// Fields of the response.
+    /// The fields of the response.
     pub response_field: Names<Box<str>>,
     /// Conditions that must not hold together.
     pub not: Option<Box<Conditions>>,
 }
 
-/// Names and the patterns of their values. Names of fields are text in lower case; those of parameters and cookies are patterns.
+/// Names and the patterns of their values. Names of fields are text in lower case; those of parameters and
+/// cookies are patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names<N> {
     /// The names.
     pub each: Vec<Named<N>>,
-    /// All of them have to match; otherwise one.
+    /// Whether all names have to match; otherwise one.
     pub all: bool,
 }
 
-/// A name, and the values of which it has to have one.
+/// A name, and the patterns one of which its value has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<N> {
     /// The name.
     pub name: N,
-    /// None: any value.
+    /// The patterns; if empty, any value matches.
     pub values: Vec<Pattern>,
 }
 
-/// A request as rules see it.
+/// The data of a request that rules use.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r, F> {
     /// The method.
@@ -79,25 +81,25 @@ pub struct Request<'r, F> {
     pub path: &'r [u8],
     /// The query without its question mark.
     pub query: Option<&'r str>,
-    /// The client.
+    /// The client's address.
     pub client: IpAddr,
     /// The field lines.
     pub fields: &'r F,
 }
 
-/// A response as rules see it.
+/// The data of a response that rules use.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'r, F> {
     /// The status code.
     pub status: u16,
-    /// The length of its content, if that is known.
+    /// The length of its content, if it is known.
     pub length: Option<u64>,
     /// The field lines.
     pub fields: &'r F,
 }
 
 impl Conditions {
-    /// Whether some of them are about the response.
+    /// Whether some of the conditions are about the response.
     pub fn need_response(&self) -> bool {
         !self.status.is_empty()
             || !self.content_type.is_empty()
@@ -106,7 +108,8 @@ impl Conditions {
             || self.not.as_ref().is_some_and(|not| not.need_response())
     }
 
-    /// Whether all of them are about scheme, host and path, so that all requests with one cache key fulfil them or none does.
+    /// Whether all conditions are about scheme, host and path, so that all requests with one cache key meet
+    /// them or none does.
     pub fn are_about_resource(&self) -> bool {
         !self.need_response()
             && self.method.is_empty()
@@ -116,14 +119,14 @@ impl Conditions {
             && self.not.as_ref().is_none_or(|not| not.are_about_resource())
     }
 
-    /// Whether some of them are about the path.
+    /// Whether some of the conditions are about the path.
     pub fn look_at_path(&self) -> bool {
         !self.path.is_empty()
             || !self.extension.is_empty()
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
     }
 
-    /// Whether those about the request hold. Conditions of `not` that need the response may still hold.
+    /// Whether the conditions about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
         let is_in = |list: &[Box<str>], text: &str| {
             list.is_empty() || list.iter().any(|entry| entry.eq_ignore_ascii_case(text))
@@ -141,7 +144,7 @@ impl Conditions {
             && self.not.as_ref().is_none_or(|not| not.need_response() || !not.hold_for(request))
     }
 
-    /// Whether those about the response hold, for a request for which [`hold_for`](Self::hold_for) does.
+    /// Whether the conditions about the response hold, for a request for which [`hold_for`](Self::hold_for) does.
     pub fn hold_with<Q: Fields, F: Fields>(
         &self,
         request: &Request<'_, Q>,
@@ -174,7 +177,7 @@ impl<N> Default for Names<N> {
 }
 
 impl<N> Names<N> {
-    /// Whether `holds` does for all names, or for one, as is wanted; true without names.
+    /// Whether `holds` is true for all names, or for one, depending on `all`; true without names.
     fn hold(&self, holds: impl FnMut(&Named<N>) -> bool) -> bool {
         match self.all {
             true => self.each.iter().all(holds),
@@ -208,20 +211,20 @@ impl Named<Pattern> {
     }
 }
 
-/// The cookies of a request: names and values.
+/// Iterates over the cookies of a request: names and values.
 fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     let pairs = fields.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.map(|pair| {
         let pair = pair.trim_ascii();
         match memchr::memchr(b'=', pair) {
-            // Some origins take what stands before the sign without the space.
+            // Some origins accept a space between the name and the equals sign.
             Some(at) => (pair[..at].trim_ascii_end(), &pair[at + 1..]),
             None => (pair, &[][..]),
         }
     })
 }
 
-/// A part of a query as forms write it.
+/// Decodes a part of a query in the encoding of forms.
 fn decoded(part: &str) -> Cow<'_, [u8]> {
     if !part.contains(['%', '+']) {
         return Cow::Borrowed(part.as_bytes());

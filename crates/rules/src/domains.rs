@@ -1,4 +1,4 @@
-//! Large lists of domains: each stands for itself and for all names below it.
+//! Large lists of domains: each includes all names below it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,39 +7,39 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Domains of one list, in the order in which they were first written. A domain takes its length and some 12 bytes.
+/// The domains of one list, in the order of their first occurrence. A domain takes its length and some 12 bytes.
 pub struct Domains {
     source: Box<str>,
     /// The names one after the other, each behind a byte with its length.
     names: Vec<u8>,
-    /// Where each name begins in `names`.
+    /// The offset of each name in `names`.
     places: HashTable<u32>,
 }
 
-/// A line of a list that names no domain.
+/// A line of a list that does not name a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text of the line.
     pub text: String,
 }
 
 /// The longest name of a domain (RFC 1035 section 2.3.4).
 const LONGEST: usize = 253;
 
-/// The most bytes of a list: places are counted in 32 bits.
+/// The most bytes of a list: offsets have 32 bits.
 pub const LARGEST_LIST: u64 = 1 << 30;
 
 const HASHER: FixedState = FixedState::with_seed(0);
 
 impl Domains {
-    /// Reads `text` of a file called `source`: a domain on each line, or the lines of a hosts file, of which the names count.
-    /// `#` begins a comment. Case, a dot at the end, and `*.` or a dot at the beginning make no difference; names in other
-    /// scripts are taken in their ASCII form (RFC 5890).
+    /// Parses `text` of a file called `source`: a domain on each line, or the lines of a hosts file, of which
+    /// the names count. `#` begins a comment. Case, a dot at the end, and `*.` or a dot at the beginning make
+    /// no difference; names in other scripts are converted to their ASCII form (RFC 5890).
     ///
     /// # Errors
-    /// The first line that names no domain.
+    /// The first line that does not name a domain.
     pub fn parse(source: &str, text: &str) -> Result<Self, BadDomain> {
         let mut domains = Self { source: source.into(), names: Vec::new(), places: HashTable::new() };
         for (at, line) in text.lines().enumerate() {
@@ -51,10 +51,10 @@ impl Domains {
                 domains.add(&normal(first).ok_or_else(bad)?);
                 continue;
             }
-            // Addresses of a link have a zone.
+            // Link-local addresses may have a zone.
             let address = first.split('%').next().unwrap_or_default();
             address.parse::<std::net::IpAddr>().map_err(|_| bad())?;
-            // Names without a dot are those of the machine itself, with which hosts files begin.
+            // Names without a dot are those of the machine itself, which are at the start of hosts files.
             for name in words.filter(|name| name.contains('.')) {
                 domains.add(&normal(name).ok_or_else(bad)?);
             }
@@ -77,7 +77,7 @@ impl Domains {
         names.extend_from_slice(name);
     }
 
-    /// Whether `host` (without its port, in any case) is one of them, or below one.
+    /// Whether `host` (without its port, in any case) is one of the domains, or below one.
     pub fn contains(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.len() > LONGEST || self.places.is_empty() {
@@ -98,22 +98,22 @@ impl Domains {
         false
     }
 
-    /// The file that they were read from.
+    /// Returns the file that the domains were read from.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Their number.
+    /// Returns the number of domains.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The memory that they take, in bytes.
+    /// Returns the bytes of memory of the list.
     pub fn memory(&self) -> usize {
         self.names.capacity() + self.places.allocation_size()
     }
@@ -128,7 +128,7 @@ fn hash(name: &[u8]) -> u64 {
     HASHER.hash_one(name)
 }
 
-/// A domain as it is kept; `None` if it is none.
+/// Returns a domain in its stored form; `None` if it is malformed.
 fn normal(name: &str) -> Option<Cow<'_, str>> {
     let name = name.strip_prefix("*.").or_else(|| name.strip_prefix('.')).unwrap_or(name);
     let name = name.strip_suffix('.').unwrap_or(name);

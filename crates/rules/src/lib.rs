@@ -1,7 +1,7 @@
 //! Rules of sites: conditions on a request and its response, and the rules that hold for both.
 //!
-//! A [`RuleSet`] is compiled once from [`Rule`]s, in the order in which they are written. It says by their numbers which of
-//! them hold ([`RuleSet::on_request`], [`RuleSet::on_response`]). The effects of a rule are not known here.
+//! A [`RuleSet`] is compiled once from [`Rule`]s, in their written order. It returns the numbers of the rules that
+//! hold ([`RuleSet::on_request`], [`RuleSet::on_response`]). This crate does not know the effects of a rule.
 //!
 //! Matching takes time linear in the request: regular expressions run in automata, and an index over paths and
 //! extensions finds the few rules that can hold. A request costs no allocation if its path needs no decoding.

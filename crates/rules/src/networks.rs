@@ -1,47 +1,47 @@
-//! A set of networks: sorted ranges of addresses, searched by halving.
+//! A set of networks: sorted ranges of addresses, with binary search.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// Addresses as numbers: those of IPv4 as IPv6 has them (`::ffff:a.b.c.d`), so that both forms of one address are equal. Copies
-/// share one list.
+/// Addresses as numbers: those of IPv4 in their IPv6 form (`::ffff:a.b.c.d`), so that both forms of one
+/// address are equal. Copies share one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
     /// First and last address, sorted, without overlaps.
     ranges: Arc<[(u128, u128)]>,
-    /// As they were written.
+    /// The networks as written.
     written: Arc<[IpNet]>,
-    /// The files that some were read from.
+    /// The files that some networks were read from.
     files: Arc<[Box<str>]>,
 }
 
 impl Networks {
-    /// Whether `address` is in one of them.
+    /// Whether `address` is in one of the networks.
     pub fn contains(&self, address: IpAddr) -> bool {
         let number = number(address);
         let after = self.ranges.partition_point(|(first, _)| *first <= number);
         after.checked_sub(1).is_some_and(|at| number <= self.ranges[at].1)
     }
 
-    /// The same, some of them read from these files.
+    /// Returns the same networks with the names of the files that some were read from.
     #[must_use]
     pub fn from_files(self, files: impl IntoIterator<Item = Box<str>>) -> Self {
         Self { files: files.into_iter().collect(), ..self }
     }
 
-    /// The files that some were read from.
+    /// Iterates over the files that some networks were read from.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| &**file)
     }
 
-    /// The networks as they were written.
+    /// Iterates over the networks as written.
     pub fn iter(&self) -> impl Iterator<Item = &IpNet> {
         self.written.iter()
     }
 
-    /// Whether there is none.
+    /// Whether there are no networks.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty()
     }

@@ -1,12 +1,12 @@
-//! Paths as rules see them: in one form, however a client has spelt them.
+//! Paths for rules: one normal form for all spellings of a client.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// The path that conditions are compared with: percent-encoded characters decoded, backslashes as slashes, segments `.` and
-/// `..` resolved, and repeated slashes as one. So a rule for `/admin/*` also holds for `/%61dmin/x`, `//admin/x` and
-/// `/a/../admin/x`, which an origin may take for the same.
+/// Returns the path that conditions are compared with: percent-encoded characters are decoded, backslashes become
+/// slashes, segments `.` and `..` are resolved, and repeated slashes become one. So a rule for `/admin/*` also holds
+/// for `/%61dmin/x`, `//admin/x` and `/a/../admin/x`, which an origin may treat as the same.
 pub fn normal(path: &str) -> Cow<'_, [u8]> {
     let bytes = path.as_bytes();
     let is_plain = |pair: &[u8]| !matches!(pair, [b'%' | b'\\', _] | [b'/', b'/' | b'.']);
@@ -35,8 +35,9 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(normal)
 }
 
-/// Whether a path has segments `.` or `..`, encoded or not, or with parameters (`..;a`), which some origins leave out first.
-/// Clients resolve them before they ask (RFC 3986 section 5.2.4), and origins differ in what they take them for.
+/// Whether a path has segments `.` or `..`, encoded or not, or with parameters (`..;a`), which some origins
+/// remove first. Clients resolve such segments before they send a request (RFC 3986 section 5.2.4), and
+/// origins differ in their interpretation.
 pub fn has_dot_segments(path: &str) -> bool {
     let decoded: Cow<'_, [u8]> = percent_decode(path.as_bytes()).into();
     let name = |segment: &'_ [u8]| memchr::memchr(b';', segment).unwrap_or(segment.len());
@@ -47,7 +48,7 @@ fn segments_of(decoded: &[u8]) -> impl Iterator<Item = &[u8]> {
     decoded.split(|byte| matches!(byte, b'/' | b'\\'))
 }
 
-/// The extension of the last segment, without its dot; `None` without one.
+/// Returns the extension of the last segment, without its dot; `None` without one.
 pub(crate) fn extension(path: &[u8]) -> Option<&[u8]> {
     let start = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
     let name = &path[start..];

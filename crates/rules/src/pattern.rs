@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 /// A pattern, which has to match all of a text.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// As it was written.
+    /// The pattern as written.
     text: Box<str>,
     kind: PatternKind,
     folds: bool,
@@ -15,32 +15,32 @@ pub struct Pattern {
 
 #[derive(Clone, Debug)]
 enum PatternKind {
-    /// This text.
+    /// The text itself.
     Exact,
-    /// The parts between stars: at least two. The first is a prefix, the last a suffix.
+    /// The parts between asterisks: at least two. The first is a prefix, the last a suffix.
     Glob(Box<[Box<str>]>),
     Regex(Regex),
 }
 
-/// The largest automaton of a regular expression, in bytes, and the most that each thread keeps of its states that texts have led to.
-/// Beyond that it goes on more slowly, though in linear time.
+/// The largest automaton of a regular expression, in bytes, and the most bytes of visited states that each
+/// thread keeps. Beyond that, matching is slower, though still in linear time.
 const LARGEST: usize = 1 << 20;
 const LARGEST_CACHE: usize = 128 << 10;
 
 impl Pattern {
-    /// Reads `text`: `~` and a regular expression that may match anywhere in a text, or text in which each `*` stands for any number of
-    /// characters.
+    /// Parses `text`: `~` and a regular expression that may match anywhere in a text, or text in which each
+    /// `*` stands for any number of characters.
     ///
     /// # Errors
-    /// What is wrong with the regular expression, in one line.
+    /// The error of the regular expression, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::build(text, false)
     }
 
-    /// The same without regard to the case of ASCII letters.
+    /// Does the same without regard to the case of ASCII letters.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The same as for [`parse`](Self::parse).
     pub fn parse_folding(text: &str) -> Result<Self, String> {
         Self::build(text, true)
     }
@@ -63,7 +63,8 @@ impl Pattern {
         }
     }
 
-    /// The text that all matching texts begin with, and whether that is all of them. Empty for a regular expression.
+    /// Returns the prefix that all matching texts have, and whether it is the only matching text. Empty for a
+    /// regular expression.
     pub fn literal(&self) -> (&str, bool) {
         match &self.kind {
             PatternKind::Exact => (&self.text, true),
@@ -72,8 +73,8 @@ impl Pattern {
         }
     }
 
-    /// What the stars of a glob, or the groups of a regular expression, stand for in `text`, from the first on; `None` if it does
-    /// not match. Groups without a match are empty.
+    /// Returns the parts of `text` that the asterisks of a glob, or the groups of a regular expression,
+    /// match, in order; `None` if it does not match. Groups without a match are empty.
     pub fn captures<'t>(&self, text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
         match &self.kind {
             PatternKind::Exact => self.matches(text).then(Vec::new),
@@ -87,7 +88,7 @@ impl Pattern {
         }
     }
 
-    /// Whether every text that `other` matches is matched by this, as far as that is easy to tell.
+    /// Whether this pattern matches every text that `other` matches, as far as that is easy to determine.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (_, PatternKind::Exact) => self.matches(other.text.as_bytes()),
@@ -118,7 +119,7 @@ impl Pattern {
         true
     }
 
-    /// What each star stands for: as little as possible, but for the last.
+    /// Returns the part that each asterisk matches: as short as possible, except for the last.
     fn stars<'t>(&self, parts: &[Box<str>], text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
         let ([first, middle @ .., last], true) = (parts, self.glob(parts, text)) else { return None };
         let mut rest = &text[first.len()..text.len() - last.len()];
@@ -168,7 +169,7 @@ fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
         .build();
     regex.map_err(|error| {
         let text = error.to_string();
-        // The first lines draw the expression; the last says what is wrong.
+        // The first lines draw the expression; the last one has the error.
         let cause = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         format!("'{}' is not a regular expression: {cause}", expression.escape_debug())
     })

@@ -1,21 +1,21 @@
-//! Queries as a cache key has them: without parameters that do not change the response, and in one order.
+//! Queries in the form of a cache key: without parameters that do not change the response, and in one order.
 
 use smallvec::SmallVec;
 
 use crate::pattern::Pattern;
 
-/// Which parameters of a query count. Their names are compared as they are written.
+/// The parameters of a query that count. Their names are compared as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Only these; `None`: all.
+    /// The only parameters that count; `None`: all.
     pub keep: Option<Vec<Pattern>>,
-    /// None of these.
+    /// The parameters that do not count.
     pub drop: Vec<Pattern>,
-    /// Sorted by their names; parameters of one name stay in their order.
+    /// Whether parameters are sorted by their names; those of one name stay in their order.
     pub sort: bool,
 }
 
-/// Names of parameters that tell how a user came to a page, and by which browsers differ in nothing else.
+/// Names of parameters that record how a user came to a page, without an effect on the response.
 pub const TRACKING: [&str; 30] = [
     "utm_*",
     "gclid",
@@ -50,7 +50,7 @@ pub const TRACKING: [&str; 30] = [
 ];
 
 impl Query {
-    /// Appends `query` (without its question mark), with a question mark if anything is left of it.
+    /// Appends the significant part of `query` (without its question mark), with a question mark unless it is empty.
     pub fn write(&self, query: &str, out: &mut Vec<u8>) {
         let counts = |pair: &&str| !pair.is_empty() && self.counts(name(pair));
         let mut pairs: SmallVec<[&str; 16]> = query.split('&').filter(counts).collect();

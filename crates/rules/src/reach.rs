@@ -1,4 +1,4 @@
-//! Rules that can never hold, as far as that is easy to tell.
+//! Finds rules that can never hold, as far as that is easy to determine.
 
 use crate::conditions::{Conditions, Names};
 use crate::networks::Networks;
@@ -6,7 +6,8 @@ use crate::pattern::Pattern;
 use crate::set::RuleSet;
 
 impl RuleSet {
-    /// The rules that never hold because an earlier one, which ends the list, holds whenever they do: each with that one.
+    /// Returns the rules that never hold because an earlier rule, which ends the list, holds whenever they
+    /// do: each with that rule.
     pub fn unreachable(&self) -> Vec<(usize, usize)> {
         let rules: Vec<_> = self.rules().collect();
         let stopped_by = |at: usize| {
@@ -20,7 +21,7 @@ impl RuleSet {
 }
 
 impl Conditions {
-    /// Why no request fulfils them; `None` if that is not known.
+    /// Returns the reason why no request can meet the conditions; `None` if there is no known one.
     pub fn contradiction(&self) -> Option<String> {
         if let Some(length) = self.length.as_ref().filter(|length| length.is_empty()) {
             let (least, most) = (length.start(), length.end());

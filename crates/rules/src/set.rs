@@ -1,4 +1,4 @@
-//! All rules of a site, with an index of those that a request can fulfil.
+//! All rules of a site, with an index of those that can hold for a request.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -10,26 +10,26 @@ use crate::trie::Trie;
 /// A rule without its effects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// When it holds.
+    /// The conditions under which it holds.
     pub conditions: Conditions,
-    /// If it holds, no later rule does.
+    /// Whether no later rule holds if this one does.
     pub stop: bool,
 }
 
-/// The numbers of rules, ascending from 0 as they were written.
+/// The numbers of rules, ascending from 0 in their written order.
 pub type Numbers = SmallVec<[u16; 8]>;
 
-/// Rules in the order in which they were written.
+/// Rules in their written order.
 #[derive(Debug)]
 pub struct RuleSet {
     rules: Vec<Compiled>,
-    /// Those whose paths begin with known text.
+    /// The rules whose paths have a known prefix.
     paths: Trie,
-    /// Those with extensions and without such paths, by the extension in lower case.
+    /// The rules with extensions and without such paths, by the extension in lower case.
     extensions: HashMap<Box<[u8]>, Vec<u16>, foldhash::fast::FixedState>,
     /// The length of the longest extension.
     longest_extension: usize,
-    /// All others.
+    /// All other rules.
     others: Vec<u16>,
 }
 
@@ -39,14 +39,14 @@ struct Compiled {
     needs_response: bool,
 }
 
-/// Rules that a request may fulfil are few.
+/// The rules that a request may meet, usually few.
 type Candidates = SmallVec<[u16; 32]>;
 
 impl RuleSet {
     /// The most rules of a set.
     pub const MOST: usize = 10_000;
 
-    /// Compiles `rules`, of which there are at most [`MOST`](Self::MOST); further ones are left out.
+    /// Compiles `rules`, at most [`MOST`](Self::MOST); further ones are ignored.
     pub fn new(rules: Vec<Rule>) -> Self {
         let compile = |rule: Rule| Compiled { needs_response: rule.conditions.need_response(), rule };
         let mut set = Self {
@@ -81,23 +81,23 @@ impl RuleSet {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rules in their order.
+    /// Iterates over the rules in their order.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().map(|compiled| &compiled.rule)
     }
 
-    /// The rules that hold for `request` before it has a response.
+    /// Returns the rules that hold for `request` before it has a response.
     #[inline]
     pub fn on_request<F: Fields>(&self, request: &Request<'_, F>) -> Numbers {
         self.holding(request, |compiled| !compiled.needs_response)
     }
 
-    /// The rules that hold for `request` and its `response`.
+    /// Returns the rules that hold for `request` and its `response`.
     pub fn on_response<Q: Fields, F: Fields>(
         &self,
         request: &Request<'_, Q>,
@@ -127,7 +127,7 @@ impl RuleSet {
         holding
     }
 
-    /// The rules that can hold for a path, in their order.
+    /// Returns the rules that can hold for a path, in their order.
     fn candidates(&self, path: &[u8]) -> Candidates {
         let mut candidates = Candidates::new();
         self.paths.find(path, |number| candidates.push(number));

@@ -1,4 +1,4 @@
-//! Beginnings of paths: finds all those that a path has in one pass over it.
+//! Prefixes of paths: finds all prefixes of a path in one pass.
 
 /// A tree of bytes, with numbers at the nodes where a text ends.
 #[derive(Clone, Debug)]
@@ -8,11 +8,11 @@ pub(crate) struct Trie {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Sorted by their bytes.
+    /// The children, sorted by their bytes.
     children: Vec<(u8, u32)>,
-    /// Of texts that end here and stand for all that begins with them.
+    /// The numbers of texts that end here and match everything that begins with them.
     prefixes: Vec<u16>,
-    /// Of texts that end here and stand for themselves.
+    /// The numbers of texts that end here and match only themselves.
     whole: Vec<u16>,
 }
 
@@ -21,7 +21,7 @@ impl Trie {
         Self { nodes: vec![Node::default()] }
     }
 
-    /// Adds `number` for `text`; `is_whole`: for no longer text.
+    /// Adds `number` for `text`; with `is_whole`, it matches no longer text.
     pub(crate) fn add(&mut self, text: &[u8], is_whole: bool, number: u16) {
         let mut at = 0;
         for byte in text {
@@ -39,7 +39,7 @@ impl Trie {
         if is_whole { &mut node.whole } else { &mut node.prefixes }.push(number);
     }
 
-    /// Calls `found` with the number of each text that `path` begins with, or is.
+    /// Calls `found` with the number of each text that is a prefix of `path`, or equals it.
     pub(crate) fn find(&self, path: &[u8], mut found: impl FnMut(u16)) {
         let mut node = &self.nodes[0];
         node.prefixes.iter().for_each(|number| found(*number));

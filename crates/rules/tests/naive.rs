@@ -1,4 +1,4 @@
-//! The compiled set says the same as a loop over all rules in their order, for any rules and requests.
+//! The compiled set returns the same as a loop over all rules in their order, for any rules and requests.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,7 +14,7 @@ fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<Box<str>>>
     prop::collection::vec(prop::sample::select(words).prop_map(Box::from), 0..2)
 }
 
-/// `text` matches names, each of which `name` makes.
+/// Returns names from texts that match `text`, each made by `name`.
 fn names<N: std::fmt::Debug>(text: &'static str, name: fn(&str) -> N) -> impl Strategy<Value = Names<N>> {
     let named =
         (text, patterns("[xy*]{1,2}")).prop_map(move |(text, values)| Named { name: name(&text), values });

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use crate::fields::{Fields, is_token, members, parameters};
 
-/// As many weighted choices as are normalised; longer lists count as written.
+/// The most weighted choices that are normalised; longer lists count as written.
 const MOST_CHOICES: usize = 16;
 
-/// The members of `Accept-Language` and its like, the best first; equals by name, or as they came.
+/// The members of `Accept-Language` and similar fields, the best first; equal ones by name, or in their order.
 pub(crate) struct Choices<'a> {
     sorted: [Choice<'a>; MOST_CHOICES],
     count: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choices<'a> {
-    /// `None` if a member is malformed or there are too many.
+    /// Returns `None` if a member is malformed or there are too many.
     pub(crate) fn of(request: &'a impl Fields, name: &'a str, is_ordered: bool) -> Option<Self> {
         let mut choices = Self { sorted: [Choice::default(); MOST_CHOICES], count: 0 };
         for member in members(request, name) {
@@ -33,12 +33,12 @@ impl<'a> Choices<'a> {
             let weights = Reverse(choice.weight).cmp(&Reverse(other.weight));
             if is_ordered { weights } else { weights.then_with(names) }
         };
-        // Stable, and without an allocation for so few.
+        // A stable sort, without an allocation for so few choices.
         choices.sorted[..choices.count].sort_by(order);
         Some(choices)
     }
 
-    /// The choices, the best first.
+    /// Returns the choices, the best first.
     pub(crate) fn sorted(&self) -> &[Choice<'a>] {
         &self.sorted[..self.count]
     }
@@ -78,7 +78,7 @@ fn lower_of(name: &[u8]) -> impl Iterator<Item = u8> {
     name.iter().map(u8::to_ascii_lowercase)
 }
 
-/// A `qvalue` in thousandths (RFC 9110 section 12.4.2).
+/// Returns a `qvalue` in thousandths (RFC 9110 section 12.4.2).
 pub(crate) fn weight(value: &[u8]) -> Option<u16> {
     let (&unit, rest) = value.split_first()?;
     let decimals = match rest {

@@ -1,29 +1,29 @@
-//! Content codings (RFC 9110 section 8.4): which a client accepts, and which responses may be sent in another one than the
-//! origin's.
+//! Content codings (RFC 9110 section 8.4): the codings that a client accepts, and the responses that may be
+//! sent in another coding than the origin's.
 //!
-//! A cache that compresses is an intermediary that transforms content (section 7.7), so whatever speaks against that
-//! stands: `no-transform`, a coding of the origin's own, and fields about the bytes as they were.
+//! A cache that compresses is an intermediary that transforms content (section 7.7), so everything that
+//! forbids this is respected: `no-transform`, a coding from the origin, and fields about the original bytes.
 
 use http::StatusCode;
 
 use crate::fields::{Fields, members, trim};
 
-/// A coding that responses can be compressed with.
+/// A coding in which responses can be compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// RFC 8878.
+    /// Zstandard (RFC 8878).
     Zstd,
-    /// RFC 7932.
+    /// Brotli (RFC 7932).
     Brotli,
-    /// RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
 }
 
 impl Coding {
-    /// All of them.
+    /// All codings.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
-    /// What `Content-Encoding` calls it.
+    /// Returns its name in `Content-Encoding`.
     pub fn token(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -32,7 +32,7 @@ impl Coding {
         }
     }
 
-    /// The coding of this name, in any case.
+    /// Returns the coding of this name, in any case.
     pub fn named(name: &[u8]) -> Option<Self> {
         match name {
             name if name.eq_ignore_ascii_case(b"x-gzip") => Some(Self::Gzip),
@@ -41,18 +41,18 @@ impl Coding {
     }
 }
 
-/// What is compressed, and how.
+/// The rules for the compression of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// The codings to offer, the preferred one first; none: nothing is compressed.
+    /// The codings to offer, the preferred one first; if empty, no response is compressed.
     pub codings: Vec<Coding>,
-    /// Media types of responses that are worth it.
+    /// Media types of the responses to compress.
     pub types: Vec<MediaRange>,
-    /// Shorter content is not, in bytes.
+    /// The least length of the content to compress, in bytes.
     pub min: u64,
 }
 
-/// Types whose content is text, or as redundant as text.
+/// Types with text as content, or with content as redundant as text.
 const TYPES: [&str; 18] = [
     "text/*",
     "application/json",
@@ -82,13 +82,14 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// Whether anything is compressed.
+    /// Whether any response is compressed.
     #[inline]
     pub fn is_on(&self) -> bool {
         !self.codings.is_empty()
     }
 
-    /// Whether a response with this status and these fields is compressed; `length`: that of its content, if it is known.
+    /// Whether a response with this status and these fields is compressed; `length` is that of its content,
+    /// if it is known.
     pub fn applies(&self, status: StatusCode, fields: &impl Fields, length: Option<u64>) -> bool {
         self.is_on()
             && length.is_none_or(|length| length >= self.min)
@@ -103,16 +104,16 @@ impl Compression {
     }
 }
 
-/// Some media types: one, or those that begin and end in a certain way, such as `application/*+json`.
+/// A set of media types: a single type, or all types with a certain start and end, such as `application/*+json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaRange {
     before: String,
-    /// `None` without a star.
+    /// `None` without an asterisk.
     behind: Option<String>,
 }
 
 impl MediaRange {
-    /// Reads a type in which one star may stand for any characters; `None` if it is not one.
+    /// Parses a type in which one asterisk may stand for any characters; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
         let is_name = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte == b'*' || is_part(byte));
@@ -127,7 +128,7 @@ impl MediaRange {
         })
     }
 
-    /// Whether `essence`, a type without parameters in any case, is one of them.
+    /// Whether `essence`, a type without parameters in any case, is in the set.
     fn contains(&self, essence: &[u8]) -> bool {
         let Some(rest) = essence.get(self.before.len()..) else { return false };
         essence[..self.before.len()].eq_ignore_ascii_case(self.before.as_bytes())
@@ -148,24 +149,25 @@ impl std::fmt::Display for MediaRange {
     }
 }
 
-/// Fields about the bytes of a response, which are wrong for it in another coding (RFC 9530; RFC 1864; RFC 9421 may sign
-/// any of its fields).
+/// Fields about the bytes of a response, which are wrong for it in another coding (RFC 9530; RFC 1864; RFC
+/// 9421 may sign any of its fields).
 const ABOUT_BYTES: [&str; 6] =
     ["content-digest", "repr-digest", "digest", "content-md5", "signature", "signature-input"];
 
-/// Whether a response may be sent in another coding: it is whole, has none, and nothing forbids or contradicts it.
+/// Whether a response may be sent in another coding: it is complete, has no coding, and no field forbids or
+/// contradicts it.
 pub fn is_changeable(status: StatusCode, fields: &impl Fields) -> bool {
     !is_coded(fields) && is_free(status, fields)
 }
 
-/// The coding that may be undone for clients that do not accept it.
+/// Returns the coding that may be removed for clients that do not accept it.
 pub fn undoable(status: StatusCode, fields: &impl Fields) -> Option<Coding> {
     let mut codings = members(fields, "content-encoding");
     let coding = codings.next().and_then(Coding::named)?;
     (codings.next().is_none() && is_free(status, fields)).then_some(coding)
 }
 
-/// Whether a whole response may be transformed at all.
+/// Whether a complete response may be transformed at all.
 fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
     status == StatusCode::OK
         && !["cache-control", "cdn-cache-control"]
@@ -178,29 +180,29 @@ fn is_no_transform(directive: &[u8]) -> bool {
     directive.eq_ignore_ascii_case(b"no-transform")
 }
 
-/// Whether a response names a content coding, if only `identity`: another one beside it would be read as two.
+/// Whether a response names a content coding, even if only `identity`: adding another would make it a list of two.
 pub fn is_coded(fields: &impl Fields) -> bool {
     fields.contains("content-encoding")
 }
 
-/// Whether `Vary` says that a response depends on `Accept-Encoding`, or on anything.
+/// Whether `Vary` names `Accept-Encoding`, or is `*`.
 pub fn varies(fields: &impl Fields) -> bool {
     members(fields, "vary").any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// How much a client wants each coding, in thousandths (RFC 9110 section 12.5.3).
+/// A client's weights of the codings, in thousandths (RFC 9110 section 12.5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     weights: [u16; Coding::ALL.len()],
-    /// That of content without a coding, if the client speaks of it.
+    /// The weight of content without a coding, if the client names it.
     identity: Option<u16>,
-    /// The client wants content as the origin has sent it (`no-transform`, RFC 9111 section 5.2.1.6).
+    /// Whether the client wants content as the origin has sent it (`no-transform`, RFC 9111 section 5.2.1.6).
     is_untouched: bool,
 }
 
 impl Accepted {
-    /// What a request accepts. Without `Accept-Encoding` nothing is compressed: clients that say nothing may be unable.
-    /// A member that is malformed counts as absent.
+    /// Returns the codings that a request accepts. Without `Accept-Encoding` no response is compressed: such
+    /// clients may be unable to decode. A malformed member counts as absent.
     pub fn of(request: &impl Fields) -> Self {
         let (mut accepted, mut named, mut others) = (Self::default(), [false; Coding::ALL.len()], 0);
         let lines = request.lines("accept-encoding").flat_map(|line| line.split(|byte| *byte == b','));
@@ -220,8 +222,8 @@ impl Accepted {
         accepted
     }
 
-    /// The coding of `offered` that the client wants most; of equals, the first. `None` if it wants content without a
-    /// coding, or none of these.
+    /// Returns the coding of `offered` with the highest weight; of equal ones, the first. `None` if the
+    /// client prefers content without a coding, or accepts none of these.
     pub fn best(&self, offered: impl Iterator<Item = Coding>) -> Option<Coding> {
         let least = self.identity.unwrap_or(0).max(1);
         let weight = |coding: Coding| self.weights[coding as usize];
@@ -238,7 +240,7 @@ impl Accepted {
     }
 }
 
-/// A member of `Accept-Encoding` and its weight.
+/// Returns a member of `Accept-Encoding` and its weight.
 fn weighted(member: &[u8]) -> Option<(&[u8], u16)> {
     let Some(at) = memchr::memchr(b';', member) else { return Some((trim(member), 1000)) };
     match trim(&member[at + 1..]) {

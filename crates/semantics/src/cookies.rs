@@ -1,11 +1,11 @@
-//! Cookies of requests, one by one, where responses are stored apart by them.
+//! Access to single cookies of requests, for responses that are stored separately by cookie.
 
 use crate::fields::Fields;
 
-/// Begins the name of a cookie in a signature. No field name has a colon.
+/// The prefix of a cookie's name in a signature. No field name contains a colon.
 pub(crate) const COOKIE: &str = "cookie:";
 
-/// The fields of a request with a name for each cookie.
+/// The fields of a request, in which each cookie has a name as well.
 pub(crate) struct WithCookies<'r, F>(pub(crate) &'r F);
 
 impl<F: Fields> Fields for WithCookies<'_, F> {
@@ -20,8 +20,8 @@ impl<F: Fields> Fields for WithCookies<'_, F> {
     }
 }
 
-/// The value of the cookie called `name`, if `pair` is one. Some origins also take `name` alone and `name =value` for it: those
-/// stand for themselves, and so neither for a value nor for no cookie.
+/// Returns the value of the cookie called `name`, if `pair` is that cookie. Some origins also accept `name` alone and
+/// `name =value` for it: such a pair is returned whole, so that it equals neither a value nor an absent cookie.
 fn cookie_value<'p>(pair: &'p [u8], name: &str) -> Option<&'p [u8]> {
     let pair = pair.trim_ascii();
     let rest = pair.strip_prefix(name.as_bytes())?;

@@ -1,8 +1,8 @@
 //! HTTP dates (RFC 9110 section 5.6.7), read and written in a few nanoseconds.
 
-/// Reads a date in any of the three forms; letters may have the wrong case, nothing else may be
-/// wrong. Before 1970 is 0, beyond 2106 is `u32::MAX`. Whether the weekday is the right one is not
-/// asked. Two-digit years below 70 belong to this century, so that none is more than 50 years ahead.
+/// Reads a date in any of the three forms. Letters may have the wrong case; any other error makes it invalid.
+/// Dates before 1970 become 0, dates beyond 2106 `u32::MAX`. The weekday is not compared with the date.
+/// Two-digit years below 70 belong to this century, so that none is more than 50 years ahead.
 pub fn parse(value: &[u8]) -> Option<u32> {
     match value.get(3)? {
         b',' => imf_fixdate(value),
@@ -11,14 +11,14 @@ pub fn parse(value: &[u8]) -> Option<u32> {
     }
 }
 
-/// Writes a date in the preferred form, `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Formats a date in the preferred form, `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format(time: u32) -> [u8; 29] {
     let mut out = [0; 29];
     write(time, &mut out);
     out
 }
 
-/// The same, in the place of `out`.
+/// Does the same into `out`.
 #[inline]
 pub fn write(time: u32, out: &mut [u8; 29]) {
     let (days, seconds) = (time / 86_400, time % 86_400);
@@ -48,7 +48,7 @@ const ABBREVIATED: [&[u8; 4]; 7] = [b"Sun,", b"Mon,", b"Tue,", b"Wed,", b"Thu,",
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// The numbers below 100.
+/// The two digits of the numbers below 100.
 static NUMBERS: [[u8; 2]; 100] = {
     let (mut all, mut n) = ([[0; 2]; 100], 0);
     while n < 100 {
@@ -63,7 +63,7 @@ fn two_digits(value: u32) -> &'static [u8; 2] {
     &NUMBERS[value as usize % 100]
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_fixdate(value: &[u8]) -> Option<u32> {
     let value: &[u8; 29] = value.try_into().ok()?;
     weekday(&value[..3], 3)?;
@@ -73,7 +73,7 @@ fn imf_fixdate(value: &[u8]) -> Option<u32> {
     seconds(digits(&value[12..16])?, month(&value[8..11])?, digits(&value[5..7])?, &value[17..25])
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT`
+/// Parses `Sunday, 06-Nov-94 08:49:37 GMT`.
 fn rfc850(value: &[u8]) -> Option<u32> {
     let comma = value.iter().position(|&byte| byte == b',')?;
     weekday(&value[..comma], comma)?;
@@ -85,7 +85,7 @@ fn rfc850(value: &[u8]) -> Option<u32> {
     seconds(century + year, month(&rest[5..8])?, digits(&rest[2..4])?, &rest[12..20])
 }
 
-/// `Sun Nov  6 08:49:37 1994`
+/// Parses `Sun Nov  6 08:49:37 1994`.
 fn asctime(value: &[u8]) -> Option<u32> {
     let value: &[u8; 24] = value.try_into().ok()?;
     weekday(&value[..3], 3)?;
@@ -98,7 +98,7 @@ fn spelt(value: &[u8], separators: &[(usize, u8)]) -> Option<()> {
     separators.iter().all(|&(at, byte)| value[at] == byte).then_some(())
 }
 
-/// The abbreviation of `length` letters, or the whole name when that is its length.
+/// Checks for an abbreviation of three letters if `length` is 3, otherwise for a whole name.
 fn weekday(name: &[u8], length: usize) -> Option<()> {
     let is = |day: &&[u8]| if length == 3 { &day[..3] } else { day }.eq_ignore_ascii_case(name);
     WEEKDAYS.iter().any(is).then_some(())
@@ -113,7 +113,7 @@ fn gmt(zone: &[u8]) -> Option<()> {
     zone.eq_ignore_ascii_case(b"GMT").then_some(())
 }
 
-/// At most four digits.
+/// Parses at most four digits.
 fn digits(text: &[u8]) -> Option<u32> {
     let add = |sum: u32, digit: &u8| sum * 10 + u32::from(digit - b'0');
     text.iter().all(u8::is_ascii_digit).then(|| text.iter().fold(0, add))
@@ -122,7 +122,7 @@ fn digits(text: &[u8]) -> Option<u32> {
 fn seconds(year: u32, month: u32, day: u32, clock: &[u8]) -> Option<u32> {
     spelt(clock, &[(2, b':'), (5, b':')])?;
     let (hour, minute, second) = (digits(&clock[..2])?, digits(&clock[3..5])?, digits(&clock[6..])?);
-    // A second numbered 60 is a leap second.
+    // Second 60 is a leap second.
     if hour > 23 || minute > 59 || second > 60 || day == 0 || day > days_in(year, month) {
         return None;
     }
@@ -139,15 +139,15 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Days since 1970. Years are counted from March, so that the leap day is the last of its year.
+/// Returns the days since 1970. Years are counted from March, so that the leap day is the last of its year.
 fn days_from_civil(year: u32, month: u32, day: u32) -> i64 {
     let year = i64::from(year) - i64::from(month <= 2);
     let day_of_year = i64::from((153 * ((month + 9) % 12) + 2) / 5 + day - 1);
     year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
-/// Year, month and day of a day from 1970 to 2106. Years are counted from March 1968, so that the leap day is the last of
-/// every fourth; 2100, which has none, is given one that no day falls on.
+/// Returns year, month and day of a day from 1970 to 2106. Years are counted from March 1968, so that the
+/// leap day is the last of every fourth year; 2100, which has none, gets one that no day is mapped to.
 #[inline]
 fn civil(days: u32) -> (u32, u32, u32) {
     const MARCH_2100: u32 = 47_541;

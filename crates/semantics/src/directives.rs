@@ -1,5 +1,5 @@
-//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted
-//! fields (RFC 9213) as plain values. Their effect is decided elsewhere.
+//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), `Pragma` (5.4) and targeted fields
+//! (RFC 9213) as plain values. Other modules decide their effect.
 
 use http::HeaderName;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
@@ -7,33 +7,33 @@ use sfv::{BareItem, Dictionary, ListEntry, Parser};
 use crate::fields::{Fields, list, members};
 use crate::wire::decimal;
 
-/// What a client asks of caches (RFC 9111 section 5.2.1); the default asks nothing.
+/// A client's directives to caches (RFC 9111 section 5.2.1); the default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
-    /// Use nothing stored without validating it.
+    /// Stored responses must be validated before use.
     pub no_cache: bool,
-    /// Store nothing of this exchange.
+    /// Neither the request nor its response may be stored.
     pub no_store: bool,
-    /// Use something stored or answer 504.
+    /// The cache must answer with a stored response or 504.
     pub only_if_cached: bool,
     /// The greatest acceptable age, in seconds.
     pub max_age: Option<u32>,
-    /// How long past its lifetime a response may be, in seconds; `u32::MAX`: any time.
+    /// The greatest acceptable staleness, in seconds; `u32::MAX`: any.
     pub max_stale: Option<u32>,
-    /// How long a response must stay fresh, in seconds.
+    /// The time that a response must stay fresh, in seconds.
     pub min_fresh: Option<u32>,
-    /// How stale a response may be when the origin fails, in seconds (RFC 5861 section 4).
+    /// The acceptable staleness when the origin fails, in seconds (RFC 5861 section 4).
     pub stale_if_error: Option<u32>,
 }
 
 impl RequestDirectives {
-    /// The same without the wish for a newer response than the stored one.
+    /// Returns the directives without the demand for a newer response than the stored one.
     pub fn ignoring_reloads(self) -> Self {
         Self { no_cache: false, max_age: None, min_fresh: None, ..self }
     }
 
-    /// Reads a request's `Cache-Control`, or in its absence `Pragma`. Of repeated directives the
-    /// first with a number counts, where a number is needed.
+    /// Parses a request's `Cache-Control`, or in its absence `Pragma`. Of repeated directives the first one
+    /// counts, or the first one with a number where a number is needed.
     pub fn parse(request: &impl Fields) -> Self {
         let mut found = Self::default();
         if !request.contains("cache-control") {
@@ -63,10 +63,10 @@ impl RequestDirectives {
     }
 }
 
-/// What an origin tells caches (RFC 9111 section 5.2.2).
+/// An origin's directives to caches (RFC 9111 section 5.2.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
-    /// Seconds of freshness; 0 when what was written is not a number.
+    /// Seconds of freshness; 0 for a value that is not a number.
     pub max_age: Option<u32>,
     /// The same for shared caches.
     pub s_maxage: Option<u32>,
@@ -74,34 +74,34 @@ pub struct ResponseDirectives {
     pub stale_while_revalidate: Option<u32>,
     /// Seconds of staleness allowed when the origin fails (RFC 5861 section 4).
     pub stale_if_error: Option<u32>,
-    /// Store nothing.
+    /// The response must not be stored.
     pub no_store: bool,
-    /// Validate before each use. Set by the unqualified form only.
+    /// Each use must be validated. Set by the unqualified form only.
     pub no_cache: bool,
-    /// For one user. Set by the unqualified form only.
+    /// The response is for one user. Set by the unqualified form only.
     pub private: bool,
-    /// Storable even where it otherwise would not be.
+    /// The response is storable even where it otherwise would not be.
     pub public: bool,
-    /// Never use when stale.
+    /// The response must not be used when stale.
     pub must_revalidate: bool,
     /// The same for shared caches.
     pub proxy_revalidate: bool,
-    /// Store only if the status code is understood, and then in spite of `no-store`.
+    /// The response is stored only if the status code is understood, and then in spite of `no-store`.
     pub must_understand: bool,
-    /// Does not change while fresh (RFC 8246).
+    /// The response does not change while fresh (RFC 8246).
     pub immutable: bool,
-    /// Content is not to be changed.
+    /// The content must not be transformed.
     pub no_transform: bool,
-    /// The fields named by `no-cache="…"` and `private="…"`: not to be stored.
+    /// The fields named by `no-cache="…"` and `private="…"`, which are not stored.
     pub withheld: Vec<HeaderName>,
-    /// They come from a targeted field, so that `Expires` says nothing (RFC 9213 section 2.2).
+    /// Whether they come from a targeted field, so that `Expires` has no effect (RFC 9213 section 2.2).
     pub targeted: bool,
 }
 
 impl ResponseDirectives {
-    /// Reads the first valid, non-empty field of `targets` (lower-case names), else
-    /// `Cache-Control`. Of repeated directives the first counts; a lifetime that is not a number
-    /// is 0, because what is misunderstood had better be stale (RFC 9111 section 4.2.1).
+    /// Parses the first valid, non-empty field of `targets` (lower-case names), or else `Cache-Control`. Of
+    /// repeated directives the first counts; a lifetime that is not a number is 0, since a malformed lifetime
+    /// is best treated as stale (RFC 9111 section 4.2.1).
     pub fn parse(response: &impl Fields, targets: &[String]) -> Self {
         targets.iter().find_map(|target| targeted(response, target)).unwrap_or_else(|| {
             let mut found = Self::default();
@@ -134,7 +134,7 @@ impl ResponseDirectives {
         }
     }
 
-    /// Whether `value` lists field names and nothing else; they are withheld then.
+    /// Whether `value` lists only field names; they are withheld then.
     fn withhold(&mut self, value: &[u8]) -> bool {
         let names: Option<Vec<_>> =
             list(unquoted(value)).map(|name| HeaderName::from_bytes(name).ok()).collect();
@@ -145,8 +145,8 @@ impl ResponseDirectives {
     }
 }
 
-/// A targeted field, if it is a structured dictionary whose members have the types of their
-/// directives (RFC 9213 section 2.1).
+/// Parses a targeted field, if it is a structured dictionary whose members have the types of their directives
+/// (RFC 9213 section 2.1).
 fn targeted(response: &impl Fields, name: &str) -> Option<ResponseDirectives> {
     let mut value = Vec::new();
     for line in response.lines(name) {
@@ -179,7 +179,7 @@ pub(crate) fn is_lifetime(name: &str) -> bool {
     matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
 }
 
-/// Whether a response's directive called `name` means anything here.
+/// Whether a response's directive called `name` has an effect in this crate.
 pub(crate) fn is_known(name: &str) -> bool {
     let flags = [
         "no-cache",
@@ -195,12 +195,12 @@ pub(crate) fn is_known(name: &str) -> bool {
     is_lifetime(name) || flags.contains(&name)
 }
 
-/// Name and argument, without quotes, of one member; `None` when the name is not a token.
+/// Returns name and argument, without quotes, of one member; `None` when the name is not a token.
 pub(crate) fn split(member: &[u8]) -> Option<(&[u8], &[u8])> {
     directive(member).map(|(name, value)| (name, unquoted(value)))
 }
 
-/// Name and argument (empty without) of one member; `None` when the name is not a token.
+/// Returns name and argument (empty without one) of one member; `None` when the name is not a token.
 fn directive(member: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = member.iter().position(|&byte| byte == b'=');
     let (name, value) = match equals {
@@ -210,7 +210,7 @@ fn directive(member: &[u8]) -> Option<(&[u8], &[u8])> {
     crate::fields::is_token(name).then_some((name, value))
 }
 
-/// A delta-seconds (RFC 9111 section 1.2.2), as a token or quoted.
+/// Parses a delta-seconds (RFC 9111 section 1.2.2), as a token or quoted.
 fn seconds(value: &[u8]) -> Option<u32> {
     decimal(unquoted(value)).map(|seconds| seconds.min(u32::MAX.into()) as u32)
 }

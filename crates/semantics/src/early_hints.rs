@@ -1,37 +1,38 @@
-//! Early hints (RFC 8297): which links of a response (RFC 8288) help a client before the response itself is there.
+//! Early hints (RFC 8297): selects the links of a response (RFC 8288) that help a client before the response
+//! is available.
 
 use http::StatusCode;
 
 use crate::fields::{Fields, parameters, trim};
 use crate::vary;
 
-/// Links that are taken from a response.
+/// The most links that are taken from a response.
 pub const MOST_LINKS: usize = 16;
-/// Bytes that they may have together.
+/// The most bytes of these links together.
 pub const MOST_BYTES: usize = 2 << 10;
 
-/// Relations that a client can act upon before it has the response: what to fetch, and where to connect to.
+/// Relations that a client can use before it has the response: resources to fetch, and origins to connect to.
 const HINTED: [&[u8]; 3] = [b"preload", b"modulepreload", b"preconnect"];
 
-/// Which clients get early hints.
+/// The clients that get early hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EarlyHints {
-    /// Those that speak HTTP/2.
+    /// Clients that use HTTP/2.
     #[default]
     Http2,
-    /// Those that speak HTTP/1.1, too.
+    /// Clients that use HTTP/1.1, too.
     Always,
-    /// None.
+    /// No clients.
     Off,
 }
 
-/// Whether the links of a response may be sent to other clients than the one that caused it, with this signature: it is 200, and
-/// does not vary by anything but its coding, of which links say nothing.
+/// Whether the links of a response with this signature may be sent to other clients than the one that caused
+/// it: its status is 200, and it varies at most by its coding, which links do not depend on.
 pub fn may_hint(status: StatusCode, signature: &[u8]) -> bool {
     status == StatusCode::OK && vary::fields(signature).all(|(name, _)| name == "accept-encoding")
 }
 
-/// The links of a response that are worth sending early, as they were written: up to [`MOST_LINKS`], in [`MOST_BYTES`].
+/// Returns the links of a response that are worth sending early, as written: up to [`MOST_LINKS`], in [`MOST_BYTES`].
 pub fn links(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
     let mut left = MOST_BYTES;
     let all = response.lines("link").flat_map(split).filter(|link| is_hint(link)).take(MOST_LINKS);
@@ -42,7 +43,7 @@ pub fn links(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The links of one line. A comma separates them unless it stands in a target or in a quoted string.
+/// Splits one line into links. A comma separates them unless it is inside a target or a quoted string.
 fn split(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut rest, mut is_over) = (line, false);
     std::iter::from_fn(move || {
@@ -62,7 +63,7 @@ fn split(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     .filter(|link| !link.is_empty())
 }
 
-/// Where the first link of `line` ends, if there is a comma.
+/// Returns the end of the first link of `line`, if there is a comma.
 fn end(line: &[u8]) -> Option<usize> {
     let (mut in_target, mut in_quotes, mut escaped) = (false, false, false);
     line.iter().position(|&byte| {
@@ -79,7 +80,7 @@ fn end(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether a link is about this response and has a relation to act upon.
+/// Whether a link is about this response and has a relation that clients can use.
 fn is_hint(link: &[u8]) -> bool {
     let Some(inner) = link.strip_prefix(b"<") else { return false };
     let Some(end) = inner.iter().position(|&byte| byte == b'>') else { return false };
@@ -94,7 +95,7 @@ fn is_hint(link: &[u8]) -> bool {
         if name.eq_ignore_ascii_case(b"anchor") {
             return false;
         }
-        // Of several, the first counts (RFC 8288 section 3.3).
+        // Of several relations, the first counts (RFC 8288 section 3.3).
         if name.eq_ignore_ascii_case(b"rel") && relation.is_none() {
             relation = Some(value);
         }

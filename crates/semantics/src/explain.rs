@@ -11,16 +11,16 @@ use crate::no_vary_search::{self, Variation};
 use crate::rules::{Rules, Times};
 use crate::wire::decimal;
 
-/// Something about one field or directive of a response.
+/// A note about one field or directive of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The field or directive, as it was written.
     pub about: String,
-    /// What has to be said of it.
+    /// The text of the note.
     pub text: &'static str,
 }
 
-/// What the lifetime of a response of these times is taken from.
+/// Returns the source of the lifetime of a response with these times.
 pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields, times: Times) -> Source {
     let directives = ResponseDirectives::parse(response, &rules.targeted);
     let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
@@ -31,7 +31,8 @@ pub fn lifetime_source(rules: &Rules, status: StatusCode, response: &impl Fields
     }
 }
 
-/// What in a response has no effect or not the one that its author may have thought of.
+/// Returns notes about the parts of a response that have no effect, or not the effect that their author may
+/// have intended.
 pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
     let directives = ResponseDirectives::parse(response, &rules.targeted);
     let mut notes = Vec::new();
@@ -76,7 +77,7 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
 const NO_VARIATION: &str = "has no effect: key-order, or params or except with a list of strings, would have one \
     (draft-ietf-httpbis-no-vary-search 5)";
 
-/// What the members of `Cache-Control` are not.
+/// Adds notes about malformed or unknown members of `Cache-Control`.
 fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str)) {
     for member in members(response, "cache-control") {
         let shown = String::from_utf8_lossy(member);

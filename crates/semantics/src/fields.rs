@@ -1,5 +1,5 @@
-//! Header fields of any representation: one trait over maps and serialised heads, and the list
-//! syntax that many fields share (RFC 9110 section 5.6.1).
+//! Header fields of any representation: one trait over maps and serialised heads, and the list syntax that
+//! many fields share (RFC 9110 section 5.6.1).
 //!
 //! Names are given in lower case and compared without regard to case. The other modules interpret the fields.
 
@@ -10,10 +10,10 @@ use memchr::memchr;
 
 /// A collection of field lines.
 pub trait Fields {
-    /// The values of all lines called `name` (lower case), in order.
+    /// Iterates over the values of all lines called `name` (lower case), in order.
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a;
 
-    /// The value of the first line called `name`.
+    /// Returns the value of the first line called `name`.
     fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
         self.lines(name).next()
     }
@@ -34,22 +34,22 @@ impl Fields for HeaderMap {
     }
 }
 
-/// Serialised field lines, `Name: value\r\n` each: no status line before, no empty line behind.
-/// What is not a field line is skipped.
+/// Serialised field lines, each `Name: value\r\n`, without a status line before and an empty line behind.
+/// Malformed lines are skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadLines<'a>(pub &'a [u8]);
 
 impl<'h> HeadLines<'h> {
-    /// All lines as name and value, in order.
+    /// Iterates over all lines as name and value, in order.
     pub fn iter(self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
         self.split()
             .filter_map(|line| line.split_at_checked(memchr(b':', line)?))
             .map(|(name, rest)| (name, trim(&rest[1..])))
     }
 
-    /// The values of all lines called `name` (lower case), in order.
+    /// Iterates over the values of all lines called `name` (lower case), in order.
     pub fn called<'n>(self, name: &'n str) -> impl Iterator<Item = &'h [u8]> + use<'h, 'n> {
-        // The colon must stand right behind the name: most lines are passed over at a glance.
+        // The colon must follow the name immediately, so that most lines are skipped after one comparison.
         self.split().filter_map(move |line| {
             let (start, rest) = line.split_at_checked(name.len())?;
             let value = rest.strip_prefix(b":")?;
@@ -67,7 +67,7 @@ impl<'h> HeadLines<'h> {
         })
     }
 
-    /// The same fields as a map.
+    /// Returns the same fields as a map.
     pub fn to_map(self) -> HeaderMap {
         let field =
             |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
@@ -85,36 +85,36 @@ impl Fields for HeadLines<'_> {
     }
 }
 
-/// The members of every line of a list field; commas inside quoted strings do not separate, white
-/// space around members and empty members are dropped (RFC 9110 section 5.6.1).
+/// Iterates over the members of every line of a list field. Commas inside quoted strings do not separate
+/// members; white space around members and empty members are dropped (RFC 9110 section 5.6.1).
 pub fn members<'a>(fields: &'a impl Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
     fields.lines(name).flat_map(list)
 }
 
-/// The value of a field, all of its lines together (RFC 9110 section 5.2); `None` without one.
+/// Returns the value of a field, all of its lines together (RFC 9110 section 5.2); `None` without one.
 pub(crate) fn joined<'a>(fields: &'a impl Fields, name: &'a str) -> Option<Cow<'a, [u8]>> {
     let mut lines = fields.lines(name);
     let first = lines.next()?;
     Some(lines.fold(Cow::Borrowed(first), |whole, line| Cow::Owned([&whole, line].join(&b", "[..]))))
 }
 
-/// The members of one value of a list field.
+/// Iterates over the members of one value of a list field.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     Separated { rest: value, separator: b',', escapes: true }.map(trim).filter(|member| !member.is_empty())
 }
 
-/// The members of a list of entity-tags, in which a backslash escapes nothing
-/// (RFC 9110 section 8.8.3).
+/// Iterates over the members of a list of entity-tags, in which a backslash is an ordinary character (RFC
+/// 9110 section 8.8.3).
 pub(crate) fn entity_tags(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     Separated { rest: value, separator: b',', escapes: false }.map(trim).filter(|member| !member.is_empty())
 }
 
-/// A member and its parameters, which semicolons separate; empty ones stay.
+/// Iterates over a member and its parameters, which semicolons separate; empty ones stay.
 pub(crate) fn parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
     Separated { rest: member, separator: b';', escapes: true }.map(trim)
 }
 
-/// Without optional white space at both ends (RFC 9110 section 5.6.3).
+/// Removes optional white space at both ends (RFC 9110 section 5.6.3).
 pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;
@@ -128,21 +128,21 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(allowed)
 }
 
-/// Whether a quoted string begins in `value` and does not end.
+/// Whether `value` has a quoted string without an end.
 pub fn is_open(value: &[u8]) -> bool {
     let mut quotes = Quotes { escapes: true, ..Quotes::default() };
     value.iter().for_each(|&byte| _ = quotes.enclose(byte));
     quotes.open
 }
 
-/// The parts of a value between commas outside quoted strings, without white space around them. Empty parts stay: not
-/// every field is a list.
+/// Iterates over the parts of a value between commas outside quoted strings, without white space around them.
+/// Empty parts stay: not every field is a list.
 pub(crate) fn between_commas(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quotes = Quotes { escapes: true, ..Quotes::default() };
     value.split(move |&byte| !quotes.enclose(byte) && byte == b',').map(trim)
 }
 
-/// Splits at a separator outside quoted strings. A quote that never closes reaches to the end.
+/// Splits at a separator outside quoted strings. A quoted string without an end extends to the end of the value.
 struct Separated<'a> {
     rest: &'a [u8],
     separator: u8,
@@ -167,7 +167,7 @@ impl<'a> Iterator for Separated<'a> {
     }
 }
 
-/// Follows a value byte by byte in and out of quoted strings.
+/// Tracks, byte by byte, whether a value is inside a quoted string.
 #[derive(Default)]
 struct Quotes {
     escapes: bool,
@@ -176,7 +176,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Goes past `byte` and tells whether it is inside a quoted string, or opens one.
+    /// Consumes `byte`, and returns whether it is inside a quoted string, or opens one.
     fn enclose(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.escaped) {
             return true;

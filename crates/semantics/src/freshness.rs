@@ -1,7 +1,6 @@
 //! Age and lifetime of a stored response (RFC 9111 section 4.2), in a few integers.
 //!
-//! How they are used is decided in [`crate::reuse`]; whether a response is stored at all in
-//! [`crate::storable`].
+//! [`crate::reuse`] decides how they are used; [`crate::storable`] decides whether a response is stored at all.
 
 use http::StatusCode;
 
@@ -12,33 +11,33 @@ use crate::lifetimes::Lifetime;
 use crate::rules::{Rules, Times};
 use crate::{date, wire};
 
-/// All that must be known of a stored response to decide whether it may answer.
+/// The data of a stored response that decides whether it may answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freshness {
-    /// When it was received (`response_time`).
+    /// The time at which it was received (`response_time`).
     pub received: u32,
-    /// How old it was by then (`corrected_initial_age`), in seconds.
+    /// Its age at that time (`corrected_initial_age`), in seconds.
     pub initial_age: u32,
-    /// How old it may become and still be fresh (`freshness_lifetime`), in seconds.
+    /// The age up to which it is fresh (`freshness_lifetime`), in seconds.
     pub lifetime: u32,
-    /// Its `Date`, or when it was received.
+    /// Its `Date`, or the time at which it was received.
     pub date: u32,
     /// Seconds of staleness allowed while revalidating (RFC 5861 section 3).
     pub stale_while_revalidate: u32,
-    /// Seconds of staleness allowed when the origin fails (RFC 5861 section 4); means something
-    /// with [`Flags::STALE_IF_ERROR`] only.
+    /// Seconds of staleness allowed when the origin fails (RFC 5861 section 4); has a meaning only with
+    /// [`Flags::STALE_IF_ERROR`].
     pub stale_if_error: u32,
-    /// What is either true or not.
+    /// Its boolean properties.
     pub flags: Flags,
 }
 
 impl Freshness {
-    /// `current_age` (RFC 9111 section 4.2.3), in seconds: the value of `Age`.
+    /// Returns `current_age` (RFC 9111 section 4.2.3), in seconds: the value of `Age`.
     pub fn age(&self, now: u32) -> u32 {
         self.initial_age.saturating_add(now.saturating_sub(self.received))
     }
 
-    /// Seconds of freshness left; zero or less: stale.
+    /// Returns the seconds of freshness left; zero or less means stale.
     pub fn ttl(&self, now: u32) -> i64 {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
@@ -49,7 +48,7 @@ impl Freshness {
         left > 0 && u64::from(left) * 100 <= u64::from(self.lifetime) * u64::from(percent)
     }
 
-    /// Whether it may answer a request that asks for nothing special without being validated.
+    /// Whether it may answer, without validation, a request without cache directives.
     pub fn is_fresh(&self, now: u32) -> bool {
         self.ttl(now) > 0 && !self.flags.intersects(Flags::NO_CACHE.with(Flags::INVALID))
     }
@@ -59,29 +58,29 @@ impl Freshness {
         self.flags.intersects(Flags::INVALID.with(Flags::PURGED))
     }
 
-    /// Seconds since it became stale; 0 while fresh.
+    /// Returns the seconds since it became stale; 0 while fresh.
     pub fn staleness(&self, now: u32) -> u32 {
         self.age(now).saturating_sub(self.lifetime)
     }
 
-    /// The same, stale from `then` on: what a soft purge leaves. It may stand in for a failing origin, but not
-    /// while another is fetched.
+    /// Returns the same freshness after a soft purge: stale from `then` on. The response may be used if the
+    /// origin fails, but not while it is revalidated.
     pub fn purged(&self, then: u32) -> Self {
         let lifetime = self.lifetime.min(self.age(then));
         Self { lifetime, stale_while_revalidate: 0, flags: self.flags.with(Flags::PURGED), ..*self }
     }
 
-    /// The same, to be validated before any use (RFC 9111 section 4.4).
+    /// Returns the same freshness with the need for validation before any use (RFC 9111 section 4.4).
     pub fn invalid(&self) -> Self {
         Self { flags: self.flags.with(Flags::INVALID), ..*self }
     }
 
-    /// The same without lifetime: of a response each use of which is validated.
+    /// Returns the same freshness without lifetime, for a response of which each use is validated.
     pub fn unproven(&self) -> Self {
         Self { lifetime: 0, ..*self }
     }
 
-    /// The same for a request for which no lifetime may be guessed.
+    /// Returns the same freshness for a request to which no heuristic lifetime applies.
     pub fn without_guess(&self) -> Self {
         match self.flags.contains(Flags::HEURISTIC) {
             true => Self { lifetime: 0, stale_while_revalidate: 0, ..*self },
@@ -89,8 +88,7 @@ impl Freshness {
         }
     }
 
-    /// The freshness of `response`, which may be stored; `None` if it has no explicit or heuristic
-    /// lifetime.
+    /// Returns the freshness of `response`, which may be stored, and its lifetime with the lifetime's source.
     pub(crate) fn of(
         rules: &Rules,
         directives: &ResponseDirectives,
@@ -129,28 +127,28 @@ pub struct Flags(u8);
 impl Flags {
     /// Each use must be validated (RFC 9111 section 5.2.2.4).
     pub const NO_CACHE: Self = Self(1);
-    /// Must not be used when stale: `must-revalidate`, `proxy-revalidate` or `s-maxage`
-    /// (RFC 9111 sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
+    /// It must not be used when stale: `must-revalidate`, `proxy-revalidate` or `s-maxage` (RFC 9111 sections
+    /// 5.2.2.2, 5.2.2.8 and 5.2.2.10).
     pub const MUST_REVALIDATE: Self = Self(2);
-    /// Does not change while fresh (RFC 8246).
+    /// It does not change while fresh (RFC 8246).
     pub const IMMUTABLE: Self = Self(4);
-    /// The lifetime is a guess (RFC 9111 section 4.2.2).
+    /// The lifetime is heuristic (RFC 9111 section 4.2.2).
     pub const HEURISTIC: Self = Self(8);
-    /// Has an `ETag` or `Last-Modified` to validate with.
+    /// It has an `ETag` or `Last-Modified` for validation.
     pub const VALIDATOR: Self = Self(16);
-    /// The origin said how long it may stand in when the origin fails.
+    /// The origin has given the staleness allowed when it fails.
     pub const STALE_IF_ERROR: Self = Self(32);
     /// A purge has ended its lifetime.
     pub const PURGED: Self = Self(64);
-    /// Not to be used before it is validated, whatever its lifetime (RFC 9111 section 4.4).
+    /// It must be validated before any use, for any lifetime (RFC 9111 section 4.4).
     pub const INVALID: Self = Self(128);
 
-    /// The set as a number, which [`from_bits`](Self::from_bits) reads.
+    /// Returns the set as a number, which [`from_bits`](Self::from_bits) reads.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The set that `bits` stands for.
+    /// Returns the set for `bits`.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
@@ -165,41 +163,41 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Whether staleness is forbidden to a shared cache.
+/// Whether the directives forbid a shared cache to use the response when stale.
 fn must_revalidate(directives: &ResponseDirectives) -> bool {
     directives.must_revalidate || directives.proxy_revalidate || directives.s_maxage.is_some()
 }
 
-/// What a response's lifetime is taken from (RFC 9111 sections 4.2.1 and 4.2.2).
+/// The source of a response's lifetime (RFC 9111 sections 4.2.1 and 4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// `s-maxage`.
+    /// The directive `s-maxage`.
     SMaxage,
-    /// `max-age`.
+    /// The directive `max-age`.
     MaxAge,
-    /// `Expires`.
+    /// The field `Expires`.
     Expires,
-    /// A share of the time since `Last-Modified`: a guess.
+    /// A share of the time since `Last-Modified`: heuristic.
     LastModified,
-    /// The same, longer or shorter by what validations have shown.
+    /// The same, extended or shortened by the results of validations.
     Adapted,
     /// A share of the time for which validations have found it unchanged.
     Validations,
     /// A rule of the configuration.
     Rule,
-    /// Nothing: each use is validated.
+    /// No source: each use is validated.
     Nothing,
 }
 
 impl Source {
-    /// As fields and directives are called.
+    /// Returns the name of the field or directive.
     pub fn name(self) -> &'static str {
         match self {
             Self::SMaxage => "s-maxage",
@@ -213,7 +211,7 @@ impl Source {
         }
     }
 
-    /// What the lifetime of `response`, made at `date`, is taken from.
+    /// Returns the source of the lifetime of `response`, generated at `date`.
     pub(crate) fn of(
         rules: &Rules,
         directives: &ResponseDirectives,
@@ -250,7 +248,7 @@ fn modified(response: &impl Fields) -> Option<u32> {
     response.first("last-modified").and_then(date::parse)
 }
 
-/// The lifetime that a response has by its own fields.
+/// Returns the lifetime of a response by its fields.
 pub(crate) fn lifetime(
     rules: &Rules,
     directives: &ResponseDirectives,
@@ -278,19 +276,19 @@ pub(crate) fn lifetime(
     }
 }
 
-/// The status codes defined as heuristically cacheable (RFC 9110 section 15.1).
+/// Whether a status code is defined as heuristically cacheable (RFC 9110 section 15.1).
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// `corrected_initial_age` (RFC 9111 section 4.2.3).
+/// Returns `corrected_initial_age` (RFC 9111 section 4.2.3).
 fn initial_age(response: &impl Fields, date: u32, times: Times) -> u32 {
     let apparent = if times.by_age { 0 } else { times.received.saturating_sub(date) };
     let delay = times.received.saturating_sub(times.requested);
     apparent.max(age_value(response).saturating_add(delay))
 }
 
-/// The first member of the first `Age` line, 0 when it is not a number (RFC 9111 section 5.1).
+/// Returns the first member of the first `Age` line; 0 when it is not a number (RFC 9111 section 5.1).
 fn age_value(response: &impl Fields) -> u32 {
     let first = response.first("age").and_then(|value| list(value).next());
     first.and_then(wire::decimal).map_or(0, |age| age.min(u32::MAX.into()) as u32)

@@ -1,7 +1,8 @@
 //! Groups of responses: cache groups (RFC 9875), and the tags of surrogates.
 //!
-//! A group belongs to one origin ([`crate::key::origin`]), and responses to unsafe requests invalidate it. Tags are for
-//! administrators and apply to all origins. Both are compared byte by byte. The effect of a purge is decided elsewhere.
+//! A group belongs to one origin ([`crate::key::origin`]), and responses to unsafe requests invalidate it.
+//! Tags are for administrators and apply to all origins. Both are compared byte by byte. Other modules decide
+//! the effect of a purge.
 
 use http::Method;
 use sfv::{BareItem, List, ListEntry, Parser};
@@ -14,35 +15,35 @@ pub const GROUPS: &str = "cache-groups";
 /// The field that names the groups to invalidate (RFC 9875 section 3).
 const INVALIDATION: &str = "cache-group-invalidation";
 
-/// Fields that name tags: with commas between them, or with white space.
+/// Fields that name tags, separated by commas or by white space.
 const COMMAS: [&str; 1] = ["cache-tag"];
 const SPACES: [&str; 2] = ["surrogate-key", "xkey"];
 
 /// All fields that name groups or tags.
 pub const FIELDS: [&str; 4] = [GROUPS, COMMAS[0], SPACES[0], SPACES[1]];
 
-/// The groups a response belongs to. None if the field is anything else than a list of strings: then
-/// it counts as not there (RFC 9651 section 1.2). Parameters mean nothing.
+/// Returns the groups of a response. Empty if the field is not a list of strings: then it counts as absent
+/// (RFC 9651 section 1.2). Parameters are ignored.
 ///
-/// RFC 9875 asks for 32 groups of 32 characters at least; here as many are read as fit into a head.
+/// RFC 9875 requires support for at least 32 groups of 32 characters; this function reads as many as fit into a head.
 pub fn groups(response: &impl Fields) -> Vec<String> {
     strings(response, GROUPS)
 }
 
-/// The groups of its origin that the answer to a request with this method invalidates, whatever its status:
-/// none after a safe method (RFC 9875 section 3).
+/// Returns the groups of its origin that the response to a request with this method invalidates, for any
+/// status: none after a safe method (RFC 9875 section 3).
 pub fn invalidated(method: &Method, response: &impl Fields) -> Vec<String> {
     if is_unsafe(method) { strings(response, INVALIDATION) } else { Vec::new() }
 }
 
-/// The tags a response was given: the members of `Cache-Tag`, and the words of `Surrogate-Key` and `xkey`.
+/// Returns the tags of a response: the members of `Cache-Tag`, and the words of `Surrogate-Key` and `xkey`.
 pub fn tags(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
     let with_commas = COMMAS.into_iter().flat_map(|name| response.lines(name)).flat_map(list);
     let with_spaces = SPACES.into_iter().flat_map(|name| response.lines(name)).flat_map(words);
     with_commas.chain(with_spaces)
 }
 
-/// Whether a response may have groups or tags: there is such a field.
+/// Whether a response may have groups or tags, because it has such a field.
 pub fn is_tagged(response: &impl Fields) -> bool {
     FIELDS.into_iter().any(|name| response.contains(name))
 }
@@ -51,7 +52,7 @@ fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty())
 }
 
-/// A field that is a list of strings, all of its lines together (RFC 9651 section 4.2).
+/// Parses a field that is a list of strings, all of its lines together (RFC 9651 section 4.2).
 fn strings(response: &impl Fields, name: &str) -> Vec<String> {
     let Some(whole) = joined(response, name) else { return Vec::new() };
     let members = Parser::new(&whole).parse::<List>().unwrap_or_default();

@@ -1,52 +1,55 @@
-//! What validations have shown of a URL, and the lifetime that follows from it where the origin gives none (RFC 9111 section 4.2.2).
+//! The results of validations of a URL, and the lifetime derived from them where the origin gives none (RFC
+//! 9111 section 4.2.2).
 //!
-//! The ordinary guess is a share of the time since `Last-Modified`. A response that several validations in a row have found
-//! unchanged gets a multiple of it, one that has changed a fraction. Without `Last-Modified`, the time counts for which validations
-//! have found it unchanged. In both cases more than half of that time is never assumed.
+//! The ordinary heuristic is a share of the time since `Last-Modified`. A response that several consecutive
+//! validations have found unchanged gets a multiple of it, one that has changed a fraction. Without `Last-
+//! Modified`, the time for which validations have found it unchanged is used. In both cases a lifetime is extended
+//! to at most half of that time.
 
-/// Confirmations in a row from which on a lifetime grows.
+/// The consecutive confirmations from which on a lifetime grows.
 const SEVERAL: i8 = 2;
-/// More confirmations, or changes, in a row make no difference.
+/// The consecutive confirmations, or changes, beyond which more have no effect.
 const MOST: i8 = 4;
 
-/// How a lifetime is guessed.
+/// The parameters of heuristic lifetimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
     /// The share of the time without a change, in percent.
     pub(crate) percent: u8,
-    /// The longest, in seconds.
+    /// The longest heuristic lifetime, in seconds.
     pub(crate) most: u32,
 }
 
-/// What validations of a URL have shown.
+/// The results of validations of a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Confirmations since the last change, at most 4; below 0: changes that as many confirmations have to make up for.
+    /// Confirmations since the last change, at most 4. A negative number counts changes, which as many
+    /// confirmations outweigh.
     pub streak: i8,
-    /// When the content that was confirmed was received first (UNIX seconds).
+    /// The time at which the confirmed content was first received (UNIX seconds).
     pub since: u32,
 }
 
 impl History {
-    /// The same after a validation that has found the response unchanged.
+    /// Returns the history after a validation that has found the response unchanged.
     #[must_use]
     pub fn confirmed(self) -> Self {
         Self { streak: (self.streak + 1).min(MOST), ..self }
     }
 
-    /// The same after one at `now` that has found it changed.
+    /// Returns the history after a validation at `now` that has found the response changed.
     #[must_use]
     pub fn changed(self, now: u32) -> Self {
         Self { streak: (self.streak.min(0) - 1).max(-MOST), since: now }
     }
 
-    /// The same after a fetch at `now` that was compared with nothing.
+    /// Returns the history after a fetch at `now` without a comparison.
     #[must_use]
     pub fn fetched(self, now: u32) -> Self {
         Self { streak: self.streak.min(0), since: now }
     }
 
-    /// The lifetime of a response that has not changed for `unchanged` seconds by its `Last-Modified`.
+    /// Returns the lifetime of a response that has not changed for `unchanged` seconds by its `Last-Modified`.
     pub(crate) fn since_modified(self, guess: Guess, unchanged: u32) -> u32 {
         let usual = share(unchanged, guess.percent);
         let adapted = match self.streak {
@@ -57,7 +60,8 @@ impl History {
         bounded(guess, adapted)
     }
 
-    /// The lifetime of a response without `Last-Modified` that was received, or confirmed, at `now`; `None` if too little is known.
+    /// Returns the lifetime of a response without `Last-Modified` that was received, or confirmed, at `now`;
+    /// `None` if there are too few validations.
     pub(crate) fn since_first(self, guess: Guess, now: u32) -> Option<u32> {
         let unchanged = now.saturating_sub(self.since);
         let usual = share(unchanged, guess.percent);
@@ -65,7 +69,7 @@ impl History {
         (self.streak >= SEVERAL && self.since > 0 && adapted > 0).then(|| bounded(guess, adapted))
     }
 
-    /// Whether it makes a lifetime since `Last-Modified` another one.
+    /// Whether it changes a lifetime derived from `Last-Modified`.
     pub(crate) fn adapts(self) -> bool {
         self.streak >= SEVERAL || self.streak < 0
     }

@@ -5,15 +5,15 @@ use http::{Method, StatusCode};
 use crate::fields::Fields;
 use crate::{date, key};
 
-/// Whether a method may change what the origin would answer. Methods that are not known to be safe
-/// are not (RFC 9110 section 9.2.1).
+/// Whether a method may change the origin's later responses. Methods not known to be safe count as unsafe
+/// (RFC 9110 section 9.2.1).
 pub fn is_unsafe(method: &Method) -> bool {
     let safe = ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"];
     !safe.contains(&method.as_str())
 }
 
-/// The keys to remove after an unsafe request for `target`, a key, was answered: `target` itself,
-/// and what `Location` and `Content-Location` name on the same origin. None after an error.
+/// Returns the keys to remove after an unsafe request for `target`, a key, was answered: `target` itself, and
+/// the URLs in `Location` and `Content-Location` on the same origin. None after an error.
 pub fn targets(target: &[u8], status: StatusCode, response: &impl Fields) -> Vec<Vec<u8>> {
     if !status.is_success() && !status.is_redirection() {
         return Vec::new();
@@ -29,10 +29,10 @@ pub fn targets(target: &[u8], status: StatusCode, response: &impl Fields) -> Vec
     keys
 }
 
-/// Whether a stored response, which was made at `date`, may be kept after an unsafe request has spoiled it, to be validated
-/// before any use, instead of being removed: its validator has to tell it from whatever the request has made of it. A weak
-/// tag need not, nor one that the origin derives from a time of modification if the response was made in that
-/// same second (RFC 9110 section 8.8.2.2). After DELETE nothing equal is expected.
+/// Whether a stored response, generated at `date`, may be kept after an unsafe request, to be validated before any
+/// use, instead of being removed: its validator has to distinguish it from any result of the request. A weak tag may
+/// fail to, and so may one that the origin derives from a modification time if the response was generated in that same
+/// second (RFC 9110 section 8.8.2.2). After DELETE no equal content is expected.
 pub fn may_be_validated(method: &Method, status: StatusCode, stored: &impl Fields, date: u32) -> bool {
     let is_strong = stored.first("etag").is_some_and(|tag| tag.starts_with(b"\""));
     let is_modified_earlier = match stored.first("last-modified") {

@@ -1,12 +1,12 @@
 //! Cache keys: the identity of a URI (RFC 9111 section 2, RFC 9110 section 4.2.3).
 //!
-//! A key is the URI in parts, each with its length, so that no two URIs share one. It is not
-//! hashed here, and does not depend on methods or variants ([`crate::vary`]).
+//! A key is the URI in parts, each with its length, so that no two URIs have the same key. It is not hashed
+//! here, and does not depend on methods or variants ([`crate::vary`]).
 
 use crate::wire::{put_length, put_part, take_part};
 
-/// Appends the key of a URI. The host is lower-cased and loses a final dot, the port goes when it
-/// is the scheme's own, and an empty path becomes `/`. Nothing else is normalised.
+/// Appends the key of a URI. The host is lower-cased and loses a final dot, the scheme's default port is
+/// removed, and an empty path becomes `/`. There is no other normalisation.
 pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: &[u8]) {
     let default_port: &[u8] = match scheme {
         "http" => b"80",
@@ -32,15 +32,15 @@ pub fn write(buf: &mut Vec<u8>, scheme: &str, authority: &[u8], path_and_query: 
     buf.extend_from_slice(path_and_query);
 }
 
-/// Reads a key back as scheme, authority, and path with query; `None` for what is not a key.
+/// Splits a key into scheme, authority, and path with query; `None` if it is malformed.
 pub fn parse(mut key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let scheme = std::str::from_utf8(take_part(&mut key)?).ok()?;
     let authority = take_part(&mut key)?;
     (!key.is_empty()).then_some((scheme, authority, key))
 }
 
-/// Appends the key of a URI reference found in the content of `base`, a key; `None` (and nothing
-/// appended) when it is not an HTTP URI. Fragments are dropped (RFC 3986 section 5.2).
+/// Appends the key of a URI reference found in the content of `base`, a key. Returns `None` (and appends
+/// nothing) when it is not an HTTP URI. Fragments are dropped (RFC 3986 section 5.2).
 pub fn resolve(base: &[u8], reference: &[u8], buf: &mut Vec<u8>) -> Option<()> {
     let (base_scheme, base_authority, base_path) = parse(base)?;
     let reference = reference.split(|&byte| byte == b'#').next()?;
@@ -61,14 +61,14 @@ pub fn resolve(base: &[u8], reference: &[u8], buf: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The part of a key that says scheme, host and port; keys of one origin begin with the same
-/// (RFC 9110 section 4.3.1). `None` for what is not a key.
+/// Returns the part of a key with scheme, host and port; keys of one origin begin with the same part (RFC
+/// 9110 section 4.3.1). `None` if the key is malformed.
 pub fn origin(key: &[u8]) -> Option<&[u8]> {
     let (_, _, path) = parse(key)?;
     Some(&key[..key.len() - path.len()])
 }
 
-/// A key without its query, and the query, if it has one.
+/// Returns a key without its query, and the query, if it has one.
 pub fn split_at_query(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     let path = parse(key).map_or(&[][..], |(_, _, path)| path);
     match path.iter().position(|&byte| byte == b'?') {
@@ -80,12 +80,12 @@ pub fn split_at_query(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The host of an authority, without its port.
+/// Returns the host of an authority, without its port.
 pub fn host(authority: &[u8]) -> &[u8] {
     split_port(authority).0
 }
 
-/// Whether two keys have scheme, host and port in common (RFC 9110 section 4.3.1).
+/// Whether two keys have the same scheme, host and port (RFC 9110 section 4.3.1).
 pub fn same_origin(one: &[u8], other: &[u8]) -> bool {
     origin(one).is_some_and(|one| Some(one) == origin(other))
 }
@@ -99,7 +99,8 @@ fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The HTTP scheme that `reference` begins with and what follows its colon; `None` for others.
+/// Returns the HTTP scheme at the start of `reference`, if it has a scheme, and the rest behind its colon;
+/// `None` for other schemes.
 fn split_scheme(reference: &[u8]) -> Option<(Option<&'static str>, &[u8])> {
     let end = reference.iter().position(|byte| b":/?".contains(byte));
     let Some(colon) = end.filter(|&end| reference[end] == b':') else {
@@ -110,7 +111,7 @@ fn split_scheme(reference: &[u8]) -> Option<(Option<&'static str>, &[u8])> {
     Some((Some(scheme), &reference[colon + 1..]))
 }
 
-/// Path and query of a reference without authority (RFC 3986 section 5.2.2).
+/// Returns path and query of a reference without authority (RFC 3986 section 5.2.2).
 fn merge(base: &[u8], reference: &[u8]) -> Vec<u8> {
     let (base_path, _) = split_query(base);
     match reference {

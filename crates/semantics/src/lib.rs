@@ -2,13 +2,14 @@
 //!
 //! In the order of a request's life: [`key`] identifies the target; [`vary`] selects among its variants, and
 //! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
-//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] judges the origin's
-//! response; [`invalidate`] and [`groups`] decide what an unsafe request invalidates, in the words of [`purge`]; [`range`] cuts and joins parts; [`coding`]
-//! says which may be compressed; [`early_hints`] which links are sent before a response, and [`purpose`] what a request is for. [`status`] is the list of
-//! reasons, and [`explain`] reports which fields of a response have an effect.
+//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] decides
+//! whether the origin's response may be stored; [`invalidate`] and [`groups`] decide what an unsafe request
+//! invalidates, in the types of [`purge`]; [`range`] cuts and joins parts; [`coding`] selects responses to compress;
+//! [`early_hints`] selects links to send before a response; and [`purpose`] detects prefetches. [`status`] is the list
+//! of reasons, and [`explain`] reports which fields of a response have an effect.
 //!
-//! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. There is no
-//! clock, no socket and no store here.
+//! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. This crate has no
+//! clock, no socket and no store.
 
 mod choices;
 pub mod coding;

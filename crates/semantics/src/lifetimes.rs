@@ -1,14 +1,14 @@
-//! Lifetimes and directives that the operator sets in place of those of origins (RFC 9111 section 4.2, "Varnish" and
-//! "NGINX" call the same a TTL).
+//! Lifetimes and directives that the operator sets in place of those of origins (RFC 9111 section 4.2;
+//! Varnish and NGINX call such a lifetime a TTL).
 
 use crate::directives::ResponseDirectives;
 
-/// Where a lifetime comes from; in seconds.
+/// A lifetime in seconds, with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     Explicit(u32),
     Heuristic(u32),
-    /// The operator's.
+    /// The lifetime is the operator's.
     Configured(u32),
     Unknown,
 }
@@ -22,21 +22,21 @@ impl Lifetime {
     }
 }
 
-/// Lifetimes of the operator, in seconds.
+/// The operator's lifetimes, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// In place of any lifetime that the origin gives.
+    /// The lifetime in place of any lifetime from the origin.
     pub replace: Option<u32>,
-    /// Where the origin gives none.
+    /// The lifetime where the origin gives none.
     pub default: Option<u32>,
-    /// At least.
+    /// The least lifetime.
     pub least: Option<u32>,
-    /// At most.
+    /// The greatest lifetime.
     pub most: Option<u32>,
 }
 
 impl Lifetimes {
-    /// The lifetime in force for a response with this one.
+    /// Returns the lifetime in force for a response whose fields give `own`.
     pub(crate) fn apply(&self, own: Lifetime) -> Lifetime {
         let chosen = match (self.replace, self.default, own) {
             (Some(replaced), ..) => Lifetime::Configured(replaced),
@@ -60,21 +60,21 @@ impl Lifetimes {
     }
 }
 
-/// Directives of `Cache-Control` in responses that have no effect, against RFC 9111 section 5.2.2.
+/// Directives of `Cache-Control` in responses that are ignored, against RFC 9111 section 5.2.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// `no-cache`.
+    /// The directive `no-cache`.
     pub no_cache: bool,
-    /// `no-store`.
+    /// The directive `no-store`.
     pub no_store: bool,
-    /// `private`.
+    /// The directive `private`.
     pub private: bool,
-    /// `must-revalidate`, `proxy-revalidate`, and `s-maxage` as far as it forbids stale responses.
+    /// The directives `must-revalidate` and `proxy-revalidate`, and `s-maxage` as far as it forbids stale responses.
     pub must_revalidate: bool,
 }
 
 impl Ignored {
-    /// The directives that are left.
+    /// Clears the ignored directives.
     pub(crate) fn remove_from(self, directives: &mut ResponseDirectives) {
         directives.no_cache &= !self.no_cache;
         directives.no_store &= !self.no_store;

@@ -1,4 +1,4 @@
-//! `No-Vary-Search`: which queries of one path a response answers (draft-ietf-httpbis-no-vary-search).
+//! `No-Vary-Search`: the queries of one path that a response answers (draft-ietf-httpbis-no-vary-search).
 //!
 //! With this field, an origin declares that parameters, or their order, make no difference. Queries are compared as
 //! lists of names and values, as `application/x-www-form-urlencoded` reads them. The lookup of stored responses is elsewhere.
@@ -10,28 +10,29 @@ use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 use crate::fields::{Fields, joined};
 use crate::wire::put_part;
 
-/// The field.
+/// The name of the field.
 pub const FIELD: &str = "no-vary-search";
-/// A longer field has no effect, in bytes: it is compared with each query.
+/// The longest field with an effect, in bytes: it is compared with each query.
 pub const LONGEST: usize = 4 << 10;
 
-/// How a query counts ("URL variation config"), where it is not compared byte by byte.
+/// The rules for comparing queries ("URL variation config") that are not compared byte by byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variation {
     /// Names of parameters, sorted.
     names: Vec<Box<[u8]>>,
-    /// Only these parameters count (`except`), instead of all others (`params`).
+    /// Whether only these parameters count (`except`), instead of all others (`params`).
     only_these: bool,
     order_counts: bool,
 }
 
 impl Variation {
-    /// What a response says. `None` without the field, and for one that has no effect: queries are compared byte by byte then.
+    /// Returns the variation of a response. `None` without the field, and for one without an effect: queries
+    /// are compared byte by byte then.
     pub fn of(response: &impl Fields) -> Option<Self> {
         Self::parse(&field(response)?)
     }
 
-    /// The same of the field's value.
+    /// Returns the variation for a value of the field.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let members = Parser::new(value).parse::<Dictionary>().ok()?;
         let order_counts = match members.get("key-order") {
@@ -46,20 +47,20 @@ impl Variation {
             (Some(_), Some(_)) => return None,
             (Some(params), None) => (names(params)?, false),
             (None, Some(except)) => (names(except)?, true),
-            // The draft's algorithm ignores `key-order` here, its examples obey it.
+            // The draft's algorithm ignores `key-order` here; its examples do not.
             (None, None) => (Vec::new(), false),
         };
         let is_default = order_counts && !only_these && names.is_empty();
         (!is_default).then_some(Self { names, only_these, order_counts })
     }
 
-    /// What counts of `query`: the same bytes for queries that are equivalent, and for no others. No query is like an
-    /// empty one.
+    /// Returns the significant part of `query`: the same bytes for equivalent queries, and for no others. An
+    /// absent query equals an empty one.
     pub fn canonical(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mut pairs: Vec<_> =
             pairs(query.unwrap_or_default()).filter(|(name, _)| self.counts(name)).collect();
         if !self.order_counts {
-            // Stable, as the draft has it; any order of names makes the same queries equal.
+            // A stable sort, as in the draft; any order of names makes the same queries equal.
             pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
         let mut canonical = Vec::with_capacity(query.map_or(0, <[u8]>::len) + 2 * pairs.len());
@@ -70,7 +71,7 @@ impl Variation {
         canonical
     }
 
-    /// Whether both queries ask for the same.
+    /// Whether both queries are equivalent.
     pub fn equivalent(&self, one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
         one == other || self.canonical(one) == self.canonical(other)
     }
@@ -80,12 +81,12 @@ impl Variation {
     }
 }
 
-/// The field's value, all of its lines together; `None` if there is none, or it is too long.
+/// Returns the field's value, all of its lines together; `None` if there is none, or it is too long.
 pub fn field(response: &impl Fields) -> Option<Cow<'_, [u8]>> {
     joined(response, FIELD).filter(|value| value.len() <= LONGEST)
 }
 
-/// The names in an inner list of strings, sorted.
+/// Returns the names in an inner list of strings, sorted.
 fn names(member: &ListEntry) -> Option<Vec<Box<[u8]>>> {
     let ListEntry::InnerList(list) = member else { return None };
     let name = |item: &Item| match &item.bare_item {
@@ -98,7 +99,7 @@ fn names(member: &ListEntry) -> Option<Vec<Box<[u8]>>> {
     Some(names)
 }
 
-/// The names and values of a query (the `application/x-www-form-urlencoded` parser of the URL standard).
+/// Iterates over the names and values of a query (the `application/x-www-form-urlencoded` parser of the URL standard).
 fn pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     query.split(|&byte| byte == b'&').filter(|part| !part.is_empty()).map(|part| {
         let at = part.iter().position(|&byte| byte == b'=');
@@ -107,7 +108,7 @@ fn pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     })
 }
 
-/// With `+` as a space, percent-decoded, and as UTF-8: what is none becomes U+FFFD.
+/// Decodes `+` as a space, percent-encoding, and UTF-8; invalid UTF-8 becomes U+FFFD.
 fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if text.is_ascii() && !text.iter().any(|byte| matches!(byte, b'+' | b'%')) {
         return Cow::Borrowed(text);
@@ -234,7 +235,7 @@ mod tests {
             (order, Some("a=1&b=3&a=2"), Some("b=3&a=1&a=2"), true),
             (order, Some("a=1&a=2"), Some("a=2&a=1"), false),
             (order, Some("a=1&b"), Some("a=1"), false),
-            // The draft's own examples.
+            // The examples of the draft.
             (order, None, Some(""), true),
             (order, Some("a=x"), Some("%61=%78"), true),
             (order, Some("a=\u{e9}"), Some("a=%C3%A9"), true),
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The algorithm of section 6 as the draft writes it, on strings.
+    /// The algorithm of section 6 of the draft, on strings.
     fn by_the_draft(variation: &Variation, one: Option<&str>, other: Option<&str>) -> bool {
         let (listed, only_these, order_counts) = names(variation);
         let mut lists = [one, other].map(|query| {

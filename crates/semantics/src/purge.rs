@@ -1,16 +1,16 @@
-//! The words of purges: which stored responses a purge reaches, and its effect on them. Administrators, responses to unsafe
-//! requests (RFC 9111 section 4.4) and cache groups (RFC 9875) purge; memory, disks and nodes of a cluster obey. Times and
-//! the search for responses are not here.
+//! The types of purges: the stored responses that a purge reaches, and its effect on them. Administrators,
+//! responses to unsafe requests (RFC 9111 section 4.4) and cache groups (RFC 9875) create purges; memory,
+//! disks and nodes of a cluster apply them. Times and the search for responses are not here.
 
-/// The stored responses that a purge reaches. Keys are of [`key`](crate::key); a part of a key that stands behind the URL, such
-/// as the clients whom it is for, belongs to [`Scope::Url`] and to no other scope.
+/// The stored responses that a purge reaches. Keys are those of [`key`](crate::key); a part of a key behind
+/// the URL, such as the kind of its clients, matters to [`Scope::Url`] and to no other scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The responses under this cache key.
     Url(Vec<u8>),
-    /// The responses under keys that begin with this.
+    /// The responses under keys with this prefix.
     Prefix(Vec<u8>),
-    /// The responses of this host as keys have it: on every port, or on the port that it names.
+    /// The responses of this host, in the form of keys: on every port, or on the port that it names.
     Host(Vec<u8>),
     /// The responses with this tag (`Cache-Tag`, `Surrogate-Key`, `xkey`), of all hosts.
     Tag(Vec<u8>),
@@ -23,7 +23,7 @@ pub enum Scope {
     },
     /// The responses in this cache group of one origin (RFC 9875).
     Group {
-        /// The beginning of the origin's keys ([`key::origin`](crate::key::origin)).
+        /// The start of the origin's keys ([`key::origin`](crate::key::origin)).
         origin: Vec<u8>,
         /// The group's name.
         name: String,

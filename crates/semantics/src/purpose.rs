@@ -1,10 +1,10 @@
-//! What a request is for: `Sec-Purpose` (Fetch standard), and `Purpose`, which came before it.
+//! The purpose of a request: `Sec-Purpose` (Fetch standard), and its predecessor `Purpose`.
 
-/// The fields that say it.
+/// The fields that name the purpose.
 pub const FIELDS: [&str; 2] = ["sec-purpose", "purpose"];
 
-/// Whether a field line of a request says that it is a prefetch: nobody has asked for the response yet. Few names have these
-/// lengths, so that other fields cost a comparison of numbers.
+/// Whether a field line of a request marks it as a prefetch: no user has requested the response yet. Few
+/// names have these lengths, so that other fields cost only a comparison of numbers.
 #[inline]
 pub fn is_prefetch(name: &str, value: &[u8]) -> bool {
     let is_purpose = match name.len() {
@@ -14,7 +14,7 @@ pub fn is_prefetch(name: &str, value: &[u8]) -> bool {
     is_purpose && says_prefetch(value)
 }
 
-/// An item of a list is `prefetch`, with parameters or without (`prefetch;prerender`).
+/// Whether an item of a list is `prefetch`, with parameters or without (`prefetch;prerender`).
 fn says_prefetch(value: &[u8]) -> bool {
     let item = |member: &[u8]| {
         let item = member.split(|&byte| byte == b';').next().unwrap_or_default();

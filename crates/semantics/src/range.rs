@@ -1,5 +1,5 @@
-//! Byte ranges: what a request asks for (RFC 9110 section 14.2), what a partial response holds
-//! (14.4), and how parts join (RFC 9111 section 3.4).
+//! Byte ranges: the ranges that a request asks for (RFC 9110 section 14.2), the part in a partial response
+//! (14.4), and the combination of parts (RFC 9111 section 3.4).
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,33 +9,33 @@ use crate::fields::{Fields, trim};
 use crate::freshness::Freshness;
 use crate::wire::decimal;
 
-/// Ranges that one request may name.
+/// The most ranges that one request may name.
 pub const MOST_RANGES: usize = 32;
 
 /// One range as requested (RFC 9110 section 14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spec {
-    /// `first-last`
+    /// The form `first-last`.
     Span(u64, u64),
-    /// `first-`
+    /// The form `first-`.
     From(u64),
-    /// `-length`
+    /// The form `-length`.
     Suffix(u64),
 }
 
-/// What requested ranges are of a representation.
+/// The requested ranges of a certain representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// These bytes, in the order asked for; never empty.
+    /// These bytes, in the requested order; never empty.
     Satisfied(Vec<RangeInclusive<u64>>),
-    /// None of them exists: 416.
+    /// None of the ranges exists: 416.
     Unsatisfiable,
-    /// A flood of overlaps; it is answered as if no range were asked for (RFC 9110 section 14.2).
+    /// Too many overlaps: the request is answered as if it had no range (RFC 9110 section 14.2).
     Ignored,
 }
 
-/// Reads a `Range` field's value; `None` if it is to be ignored: another unit, a malformed or
-/// backward range, or more than [`MOST_RANGES`].
+/// Parses a `Range` field's value. Returns `None` if the field has to be ignored: another unit, a malformed
+/// or backward range, or more than [`MOST_RANGES`].
 pub fn parse(value: &[u8]) -> Option<Vec<Spec>> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     if !value[..equals].eq_ignore_ascii_case(b"bytes") {
@@ -61,7 +61,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
     }
 }
 
-/// What `specs` are of a representation of `complete` bytes.
+/// Applies `specs` to a representation of `complete` bytes.
 pub fn resolve(specs: &[Spec], complete: u64) -> Resolved {
     let Some(end) = complete.checked_sub(1) else { return Resolved::Unsatisfiable };
     let resolve = |spec: &Spec| match *spec {
@@ -84,9 +84,8 @@ fn overlap(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {
     one.start() <= other.end() && other.start() <= one.end()
 }
 
-/// Whether `Range` counts in view of `If-Range` (RFC 9110 section 13.1.5). A date must be the very
-/// `Last-Modified`, and older than the response by a second at least: younger ones are weak
-/// (section 8.8.2.2).
+/// Whether `Range` counts in view of `If-Range` (RFC 9110 section 13.1.5). A date must equal the `Last-Modified`
+/// field, and precede the response by at least a second: later dates are weak validators (section 8.8.2.2).
 pub fn if_range(request: &impl Fields, stored: &impl Fields, freshness: &Freshness) -> bool {
     let Some(condition) = request.first("if-range") else { return true };
     if is_strong(condition) {
@@ -96,19 +95,18 @@ pub fn if_range(request: &impl Fields, stored: &impl Fields, freshness: &Freshne
     modified.is_some_and(|modified| modified < freshness.date)
 }
 
-/// Whether a request asks by something other than a strong entity-tag whether a part may be joined to what its client has. The
-/// same date may stand for several forms of one content.
+/// Whether a request asks, by another validator than a strong entity-tag, whether a part may be joined to the
+/// client's part. The same date may stand for several forms of one content.
 pub fn is_resumed_by_date(request: &impl Fields) -> bool {
     request.first("if-range").is_some_and(|condition| !is_strong(condition))
 }
 
-/// Whether this is an entity-tag, and a strong one (RFC 9110 section 8.8.3).
+/// Whether `tag` is a strong entity-tag (RFC 9110 section 8.8.3).
 pub(crate) fn is_strong(tag: &[u8]) -> bool {
     tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")
 }
 
-/// Which part of a representation a partial response holds. Displays as the value of
-/// `Content-Range`.
+/// The part of a representation in a partial response. Displays as the value of `Content-Range`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
     first: u64,
@@ -117,12 +115,12 @@ pub struct ContentRange {
 }
 
 impl ContentRange {
-    /// `None` unless `range` is a part of `complete` bytes.
+    /// Returns `None` unless `range` is a part of `complete` bytes.
     pub fn new(range: RangeInclusive<u64>, complete: u64) -> Option<Self> {
         Self { first: *range.start(), last: *range.end(), complete: Some(complete) }.checked()
     }
 
-    /// Reads the value of `Content-Range`: `bytes 0-4/10` or `bytes 0-4/*`.
+    /// Parses the value of `Content-Range`: `bytes 0-4/10` or `bytes 0-4/*`.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, rest) = value.split_at_checked(6)?;
         let dash = rest.iter().position(|&byte| byte == b'-')?;
@@ -135,7 +133,7 @@ impl ContentRange {
         unit.eq_ignore_ascii_case(b"bytes ").then_some(range)?.checked()
     }
 
-    /// That of a 206 with a single part; `None` if it says nothing or too much.
+    /// Returns the range of a 206 with a single part; `None` if the field is missing, malformed or repeated.
     pub fn of(response: &impl Fields) -> Option<Self> {
         let mut lines = response.lines("content-range");
         let range = Self::parse(lines.next()?)?;
@@ -144,37 +142,36 @@ impl ContentRange {
 
     fn checked(self) -> Option<Self> {
         let fits = self.complete.is_none_or(|complete| self.last < complete);
-        // The length of all of `u64` is no `u64`.
+        // The length of all of `u64` does not fit into a `u64`.
         (self.first <= self.last && self.last < u64::MAX && fits).then_some(self)
     }
 
-    /// The bytes held.
+    /// Returns the bytes in the part.
     pub fn range(&self) -> RangeInclusive<u64> {
         self.first..=self.last
     }
 
-    /// The number of bytes held: what the content of the partial response must have.
+    /// Returns the number of bytes in the part, which the content of the partial response must have.
     pub fn length(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    /// The length of the whole representation, if known.
+    /// Returns the length of the whole representation, if it is known.
     pub fn complete(&self) -> Option<u64> {
         self.complete
     }
 
-    /// Whether all of `range` is held.
+    /// Whether the part contains all of `range`.
     pub fn contains(&self, range: &RangeInclusive<u64>) -> bool {
         self.first <= *range.start() && *range.end() <= self.last
     }
 
-    /// Whether this is all of the representation.
+    /// Whether the part is the whole representation.
     pub fn is_whole(&self) -> bool {
         self.complete == Some(self.length())
     }
 
-    /// What to ask for, as the value of `Range`, so that nothing is missing; `None` if that is not
-    /// one range.
+    /// Returns the value of `Range` that requests all missing bytes; `None` if that is not one range.
     pub fn rest(&self) -> Option<String> {
         match (self.first, self.complete) {
             _ if self.is_whole() => None,
@@ -184,7 +181,7 @@ impl ContentRange {
         }
     }
 
-    /// Both parts as one, if they touch or overlap and belong to representations of one length.
+    /// Returns the union of both parts, if they touch or overlap and belong to representations of one length.
     pub fn joined(&self, other: &Self) -> Option<Self> {
         let touch = self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1);
         let same = self.complete.is_none() || other.complete.is_none() || self.complete == other.complete;
@@ -204,13 +201,13 @@ impl fmt::Display for ContentRange {
     }
 }
 
-/// The value of `Content-Range` in a 416 (RFC 9110 section 15.5.17).
+/// Returns the value of `Content-Range` in a 416 (RFC 9110 section 15.5.17).
 pub fn unsatisfied(complete: u64) -> String {
     format!("bytes */{complete}")
 }
 
-/// The part that two partial responses make together, if they may be combined: the same strong
-/// entity-tag, and parts that join (RFC 9111 section 3.4).
+/// Returns the union of two partial responses, if they may be combined: the same strong entity-tag, and parts
+/// that join (RFC 9111 section 3.4).
 pub fn combined(
     (one, one_fields): (&ContentRange, &impl Fields),
     (other, other_fields): (&ContentRange, &impl Fields),

@@ -1,7 +1,7 @@
 //! Whether a stored response may answer a request (RFC 9111 section 4).
 //!
-//! Selection by URI and `Vary` has happened before; what to do when it may not is in
-//! [`crate::revalidate`].
+//! Selection by URI and `Vary` has happened before; [`crate::revalidate`] has the steps for a response that
+//! may not answer.
 
 use http::StatusCode;
 
@@ -10,36 +10,36 @@ use crate::freshness::{Flags, Freshness};
 use crate::rules::Rules;
 use crate::status::Why;
 
-/// What may be done with a stored response.
+/// The permitted use of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// Answer with it.
+    /// The response may be sent.
     Fresh,
-    /// Answer with it and validate it meanwhile.
+    /// The response may be sent, and is validated meanwhile.
     StaleWhileRevalidate,
-    /// Answer with it, stale as it is: the client accepts that.
+    /// The stale response may be sent: the client accepts it.
     MaxStale,
-    /// Validate it first.
+    /// The response must be validated first.
     Revalidate(Why),
-    /// It would have to be validated and the client wants nothing fetched: answer 504. The reason
-    /// is why it would have to be.
+    /// The response would have to be validated, but the client forbids requests to the origin: 504. The
+    /// reason is that for the validation.
     OnlyIfCached(Why),
 }
 
-/// How an attempt to reach the origin failed.
+/// A failed attempt to reach the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No answer: no connection, a broken one, or a timeout.
+    /// No response: no connection, a broken one, or a timeout.
     Unreachable,
-    /// An answer with this status.
+    /// A response with this status.
     Status(StatusCode),
 }
 
-/// Decides about a stored response.
+/// Decides about the use of a stored response.
 ///
-/// `immutable` outweighs the client's `max-age` while the response is fresh, as RFC 8246 section
-/// 2.1 wants of proxies, but not `no-cache`. `max-age=0` is a wish to validate and never met by a
-/// response of the same second.
+/// `immutable` overrides the client's `max-age` while the response is fresh, as RFC 8246 section 2.1 requires
+/// of proxies, but not `no-cache`. `max-age=0` requests a validation, and even a response of the same second
+/// does not satisfy it.
 pub fn reuse(stored: &Freshness, request: &RequestDirectives, now: u32) -> Reuse {
     match why_not(stored, request, now) {
         Ok(reuse) => reuse,
@@ -73,7 +73,7 @@ fn why_not(stored: &Freshness, request: &RequestDirectives, now: u32) -> Result<
     stale(stored, request, age - stored.lifetime)
 }
 
-/// RFC 9111 section 4.2.4 and RFC 5861 section 3.
+/// Decides about a stale response (RFC 9111 section 4.2.4 and RFC 5861 section 3).
 fn stale(stored: &Freshness, request: &RequestDirectives, staleness: u32) -> Result<Reuse, Why> {
     let ended = if stored.flags.contains(Flags::PURGED) { Why::Purged } else { Why::Expired };
     if stored.flags.contains(Flags::MUST_REVALIDATE) {
@@ -82,7 +82,7 @@ fn stale(stored: &Freshness, request: &RequestDirectives, staleness: u32) -> Res
     if request.max_stale.is_some_and(|accepted| staleness <= accepted) {
         return Ok(Reuse::MaxStale);
     }
-    // A client that says how fresh it wants its response does not want a stale one.
+    // A client that requires a certain freshness does not get a stale response.
     let indifferent = request.max_age.is_none() && request.min_fresh.is_none() && request.max_stale.is_none();
     if indifferent && within(staleness, stored.stale_while_revalidate) {
         return Ok(Reuse::StaleWhileRevalidate);
@@ -90,14 +90,13 @@ fn stale(stored: &Freshness, request: &RequestDirectives, staleness: u32) -> Res
     Err(ended)
 }
 
-/// Whether a window of `allowed` seconds is still open; one of 0 never is.
+/// Whether a window of `allowed` seconds is still open; a window of 0 seconds never is.
 fn within(staleness: u32, allowed: u32) -> bool {
     allowed > 0 && staleness <= allowed
 }
 
-/// Whether a stored response may answer although the origin failed to validate it (RFC 5861
-/// section 4, RFC 9111 section 4.2.4). It counts what the client or the origin allows; where the
-/// origin says nothing, what the rules allow.
+/// Whether a stored response may answer although its validation failed at the origin (RFC 5861 section 4, RFC 9111
+/// section 4.2.4). The limit of the client or the origin applies; where the origin gives none, that of the rules.
 pub fn stale_on_error(
     stored: &Freshness,
     request: &RequestDirectives,
@@ -132,7 +131,7 @@ mod tests {
         stale_if_error: None,
     };
 
-    /// Received at 1000, fresh for 60 seconds.
+    /// Returns a response received at 1000 and fresh for 60 seconds.
     fn stored(flags: Flags) -> Freshness {
         Freshness { received: 1000, lifetime: 60, date: 1000, flags, ..Default::default() }
     }

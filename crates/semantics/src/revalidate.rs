@@ -9,9 +9,8 @@ use crate::freshness::Freshness;
 use crate::storable::remove_hop_by_hop;
 use crate::{date, range, wire};
 
-/// Makes `out`, a client's request, ask whether `stored` is still good (section 4.3.1). The
-/// client's own conditions and ranges go, so that the answer is about the stored response and
-/// serves every client.
+/// Makes `out`, a client's request, a validation of `stored` (section 4.3.1). The client's conditions and
+/// ranges are removed, so that the answer is about the stored response and serves every client.
 pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
     remove_conditions(out);
     for (validator, name) in [("etag", header::IF_NONE_MATCH), ("last-modified", header::IF_MODIFIED_SINCE)] {
@@ -21,21 +20,21 @@ pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
     }
 }
 
-/// Whether a stored response, which was made at `date`, has a validator that changes whenever the content does:
-/// a tag, or a `Last-Modified` that was over when the response was made (RFC 9110 section 8.8.2.2).
+/// Whether a stored response, generated at `date`, has a validator that changes whenever the content does: a
+/// tag, or a `Last-Modified` before `date` (RFC 9110 section 8.8.2.2).
 pub fn has_strong(stored: &impl Fields, date: u32) -> bool {
     let modified = || stored.first("last-modified").and_then(date::parse);
     stored.contains("etag") || modified().is_some_and(|modified| modified < date)
 }
 
-/// Removes every condition and range: what remains asks for the whole representation.
+/// Removes every condition and range: the rest requests the whole representation.
 pub fn remove_conditions(request: &mut HeaderMap) {
     for name in &CONDITIONS {
         request.remove(name);
     }
 }
 
-/// Whether there is anything that [`remove_conditions`] would remove.
+/// Whether [`remove_conditions`] would remove a field.
 pub fn has_conditions(request: &HeaderMap) -> bool {
     CONDITIONS.iter().any(|name| request.contains_key(name))
 }
@@ -49,18 +48,18 @@ const CONDITIONS: [HeaderName; 6] = [
     header::RANGE,
 ];
 
-/// What a client's conditions make of an answer.
+/// The effect of a client's conditions on the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Answer as if there were none.
+    /// Answer without regard to the conditions.
     Proceed,
-    /// Answer 304: the client has it already.
+    /// Answer 304: the client has the response already.
     NotModified,
 }
 
-/// Evaluates a client's conditions against the stored response it would get (section 4.3.2).
-/// `If-Match` and `If-Unmodified-Since` are for origins; and conditions say nothing about
-/// responses that are not 200 (RFC 9110 section 13.2.1) or methods other than GET and HEAD.
+/// Evaluates a client's conditions against the selected stored response (section 4.3.2). `If-Match` and
+/// `If-Unmodified-Since` are for origins; and conditions do not apply to responses other than 200 (RFC 9110
+/// section 13.2.1) or methods other than GET and HEAD.
 pub fn precondition(
     method: &Method,
     request: &impl Fields,
@@ -81,23 +80,22 @@ pub fn precondition(
     if not_modified { Precondition::NotModified } else { Precondition::Proceed }
 }
 
-/// Whether `If-None-Match` lists the stored entity-tag, or anything (RFC 9110 section 13.1.2).
+/// Whether `If-None-Match` lists the stored entity-tag, or is `*` (RFC 9110 section 13.1.2).
 pub fn is_listed(request: &impl Fields, stored: &impl Fields) -> bool {
     let stored = stored.first("etag").map(opaque);
     let mut listed = request.lines("if-none-match").flat_map(entity_tags);
     listed.any(|tag| tag == b"*" || Some(opaque(tag)) == stored)
 }
 
-/// An entity-tag as weak comparison sees it (RFC 9110 section 8.8.3.2).
+/// Returns an entity-tag for weak comparison (RFC 9110 section 8.8.3.2).
 fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// Whether a 304 is about the stored response it was asked about (section 4.3.4).
+/// Whether a 304 is about the stored response that was validated (section 4.3.4).
 ///
-/// The stored validators were in the question, so a 304 without any confirms them. Tags are
-/// compared weakly: some origins weaken the tags of what they compress on the way out, but send
-/// the strong original with a 304.
+/// The request contained the stored validators, so a 304 without any confirms them. Tags are compared weakly: some
+/// origins weaken the tags of responses that they compress while sending, but send the strong original with a 304.
 pub fn same_representation(stored: &impl Fields, not_modified: &impl Fields) -> bool {
     match (stored.first("etag"), not_modified.first("etag")) {
         (Some(stored), Some(new)) => opaque(stored) == opaque(new),
@@ -106,16 +104,16 @@ pub fn same_representation(stored: &impl Fields, not_modified: &impl Fields) -> 
     }
 }
 
-/// Whether `Last-Modified` agrees wherever `new` has it.
+/// Whether `Last-Modified` is equal, or `new` does not have it.
 fn same_modified(stored: &impl Fields, new: &impl Fields) -> bool {
     let stored = stored.first("last-modified").and_then(date::parse);
     new.first("last-modified").is_none_or(|new| stored.is_some() && date::parse(new) == stored)
 }
 
-/// The stored fields after a 304, or a HEAD, brought `new` ones (section 3.2): each replaces its
-/// namesakes, except those that describe the stored content as it is.
+/// Returns the stored fields after a 304, or a response to HEAD, with `new` fields (section 3.2): each new
+/// field replaces the stored one, except those that describe the stored content.
 ///
-/// What [`crate::storable::storable_fields`] leaves out is for the caller to leave out again.
+/// The caller has to remove the fields again that [`crate::storable::storable_fields`] omits.
 pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
     let mut new = new.clone();
     remove_hop_by_hop(&mut new);
@@ -132,7 +130,7 @@ pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
     updated
 }
 
-/// `Set-Cookie` is here because the news is for the client that asked, and what is stored for all.
+/// `Set-Cookie` is one of them because the new field is for one client, and the stored fields are for all.
 const BOUND_TO_CONTENT: [HeaderName; 5] = [
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
@@ -141,24 +139,24 @@ const BOUND_TO_CONTENT: [HeaderName; 5] = [
     header::SET_COOKIE,
 ];
 
-/// What the answer to a HEAD means for a stored response that the same GET would select.
+/// The meaning of a response to HEAD for a stored response that the same GET would select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// It is still good: [`update`] it, with the freshness of the new head.
+    /// The stored response is still valid: [`update`] it, with the freshness of the new head.
     Update,
-    /// It is not what the origin has now: consider it stale.
+    /// The origin has another response now: treat the stored one as stale.
     Stale,
-    /// The answer says nothing about it.
+    /// The response to HEAD is no evidence about it.
     Unrelated,
 }
 
-/// Whether both have the same entity-tag, and a strong one: then they have the same content (RFC 9110 section 8.8.3.2).
+/// Whether both have the same strong entity-tag: then they have the same content (RFC 9110 section 8.8.3.2).
 pub fn has_same_strong_tag(stored: &impl Fields, answer: &impl Fields) -> bool {
     let tag = stored.first("etag").filter(|tag| range::is_strong(tag));
     tag.is_some() && tag == answer.first("etag")
 }
 
-/// Judges the answer to a HEAD against a stored response of `length` bytes (section 4.3.5).
+/// Compares the response to a HEAD with a stored response of `length` bytes (section 4.3.5).
 pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl Fields) -> Head {
     if status != StatusCode::OK {
         return Head::Unrelated;
@@ -168,9 +166,8 @@ pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl
     if same_tag && same_length && same_modified(stored, answer) { Head::Update } else { Head::Stale }
 }
 
-/// Whether a 304 carries this field of the stored response (RFC 9110 section 15.4.5). `name` may
-/// have any case; `has_etag`: the stored response has an `ETag`, which makes `Last-Modified`
-/// superfluous.
+/// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5). `name` may have any
+/// case. `has_etag` says whether the stored response has an `ETag`, which makes `Last-Modified` superfluous.
 pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
     let always = ["cache-control", "content-location", "date", "etag", "expires", "vary"];

@@ -9,77 +9,77 @@ use crate::lifetimes::{Ignored, Lifetimes};
 /// The choices that the RFC leaves to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Share of the time since `Last-Modified` that a response without lifetime is fresh for, in
-    /// percent (RFC 9111 section 4.2.2).
+    /// The share of the time since `Last-Modified` for which a response without lifetime is fresh, in percent
+    /// (RFC 9111 section 4.2.2).
     pub heuristic_percent: u8,
     /// The longest such lifetime, in seconds.
     pub heuristic_max: u32,
-    /// Such a lifetime is adapted to what validations of the URL have shown.
+    /// Whether such a lifetime is adapted to the results of validations of the URL.
     pub heuristic_adaptive: bool,
-    /// Such a lifetime also holds for requests with `Cookie`, whose answers may be for one user.
+    /// Whether such a lifetime also holds for requests with `Cookie`, whose responses may be for one user.
     pub guesses_with_cookies: bool,
-    /// The targeted fields obeyed, lower case, the most important first (RFC 9213 section 2.2).
+    /// The targeted fields in use, lower case, the most important first (RFC 9213 section 2.2).
     pub targeted: Vec<String>,
-    /// How stale a response may be when the origin fails and nobody says otherwise, in seconds
+    /// The staleness allowed when the origin fails, in seconds, where neither client nor origin gives one
     /// (RFC 9111 section 4.2.4).
     pub stale_if_error: u32,
-    /// How stale a response may be while it is revalidated, where the origin does not say, in
-    /// seconds (RFC 5861 section 3).
+    /// The staleness allowed during revalidation, in seconds, where the origin gives none (RFC 5861 section 3).
     pub stale_while_revalidate: u32,
-    /// Share of their lifetime, in percent, before the end of which popular responses are refreshed; 0: they are not.
+    /// The last share of their lifetime, in percent, in which popular responses are refreshed; 0 turns this off.
     pub refresh_ahead: u8,
-    /// What is prefetched.
+    /// The predictions that cause prefetches.
     pub prefetch: Vec<Prediction>,
-    /// Share of the traffic of clients, in percent, that prefetches without use may have.
+    /// The traffic that unused prefetches may cause, as a share of that of clients, in percent.
     pub prefetch_traffic: u8,
-    /// Requests in its lifetime that make a response popular, besides the one that fetched it.
+    /// The requests during its lifetime that make a response popular, besides the one that fetched it.
     pub refresh_ahead_hits: u32,
-    /// Which clients are sent the links of a stored response while the origin is asked.
+    /// The clients that get the links of a stored response while the origin is asked.
     pub early_hints: EarlyHints,
-    /// Prefetches of clients are answered from what is stored, or not at all.
+    /// Whether prefetches of clients get only stored responses, and otherwise none.
     pub declines_prefetches: bool,
-    /// Each use is validated, whatever the origin says of lifetimes. So what comes without any, or without a
-    /// validator, may be stored as well.
+    /// Whether each use is validated, for any lifetime from the origin. So responses without a lifetime, or
+    /// without a validator, may be stored as well.
     pub validated: bool,
-    /// Which `Set-Cookie` fields are stored.
+    /// The `Set-Cookie` fields that are stored.
     pub cookies: Cookies,
-    /// Requests that want a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
+    /// Whether requests for a newer response than the stored one get the stored one (against RFC 9111 section 5.2.1).
     pub ignores_reloads: bool,
-    /// Answers to POST that say they are their target's content, and for how long, are stored (RFC 9110 section 9.3.3).
+    /// Whether responses to POST are stored that declare themselves their target's content, with a lifetime
+    /// (RFC 9110 section 9.3.3).
     pub stores_posts: bool,
-    /// Nothing is stored.
+    /// Whether no response is stored.
     pub stores_nothing: bool,
-    /// Lifetimes in place of those of origins.
+    /// The operator's lifetimes, in place of those of origins.
     pub lifetimes: Lifetimes,
-    /// Directives of origins without effect.
+    /// Directives of origins that are ignored.
     pub ignored: Ignored,
-    /// What is sent to clients in another coding than the origin's.
+    /// The responses that are sent to clients in another coding than the origin's.
     pub compression: Compression,
 }
 
-/// What is prefetched: responses that have not been asked for yet.
+/// A prediction of requests, whose responses are prefetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prediction {
-    /// What clients often asked for next.
+    /// The requests that often followed in the past.
     Association,
-    /// The next of numbered URLs or of ranges that a client asks for one after the other.
+    /// The next of numbered URLs or of ranges that a client requests one after the other.
     Sequence,
 }
 
-/// Which `Set-Cookie` fields are stored, and thus sent to all clients. The others go to the client only whose request
-/// was answered with them.
+/// The `Set-Cookie` fields that are stored, and thus sent to all clients. The others are sent only to the
+/// client whose request they answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cookies {
-    /// Those whose values are too short to tell one client from another, such as `lang=en`, and that remove no cookie.
+    /// Fields whose values are too short to identify a client, such as `lang=en`, and that remove no cookie.
     #[default]
     Short,
-    /// All.
+    /// All fields.
     All,
-    /// None.
+    /// No fields.
     None,
 }
 
-/// Bytes of a cookie's value that cannot tell one client from another: a flag, or a language.
+/// The longest value of a cookie, in bytes, that cannot identify a client: a flag, or a language.
 const SHORT: usize = 2;
 
 impl Cookies {
@@ -130,23 +130,23 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Whether no lifetime may be guessed for this request.
+    /// Whether no heuristic lifetime may be used for this request.
     pub fn forbids_guess(&self, request: &impl Fields) -> bool {
         !self.guesses_with_cookies && (request.contains("cookie") || request.contains("client-cert"))
     }
 }
 
-/// When a response was asked for and when its head was received, in seconds since 1970.
+/// The times at which a response was requested and its head was received, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// `request_time` (RFC 9111 section 4.2.3).
     pub requested: u32,
-    /// `response_time`.
+    /// The time of the head (`response_time`).
     pub received: u32,
-    /// Its age is taken from `Age`, which the sending node counts by one clock; `Date`, which is of another clock, is
-    /// not compared with this one.
+    /// Whether its age is taken only from `Age`, which the sending node counts by one clock; `Date`, which is
+    /// of another clock, is not compared with the local clock.
     pub by_age: bool,
-    /// What validations of its URL have shown.
+    /// The results of validations of its URL.
     pub history: History,
 }
 

@@ -1,14 +1,14 @@
 //! The reasons of all cache decisions, and the `Cache-Status` field (RFC 9211) that reports them.
 //!
-//! One table feeds `Cache-Status`, logs, metrics and explanations. A reason is chosen where the decision is made; nothing is
-//! decided here.
+//! One table feeds `Cache-Status`, logs, metrics and explanations. The code that makes a decision chooses its
+//! reason; this module makes no decisions.
 
 use crate::coding::Coding;
 use crate::wire::put_decimal;
 
 macro_rules! reasons {
     ($($group:literal: $($name:ident $token:literal $section:literal $explanation:literal $help:literal;)+)+) => {
-        /// Why a request or response was treated as it was.
+        /// The reason for the treatment of a request or response.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Why {
             $($(#[doc = concat!($explanation, " (", $section, ")")] $name,)+)+
@@ -18,25 +18,25 @@ macro_rules! reasons {
             /// Every reason, in the order of their numbers.
             pub const ALL: &[Self] = &[$($(Self::$name),+),+];
 
-            /// The same by what they are reasons for.
+            /// All reasons, grouped by their subjects.
             pub const GROUPS: &[(&str, &[Self])] = &[$(($group, &[$(Self::$name),+])),+];
 
-            /// A lower-case kebab token.
+            /// Returns a lower-case kebab token.
             pub fn token(self) -> &'static str {
                 match self { $($(Self::$name => $token,)+)+ }
             }
 
-            /// Where the rule stands.
+            /// Returns the section that has the rule.
             pub fn section(self) -> &'static str {
                 match self { $($(Self::$name => $section,)+)+ }
             }
 
-            /// One line for people.
+            /// Returns one line for users.
             pub fn explanation(self) -> &'static str {
                 match self { $($(Self::$name => $explanation,)+)+ }
             }
 
-            /// A change that would prevent it; empty if none is needed.
+            /// Returns a change that would prevent it; empty if none is needed.
             pub fn help(self) -> &'static str {
                 match self { $($(Self::$name => $help,)+)+ }
             }
@@ -247,29 +247,29 @@ reasons! {
         "the client's error and the proxy's log say which; [doors] sets the limits";
 }
 
-/// Why a request went to the origin, in the words of RFC 9211 section 2.2.
+/// The reason for a request to the origin, in the words of RFC 9211 section 2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// The cache was told not to handle it.
+    /// The configuration excludes the request from caching.
     Bypass,
     /// The method requires it.
     Method,
-    /// Nothing stored under the URI.
+    /// No response is stored under the URI.
     UriMiss,
-    /// Nothing stored for these request fields.
+    /// No response is stored for these request fields.
     VaryMiss,
-    /// Nothing stored, without saying which of the two.
+    /// No response is stored, without saying which of the two.
     Miss,
-    /// What is stored is fresh, but the request asked for more.
+    /// The stored response is fresh, but the request demands more.
     Request,
-    /// What is stored is stale.
+    /// The stored response is stale.
     Stale,
-    /// What is stored is a part, and not the right one.
+    /// The stored part does not contain the requested one.
     Partial,
 }
 
 impl Forward {
-    /// The word in the field.
+    /// Returns the word in the field.
     pub fn token(self) -> &'static str {
         match self {
             Self::Bypass => "bypass",
@@ -285,7 +285,7 @@ impl Forward {
 }
 
 impl Why {
-    /// The word of RFC 9211 for a reason to go to the origin; `None` for other reasons.
+    /// Returns the word of RFC 9211 for a reason to ask the origin; `None` for other reasons.
     pub fn forward(self) -> Option<Forward> {
         Some(match self {
             Self::Absent => Forward::UriMiss,
@@ -310,25 +310,25 @@ impl Why {
 /// One member of `Cache-Status` (RFC 9211 section 2): how this cache handled the request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheStatus<'a> {
-    /// The cache's name.
+    /// The name of the cache.
     pub cache: &'a str,
-    /// Whether it answered from what is stored.
+    /// Whether it answered with a stored response.
     pub hit: bool,
-    /// Why it went to the origin, if it did.
+    /// The reason why it asked the origin, if it did.
     pub forward: Option<Forward>,
-    /// The status code the origin answered with.
+    /// The status code of the origin's response.
     pub forward_status: Option<u16>,
-    /// Whether the answer was stored.
+    /// Whether the response was stored.
     pub stored: bool,
-    /// Whether it waited for another request's answer.
+    /// Whether it waited for another request's response.
     pub collapsed: bool,
     /// Seconds of freshness left; negative when stale.
     pub ttl: Option<i64>,
-    /// The cache key, printable.
+    /// The cache key, in printable form.
     pub key: Option<&'a str>,
-    /// The coding that the cache has put the content in.
+    /// The coding that the cache has applied to the content.
     pub coding: Option<Coding>,
-    /// The reason.
+    /// The detailed reason.
     pub detail: Option<Why>,
 }
 
@@ -339,7 +339,7 @@ impl CacheStatus<'_> {
         self.write_parameters(out);
     }
 
-    /// Appends a cache's name in the form that begins a member, for callers that write many.
+    /// Appends a cache's name in the form that begins a member, for callers that write many members.
     pub fn write_name(out: &mut Vec<u8>, name: &str) {
         put_name(out, name);
     }
@@ -382,7 +382,7 @@ impl CacheStatus<'_> {
     }
 }
 
-/// A structured token if it can be one, else a string (RFC 9651 sections 3.3.3 and 3.3.4).
+/// Appends a structured token if possible, otherwise a string (RFC 9651 sections 3.3.3 and 3.3.4).
 fn put_name(out: &mut Vec<u8>, name: &str) {
     let allowed = |byte| crate::fields::is_token(&[byte]) || matches!(byte, b':' | b'/');
     if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '*') && name.bytes().all(allowed) {
@@ -392,7 +392,7 @@ fn put_name(out: &mut Vec<u8>, name: &str) {
     }
 }
 
-/// A structured string; what it cannot hold becomes a question mark.
+/// Appends a structured string; characters that it cannot contain become question marks.
 fn put_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Whether a response may be stored (RFC 9111 section 3), and which of its fields.
+//! Decides whether a response may be stored (RFC 9111 section 3), and which of its fields.
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 
@@ -13,12 +13,12 @@ use crate::{key, vary};
 
 pub use crate::rules::{Cookies, Prediction, Rules, Times};
 
-/// Judges the response to a GET, whole or partial; that the content arrives whole, and is as long
-/// as a `Content-Range` says, is for the caller to see. A response with a validator but no
-/// lifetime is storable with lifetime 0: each use is validated.
+/// Decides about the response to a GET, whole or partial. The caller checks that the content arrives
+/// completely, and is as long as a `Content-Range` says. A response with a validator but no lifetime is
+/// storable with lifetime 0: each use is validated.
 ///
-/// Other methods are refused: HEAD has nothing to store (but see [`crate::revalidate::head`]), and
-/// POST has [`storable_post`].
+/// Other methods are refused: a response to HEAD has no content to store (but see
+/// [`crate::revalidate::head`]), and POST has [`storable_post`].
 pub fn storable(
     rules: &Rules,
     method: &Method,
@@ -33,9 +33,8 @@ pub fn storable(
     judge(rules, request, status, response, times).map(|(freshness, _)| freshness)
 }
 
-/// Judges the response to a POST, which may be stored as the answer to later GETs of its target
-/// `target` (a key) when it says that this is what it represents, and for how long
-/// (RFC 9110 section 9.3.3).
+/// Decides about the response to a POST, which may be stored as the response to later GETs of its `target` (a
+/// key) when it declares itself the target's content, with a lifetime (RFC 9110 section 9.3.3).
 pub fn storable_post(
     rules: &Rules,
     target: &[u8],
@@ -78,12 +77,12 @@ fn judge(
     if vary::is_any(response) {
         return Err(Why::VaryAny);
     }
-    // Section 3.5: these three allow sharing what was sent to somebody with credentials.
+    // Section 3.5: these three allow sharing a response to a request with credentials.
     let shared = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
     if request.contains("authorization") && !shared {
         return Err(Why::Authorization);
     }
-    // What is stored with lifetime 0 is not refused because validations may give it one.
+    // A response with lifetime 0 is stored because validations may give it a lifetime.
     let history = if rules.forbids_guess(request) { History::default() } else { times.history };
     let times = Times { history, ..times };
     let (freshness, lifetime) = Freshness::of(rules, &directives, status, response, times);
@@ -100,14 +99,14 @@ fn judge(
     Ok((freshness, lifetime))
 }
 
-/// Whether the origin itself wants the response reused as it is. One with a cookie needs that: on a
-/// guess, by a rule, or after a 304, one client's cookie would go to another.
+/// Whether the origin allows reuse with an explicit lifetime. A response with a cookie needs that: with a
+/// heuristic lifetime, by a rule, or after a 304, one client's cookie would be sent to another.
 fn is_plainly_fresh(freshness: &Freshness, lifetime: Lifetime) -> bool {
     matches!(lifetime, Lifetime::Explicit(1..)) && !freshness.flags.contains(Flags::NO_CACHE)
 }
 
-/// Interim responses, and those to a condition or range of this very request, are not the
-/// representation that others ask for.
+/// Interim responses, and those to a condition or range of this request, are not the representation that
+/// other requests ask for.
 fn status_allows(status: StatusCode, response: &impl Fields) -> Result<(), Why> {
     match status.as_u16() {
         ..200 | 304 | 412 | 416 => Err(Why::StatusNotStorable),
@@ -129,12 +128,12 @@ fn directives_allow(directives: &ResponseDirectives, status: StatusCode) -> Resu
     Ok(())
 }
 
-/// The status codes whose caching rules are known here: those of RFC 9110 section 15.
+/// Whether the caching rules of a status code are known here: those of RFC 9110 section 15.
 fn is_understood(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=206 | 300..=305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
 }
 
-/// Whether the response can ever answer a request. `defined`: its status, or `public`, makes it
+/// Whether the response can ever answer a request. `defined` says whether its status, or `public`, makes it
 /// storable without a lifetime.
 fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<(), Why> {
     let validator = freshness.flags.contains(Flags::VALIDATOR);
@@ -147,10 +146,9 @@ fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<()
     if worthless && !validator { Err(Why::NeverFresh) } else { Ok(()) }
 }
 
-/// The fields of `response` that are stored (RFC 9111 section 3.1): neither those of the connection
-/// and of proxies, nor `Trailer`, nor those that `no-cache="…"` or `private="…"` withholds, nor cookies that may be
-/// meant for one client.
-/// Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
+/// Returns the fields of `response` that are stored (RFC 9111 section 3.1): without those of the connection and of
+/// proxies, `Trailer`, those that `no-cache="…"` or `private="…"` withholds, and cookies that may be meant for one
+/// client. Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
 pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
     let mut stored = response.clone();
     remove_hop_by_hop(&mut stored);
@@ -173,11 +171,11 @@ fn remove_cookies(rules: &Rules, stored: &mut HeaderMap) {
     }
 }
 
-/// Removes the fields that concern one connection, in either direction: `Connection` and what it
-/// lists, `Upgrade`, `TE`, framing, and the conversation with proxies (RFC 9110 section 7.6.1).
+/// Removes the fields that concern one connection, in either direction: `Connection` and the fields that it
+/// lists, `Upgrade`, `TE`, framing, and the fields of proxies (RFC 9110 section 7.6.1).
 ///
-/// `Trailer` stays, and `TE` goes even when it says `trailers`: a caller that forwards trailers
-/// looks at them first and sends its own `TE: trailers`.
+/// `Trailer` stays, and `TE` is removed even when it is `trailers`: a caller that forwards trailers reads
+/// them first and sends a new `TE: trailers`.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     let listed: Vec<_> =
         members(fields, "connection").filter_map(|m| HeaderName::from_bytes(m).ok()).collect();
@@ -187,10 +185,10 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
-/// Whether a field called so (in any case) is one that [`remove_hop_by_hop`] removes from `fields`.
+/// Returns a predicate: whether [`remove_hop_by_hop`] removes the field of a name (in any case) from `fields`.
 ///
-/// `Connection` is read once. Messages with more than [`MOST_CONNECTION_OPTIONS`] are refused where they are read; of a
-/// longer list, all other fields count as listed.
+/// `Connection` is read once. The reader of messages refuses those with more than
+/// [`MOST_CONNECTION_OPTIONS`]; here, if the list is longer, all other fields count as listed.
 pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
     let is_own = |name: &[u8]| HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
     let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_own(option);
@@ -200,7 +198,7 @@ pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
     move |name| is_own(name) || is_too_long || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
 }
 
-/// Connection options that a message may have.
+/// The most connection options of a message.
 pub const MOST_CONNECTION_OPTIONS: usize = 64;
 
 const HOP_BY_HOP: [&str; 9] = [

@@ -1,14 +1,14 @@
-//! Selecting among the variants of a URI (RFC 9111 section 4.1).
+//! Selection among the variants of a URI (RFC 9111 section 4.1).
 //!
-//! A signature is the request fields that a response's `Vary` names, with their values normalised,
-//! in bytes that explain themselves: an entry carries its signature, and a request is matched
-//! against it without the response. Normalising depends on the field (RFC 9110 section 12.5):
+//! A signature consists of the request fields that a response's `Vary` names, with their normalised values,
+//! in a self-describing form: an entry stores its signature, and a request is matched against it without the
+//! response. Normalisation depends on the field (RFC 9110 section 12.5):
 //! - `Accept`: white space around commas, empty members and the distribution over lines do not count;
-//! - `Accept-Encoding`, `Accept-Language`, `Accept-Charset`: nor do letter case and order, apart from weights. Origins that
-//!   prefer the first of equally weighted languages say so by `Content-Language`: for such responses the order of equal
-//!   languages counts;
+//! - `Accept-Encoding`, `Accept-Language`, `Accept-Charset`: letter case and order, apart from weights, do
+//!   not count either. Origins that prefer the first of equally weighted languages indicate so by
+//!   `Content-Language`: for such responses the order of equal languages counts;
 //! - `Authorization`, `Cookie`, `Origin`, `Referer`, `User-Agent`: each byte counts;
-//! - all others count line by line as written, but for white space around commas outside of quoted strings.
+//! - all others count line by line as written, except for white space around commas outside of quoted strings.
 
 use std::borrow::Cow;
 
@@ -20,28 +20,29 @@ use crate::fields::{Fields, between_commas, is_open, members, trim};
 use crate::status::Why;
 use crate::wire::{put_length, put_part, take_length, take_part};
 
-/// Whether the response varies by things that no request field shows: a `*` anywhere in `Vary`, or
-/// what is not a field name.
+/// Whether the response varies by properties that no request field shows: `Vary` contains `*`, or a member
+/// that is not a field name.
 pub fn is_any(response: &impl Fields) -> bool {
     members(response, "vary").any(|member| field_name(member).is_none())
 }
 
-/// Whether the response varies by what proxies tell of the client, which its own fields do not show.
+/// Whether the response varies by fields in which proxies describe the client, which the client's request
+/// does not have.
 pub fn is_by_client(response: &impl Fields) -> bool {
     let told = [&b"x-forwarded-for"[..], b"forwarded"];
     members(response, "vary").any(|name| told.iter().any(|told| name.eq_ignore_ascii_case(told)))
 }
 
-/// `*` is a token, and so would be a name.
+/// Returns the field name of a member; `*` is a token, and would count as a name.
 fn field_name(member: &[u8]) -> Option<HeaderName> {
     HeaderName::from_bytes(member).ok().filter(|_| member != b"*")
 }
 
-/// Begins a value in which the order of equal choices counts: no field value has that byte.
+/// The first byte of a value in which the order of equal choices counts: no field value contains it.
 const ORDERED: &[u8] = b"\x01";
-/// Names that a `Vary` may list; a response with more is not stored.
+/// The most names in a `Vary`; a response with more is not stored.
 const MOST_NAMES: usize = 64;
-/// Bytes of a field that is normalised; longer ones count as written.
+/// The most bytes of a normalised field; longer ones count as written.
 const LONGEST: usize = 1024;
 
 /// Appends the signature of `request` for `response`: nothing if the response does not vary.
@@ -52,10 +53,10 @@ pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -
     write_with(response, &[], request, out)
 }
 
-/// The same for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
+/// Does the same for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
 ///
 /// # Errors
-/// As [`write`].
+/// The same as for [`write`].
 pub fn write_with(
     response: &impl Fields,
     more: &[String],
@@ -99,8 +100,7 @@ fn put_field(request: &impl Fields, name: &str, is_ordered: bool, out: &mut Vec<
     }
 }
 
-/// The signature that `request` has for a response that varies by the same fields as the one with
-/// this `signature`.
+/// Returns the signature of `request` for a response that varies by the same fields as the one with this `signature`.
 pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
     let mut out = Vec::with_capacity(signature.len());
     while let Some((name, stored)) = take_field(&mut signature) {
@@ -110,8 +110,7 @@ pub fn again(mut signature: &[u8], request: &impl Fields) -> Vec<u8> {
     out
 }
 
-/// The request fields that a signature is made of: their names, and their normalised values if the request had
-/// them.
+/// Iterates over the request fields in a signature: their names, and their normalised values if the request had them.
 pub fn fields(mut signature: &[u8]) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
     let shown = |value| <[u8]>::strip_prefix(value, ORDERED).unwrap_or(value);
     std::iter::from_fn(move || take_field(&mut signature).map(|(name, value)| (name, value.map(shown))))
@@ -131,8 +130,8 @@ pub fn same_fields(mut one: &[u8], mut other: &[u8]) -> bool {
 
 /// Whether a request selects the response with this signature.
 ///
-/// `content_language` is the response's: a response in the one language that the client likes best
-/// also matches a request that says so in other words than the one it was stored for.
+/// `content_language` is the response's: a response in the language that the client prefers to all others
+/// also matches a request that expresses this differently from the one it was stored for.
 pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Option<&[u8]>) -> bool {
     while !signature.is_empty() {
         let Some((name, stored)) = take_field(&mut signature) else { return false };
@@ -148,13 +147,13 @@ pub fn matches(mut signature: &[u8], request: &impl Fields, content_language: Op
     true
 }
 
-/// Whether a request has the field `name` as `stored` says.
+/// Whether the request's field `name` equals `stored`.
 fn is_same(stored: Option<&[u8]>, request: &impl Fields, name: &str) -> bool {
     let has = request.contains(name);
     stored.map_or(!has, |stored| equals(stored, request, name) && (!stored.is_empty() || has))
 }
 
-/// Takes a name and its value, if the request had one, off the front.
+/// Takes a name and its value, if the request had one, from the start.
 fn take_field<'a>(signature: &mut &'a [u8]) -> Option<(&'a str, Option<&'a [u8]>)> {
     let name = std::str::from_utf8(take_part(signature)?).ok()?;
     let length = take_length(signature)?;
@@ -164,7 +163,7 @@ fn take_field<'a>(signature: &mut &'a [u8]) -> Option<(&'a str, Option<&'a [u8]>
     Some((name, Some(value)))
 }
 
-/// Whether the request's field, normalised, is `stored`.
+/// Whether the request's field, normalised, equals `stored`.
 fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
     let ordered = stored.strip_prefix(ORDERED);
     let mut rest = Some(ordered.unwrap_or(stored));
@@ -175,12 +174,12 @@ fn equals(stored: &[u8], request: &impl Fields, name: &str) -> bool {
     rest.is_some_and(<[u8]>::is_empty)
 }
 
-/// Emits the normal form of a field, piece by piece, as long as `emit` wants more.
+/// Emits the normal form of a field, piece by piece, while `emit` returns true.
 ///
-/// A form that counts as written begins with NUL where another form could look like it: no value has that byte.
+/// A form that counts as written begins with NUL where another form could equal it: no value contains that byte.
 fn normalise(request: &impl Fields, name: &str, is_ordered: bool, emit: &mut impl FnMut(&[u8]) -> bool) {
     let is_long = || request.lines(name).map(<[u8]>::len).sum::<usize>() > LONGEST;
-    // A quoted string that stays open could swallow the comma between two lines.
+    // A quoted string without an end could extend over the comma between two lines.
     let is_literal = || is_long() || request.lines(name).any(is_open);
     match name {
         // The value of a cookie counts as written.
@@ -203,7 +202,7 @@ fn normalise(request: &impl Fields, name: &str, is_ordered: bool, emit: &mut imp
     }
 }
 
-/// Emits `parts` with `separator` in between; false if `emit` wants no more.
+/// Emits `parts` with `separator` in between; returns false if `emit` returned false.
 fn join<'a>(
     parts: impl Iterator<Item = &'a [u8]>,
     separator: &[u8],
@@ -213,7 +212,7 @@ fn join<'a>(
     parts.all(|(index, part)| (index == 0 || emit(separator)) && emit(part))
 }
 
-/// Whether `language` is the one that the client wants most, and no other as much.
+/// Whether `language` has the highest weight for the client, and no other language has the same.
 fn prefers(request: &impl Fields, language: &[u8]) -> bool {
     if request.lines("accept-language").map(<[u8]>::len).sum::<usize>() > LONGEST {
         return false;
@@ -419,7 +418,7 @@ mod tests {
         assert!(!matches(&stored, &fields(&[("accept-encoding", &format!("{long}gzip"))]), None));
     }
 
-    /// A value without spaces around commas that follow an even number of quotes.
+    /// Returns a value without spaces around commas that follow an even number of quotes.
     fn without_spaces(value: &str) -> String {
         let mut parts: Vec<String> = vec![String::new()];
         for c in value.chars() {
@@ -431,8 +430,8 @@ mod tests {
     }
 
     proptest! {
-        /// Of a field that is not known, two requests select the same variant only with the same lines, but for spaces
-        /// around commas.
+        /// For an unknown field, two requests select the same variant only if they have the same lines,
+        /// except for spaces around commas.
         #[test]
         fn unknown_fields_are_told_apart(
             one in proptest::collection::vec("[ab, \"]{0,4}", 0..3),

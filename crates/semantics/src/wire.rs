@@ -9,7 +9,7 @@ pub(crate) fn put_length(out: &mut Vec<u8>, mut value: usize) {
     out.push(value as u8);
 }
 
-/// Takes what [`put_length`] wrote off the front.
+/// Takes a length of [`put_length`] from the start.
 pub(crate) fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     let mut value = 0;
     for shift in (0..usize::BITS).step_by(7) {
@@ -29,7 +29,7 @@ pub(crate) fn put_part(out: &mut Vec<u8>, part: &[u8]) {
     out.extend_from_slice(part);
 }
 
-/// Takes what [`put_part`] wrote off the front.
+/// Takes a part of [`put_part`] from the start.
 pub(crate) fn take_part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = take_length(bytes)?;
     let (part, rest) = bytes.split_at_checked(length)?;
@@ -52,7 +52,7 @@ pub(crate) fn put_decimal(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// Reads one or more decimal digits and nothing else; what is too large becomes the maximum.
+/// Parses one or more decimal digits; any other byte is an error, and too large a number becomes the maximum.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then(|| digits.iter().fold(0, add))

@@ -1,6 +1,5 @@
-//! Ages and lifetimes against an independent implementation of RFC 9111, on responses that both
-//! understand: explicit, well-formed lifetimes, and clocks that agree (the other one leaves
-//! `apparent_age` out).
+//! Ages and lifetimes against an independent implementation of RFC 9111, on responses that both understand:
+//! explicit, well-formed lifetimes, and clocks that agree (the other implementation omits `apparent_age`).
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

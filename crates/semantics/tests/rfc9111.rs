@@ -1,4 +1,4 @@
-//! What is stored, for how long, and what may be done with it, section by section of RFC 9111.
+//! Storage, lifetimes and permitted uses of responses, section by section of RFC 9111.
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -16,7 +16,7 @@ const NOW: u32 = 1_700_000_000;
 const TIMES: Times =
     Times { requested: NOW, received: NOW, by_age: false, history: History { streak: 0, since: 0 } };
 
-/// Field lines from `Name: value` separated by `|`; `{+5}` stands for the date five seconds ahead.
+/// Returns field lines from `Name: value` separated by `|`; `{+5}` stands for the date five seconds ahead.
 fn fields(text: &str) -> HeaderMap {
     let mut map = HeaderMap::new();
     for line in text.split('|').filter(|line| !line.trim().is_empty()) {
@@ -41,7 +41,7 @@ fn judge(code: u16, request: &str, response: &str) -> Result<Freshness, Why> {
     storable(&Rules::default(), &Method::GET, &fields(request), status(code), &fields(response), TIMES)
 }
 
-/// The response to a GET, 200, stored.
+/// Returns the freshness of a stored response to a GET, with status 200.
 fn stored(response: &str) -> Freshness {
     judge(200, "", response).unwrap_or_else(|why| panic!("{response}: {why:?}"))
 }

@@ -1,6 +1,6 @@
-//! What recording costs: nanoseconds of a call, from one thread and from four, and of a request that is summed; the share
-//! of a core that writing the sums of two busy threads takes; and rows a second that a database takes. The URL of the
-//! database is the argument; without one, it is an SQLite file in the temporary folder.
+//! Measures the cost of recording: nanoseconds for a call, from one thread and from four, and for a request that is
+//! summed; the share of a core for writing the sums of two busy threads; and rows a second that a database takes. The
+//! URL of the database is the argument; without one, it is an SQLite file in the temporary folder.
 
 use std::hint::black_box;
 use std::thread;
@@ -12,7 +12,7 @@ fn main() {
     let file = std::env::temp_dir().join(format!("larder-speed-{}.db", std::process::id()));
     let given = std::env::args().nth(1);
     let url = given.clone().unwrap_or_else(|| format!("sqlite:{}", file.display()));
-    // More come at once than may be taken in at once: what a full inlet costs is shown as well.
+    // More requests than the inlet accepts: the cost of a full inlet is shown as well.
     for (what, threads, pause) in
         [("one thread", 1, true), ("four threads", 4, true), ("beyond the limit", 1, false)]
     {
@@ -39,7 +39,7 @@ fn main() {
     println!("{url}: {rate:.0} rows a second, {} dropped, {} failures", figures.dropped, figures.failed);
     if given.is_none() {
         for ending in ["", "-wal", "-shm"] {
-            // The last two are gone already if all went well.
+            // SQLite has removed the last two if it closed cleanly.
             let _ = std::fs::remove_file(format!("{}{ending}", file.display()));
         }
     }
@@ -53,7 +53,7 @@ fn open(url: &str, options: Options) -> Recorder {
     })
 }
 
-/// Mean nanoseconds of a call. With `pause`, the writing thread has time between bursts.
+/// Returns the mean nanoseconds of a call. With `pause`, the writing thread has time between bursts.
 fn calls(recorder: &Recorder, threads: usize, pause: bool) -> f64 {
     const BURST: usize = 2_000;
     const BURSTS: usize = 50;
@@ -76,7 +76,7 @@ fn calls(recorder: &Recorder, threads: usize, pause: bool) -> f64 {
     })
 }
 
-/// CPU time of adding a hit to a sum, on a thousand URLs in turn, in groups of 16 as a proxy does.
+/// Measures the CPU time of adding a hit to a sum, on a thousand URLs in turn, in groups of 16 as a proxy does.
 fn adding(url: &str) {
     const GROUPS: u64 = 2_000_000;
     let recorder = open(url, Options { rate: 1_000, ..Options::default() });
@@ -84,7 +84,7 @@ fn adding(url: &str) {
     for group in 0..GROUPS {
         let mut sheet = tally.sheet();
         for at in 0..16 {
-            // Not over for years, so that nobody takes the sums away.
+            // The second is far in the future, so that the writing thread does not take the sums.
             hit(&mut sheet, &recorder, u32::MAX, black_box((group * 16 + at) * 617 % 1_000));
         }
     }
@@ -93,7 +93,7 @@ fn adding(url: &str) {
     recorder.close(Duration::ZERO);
 }
 
-/// Two threads add hits on a thousand URLs, 75,000 a second each, in groups of 16 as a proxy does.
+/// Measures two threads that add hits on a thousand URLs, 75,000 a second each, in groups of 16 as a proxy does.
 fn summing(url: &str) {
     const RATE: u32 = 75_000;
     const SECONDS: u32 = 10;
@@ -144,7 +144,7 @@ fn hit(sheet: &mut Sheet, recorder: &Recorder, second: u32, page: u64) {
     }
 }
 
-/// User and system time of this process.
+/// Returns the user and system time of this process.
 fn cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
@@ -153,7 +153,7 @@ fn cpu() -> Duration {
     Duration::from_millis(10 * (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)))
 }
 
-/// One in four is for a page of its own.
+/// Returns a transaction; one in four is for a unique page.
 fn transaction(number: u64) -> Transaction {
     let page = if number.is_multiple_of(4) { number } else { number % 100 };
     Transaction {

@@ -1,8 +1,8 @@
-//! The rows that wait to be written, within a limit.
+//! The rows that wait to be written, with a limit.
 //!
-//! Requests may come faster than a database writes, or while it is down. Up to `rate` rows a second, each request has its
-//! own. Beyond that, equal requests share one. At the limit all equal rows of a second are merged, and rows that still do not
-//! fit are dropped.
+//! Requests may arrive faster than a database writes, or while it is down. Up to `rate` rows a second, each
+//! request has a separate row. Beyond that, equal requests share one. At the limit all equal rows of a second
+//! are merged, and rows that still do not fit are dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,24 +13,24 @@ use crate::row::Row;
 pub(crate) struct Backlog {
     full: VecDeque<Batch>,
     open: Batch,
-    /// When the first row of the open batch came.
+    /// The time at which the first row of the open batch arrived.
     since: Instant,
-    /// Rows in all batches, those included that were taken and not yet written.
+    /// Rows in all batches, including those that were taken and not yet written.
     rows: usize,
-    /// Whether full batches may hold equal rows.
+    /// Whether full batches may contain equal rows.
     has_equals: bool,
     limits: Limits,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Rows in all.
+    /// The most rows in total.
     pub(crate) rows: usize,
-    /// Rows of a second beyond which equal ones are merged.
+    /// The rows of a second beyond which equal ones are merged.
     pub(crate) rate: u32,
-    /// Rows of a batch.
+    /// The rows of a full batch.
     pub(crate) batch: usize,
-    /// How long a batch stays open.
+    /// The time for which a batch stays open.
     pub(crate) delay: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Backlog {
         Self { full: VecDeque::new(), open: Batch::default(), since: now, rows: 0, has_equals: false, limits }
     }
 
-    /// Takes a row in. False if there is no place for it.
+    /// Adds a row. Returns false if there is no room for it.
     #[must_use]
     pub(crate) fn add(&mut self, row: Row, now: Instant) -> bool {
         let mut row = row;
@@ -65,25 +65,25 @@ impl Backlog {
         true
     }
 
-    /// The batch to write next, if one is full or has waited long enough; `at_once` if none has to wait.
+    /// Returns the batch to write next, if one is full or has waited long enough; with `at_once`, without waiting.
     pub(crate) fn take(&mut self, now: Instant, at_once: bool) -> Option<Batch> {
         let is_due = at_once || now.saturating_duration_since(self.since) >= self.limits.delay;
         let open = |open: &mut Batch| (is_due && !open.is_empty()).then(|| std::mem::take(open));
         self.full.pop_front().or_else(|| open(&mut self.open))
     }
 
-    /// Rows in all, those of batches that were taken included.
+    /// Returns the rows in total, including those of taken batches.
     #[cfg(test)]
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Forgets a batch that was taken: it is written, or given up.
+    /// Removes a taken batch from the count: it was written, or given up.
     pub(crate) fn done(&mut self, batch: &Batch) {
         self.rows -= batch.rows().len();
     }
 
-    /// Merges what can be merged; whether there is room then.
+    /// Merges equal rows; returns whether there is room then.
     fn make_room(&mut self) -> bool {
         let full = if self.has_equals { self.full.iter_mut() } else { Default::default() };
         for batch in full.chain([&mut self.open]) {

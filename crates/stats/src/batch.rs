@@ -4,13 +4,13 @@ use hashbrown::HashTable;
 
 use crate::row::Row;
 
-/// Rows in the order they came, with an index by which equal ones are found.
+/// Rows in the order of their arrival, with an index that finds equal ones.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rows: Vec<Row>,
-    /// Hashes and places of rows, the first of equal ones.
+    /// Hashes and indices of rows, the first of equal ones.
     index: HashTable<(u64, usize)>,
-    /// The latest second that a row belongs to, and the rows that came in it.
+    /// The latest second of a row, and the rows of that second.
     second: u64,
     in_second: u32,
     /// Whether any two rows are equal.
@@ -26,17 +26,17 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Requests that the rows stand for.
+    /// Returns the number of requests in the rows.
     pub(crate) fn requests(&self) -> u64 {
         self.rows.iter().map(|row| row.requests).sum()
     }
 
-    /// Rows that have come in the second of `row`.
+    /// Returns the number of rows in the second of `row`.
     pub(crate) fn rate(&self, row: &Row) -> u32 {
         if row.second() > self.second { 0 } else { self.in_second }
     }
 
-    /// Adds a row of its own.
+    /// Adds a separate row.
     pub(crate) fn push(&mut self, row: Row) {
         if row.second() > self.second {
             (self.second, self.in_second) = (row.second(), 0);
@@ -49,7 +49,7 @@ impl Batch {
         self.rows.push(row);
     }
 
-    /// Adds the row to one that equals it, or gives it back.
+    /// Adds the row to an equal one, or returns it.
     pub(crate) fn merge(&mut self, row: Row) -> Option<Row> {
         match self.find(&row) {
             Some(at) => {
@@ -60,7 +60,7 @@ impl Batch {
         }
     }
 
-    /// Lets all equal rows share one.
+    /// Merges all equal rows.
     pub(crate) fn merge_all(&mut self) {
         if !self.has_equals {
             return;

@@ -1,4 +1,4 @@
-//! A connection to one of the three kinds of databases, and the few differences between them.
+//! A connection to one of the three kinds of databases, and the differences between them.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub(crate) enum Link {
     Postgres(PgConnection),
 }
 
-/// A connection on which no statement takes longer than it may.
+/// A connection on which each statement has a time limit.
 pub(crate) struct Connection {
     link: Link,
     patience: Duration,
 }
 
-/// A value that goes into a row.
+/// A value for a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
     Figure(Option<i64>),
@@ -32,10 +32,10 @@ pub(crate) enum Value<'v> {
 /// A row, each value as text.
 pub(crate) type Cells = Vec<Option<String>>;
 
-/// What stands for a value that is no text.
+/// The text in place of a value that is not text.
 const BINARY: &str = "(binary)";
 
-/// The same words for the drivers' different types.
+/// Runs the same expression on the different connection types of the drivers.
 macro_rules! on_each {
     ($link:expr, $connection:ident => $body:expr) => {
         match $link {
@@ -55,7 +55,7 @@ impl Connection {
         self.patience = patience;
     }
 
-    /// Runs one statement with values in its places; how many rows it wrote or changed.
+    /// Runs one statement with values for its parameters; returns the number of rows that it wrote or changed.
     pub(crate) async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Failure> {
         let running = async {
             on_each!(&mut self.link, connection => {
@@ -80,12 +80,12 @@ impl Connection {
         within(self.patience, running).await
     }
 
-    /// The rows of a query.
+    /// Returns the rows of a query.
     pub(crate) async fn rows(&mut self, sql: &str) -> Result<Vec<Cells>, Failure> {
         let running = async {
             on_each!(&mut self.link, connection => {
                 let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
-                // Asked in plain words, the servers answer with text, whatever the type.
+                // For a query in the text protocol, the servers return every type as text.
                 let cell = |row: &_, at| cell(sqlx::Row::try_get_unchecked(row, at));
                 Ok(rows.iter().map(|row| (0..row.len()).map(|at| cell(row, at)).collect()).collect())
             })
@@ -93,14 +93,14 @@ impl Connection {
         within(self.patience, running).await
     }
 
-    /// The first number of the first row of a query; nothing where there is no row, or NULL.
+    /// Returns the first number of the first row of a query; `None` where there is no row, or NULL.
     pub(crate) async fn number(&mut self, sql: &str) -> Result<Option<i64>, Failure> {
         let rows = self.rows(sql).await?;
         let cell = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
         Ok(cell.and_then(|cell| cell.parse().ok()))
     }
 
-    /// The names of a query's columns. Fails if it is more than one statement.
+    /// Returns the names of a query's columns. Fails if it is more than one statement.
     pub(crate) async fn columns(&mut self, sql: &str) -> Result<Vec<String>, Failure> {
         let running = async {
             on_each!(&mut self.link, connection => {
@@ -115,7 +115,7 @@ impl Connection {
     /// Begins a transaction that will write.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         let words = match self.link {
-            // Otherwise it would fail where it first writes, when another writes then.
+            // Otherwise the first write would fail if another connection wrote at that time.
             Link::Sqlite(_) => "BEGIN IMMEDIATE",
             Link::Mysql(_) | Link::Postgres(_) => "START TRANSACTION",
         };
@@ -128,7 +128,7 @@ impl Connection {
             // The file is open for reading only.
             Link::Sqlite(_) => self.run("BEGIN").await,
             Link::Mysql(_) => {
-                // A change of the schema ends the transaction; then the session's own mode counts.
+                // A change of the schema ends the transaction; then the mode of the session applies.
                 self.run("SET SESSION TRANSACTION READ ONLY").await?;
                 self.run("START TRANSACTION READ ONLY").await
             }
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Begins what only one connection does at a time: changing the schema.
+    /// Locks the schema, which only one connection changes at a time.
     pub(crate) async fn lock_schema(&mut self) -> Result<(), Failure> {
         match self.link {
             Link::Sqlite(_) => self.begin().await,
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// Ends it.
+    /// Unlocks the schema.
     pub(crate) async fn unlock_schema(&mut self) -> Result<(), Failure> {
         match self.link {
             Link::Sqlite(_) | Link::Postgres(_) => self.run("COMMIT").await,
@@ -156,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of a file that are in use; nothing of a server.
+    /// Returns the bytes of a file that are in use; `None` for a server.
     pub(crate) async fn bytes(&mut self) -> Result<Option<i64>, Failure> {
         const SQL: &str = "SELECT (page_count - freelist_count) * page_size \
                            FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Gives the file system back what a file no longer needs, some of it.
+    /// Returns some unused pages of the file to the file system.
     pub(crate) async fn shrink(&mut self) -> Result<(), Failure> {
         match self.link {
             Link::Sqlite(_) => self.run("PRAGMA incremental_vacuum(1000)").await,
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// A statement of the schema in this database's dialect.
+    /// Returns a statement of the schema in this database's dialect.
     pub(crate) fn translate(&self, statement: &str) -> String {
         let (serial, storage) = match self.link {
             Link::Sqlite(_) => ("INTEGER PRIMARY KEY", ""),
@@ -182,10 +182,10 @@ impl Connection {
                 "BIGINT AUTO_INCREMENT PRIMARY KEY",
                 " ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
             ),
-            // A thousand numbers are taken at a time; those that a connection leaves over are not used.
+            // PostgreSQL allocates a thousand numbers at a time; numbers that a connection does not use are skipped.
             Link::Postgres(_) => ("BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1000) PRIMARY KEY", ""),
         };
-        // There, an error would end the transaction; MySQL and SQLite have no such words.
+        // In PostgreSQL, an error would end the transaction; MySQL and SQLite do not have this clause.
         let add_column = match self.link {
             Link::Postgres(_) => "ADD COLUMN IF NOT EXISTS",
             Link::Sqlite(_) | Link::Mysql(_) => "ADD COLUMN",
@@ -196,17 +196,17 @@ impl Connection {
             .replace("{add_column}", add_column)
     }
 
-    /// Whether a server executes what is sent, and not this process.
+    /// Whether a server executes the statements, and not this process.
     pub(crate) fn is_apart(&self) -> bool {
         !matches!(self.link, Link::Sqlite(_))
     }
 
-    /// Whether [`append`](Self::append) is no statement with a place for each value.
+    /// Whether [`append`](Self::append) uses `COPY` instead of a statement with parameters.
     pub(crate) fn copies(&self) -> bool {
         matches!(self.link, Link::Postgres(_))
     }
 
-    /// Adds rows to a table, as many as `values` has for these columns.
+    /// Adds rows to a table, as many as `values` contains for these columns.
     pub(crate) async fn append(
         &mut self,
         table: &str,
@@ -226,7 +226,7 @@ impl Connection {
         self.execute(&sql, values).await.map(drop)
     }
 
-    /// An `INSERT` of `rows` rows.
+    /// Returns an `INSERT` of `rows` rows.
     fn insert(&self, table: &str, columns: &[&str], rows: usize) -> String {
         let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
         for place in 0..rows * columns.len() {
@@ -241,7 +241,7 @@ impl Connection {
         sql + ")"
     }
 
-    /// What stands in a statement for its `number`th value; the first is 1.
+    /// Returns the parameter for the `number`th value of a statement; the first is 1.
     pub(crate) fn place(&self, number: usize) -> String {
         match self.link {
             Link::Sqlite(_) | Link::Mysql(_) => "?".to_owned(),
@@ -249,8 +249,8 @@ impl Connection {
         }
     }
 
-    /// An `INSERT` of `rows` rows; where there is one with the same `key`, `sums` are added to it and `latest`
-    /// replaced.
+    /// Returns an `INSERT` of `rows` rows; where a row with the same `key` exists, `sums` are added to it and
+    /// `latest` replaced.
     pub(crate) fn upsert(&self, table: &str, upsert: &Upsert<'_>, rows: usize) -> String {
         let columns = [upsert.key, upsert.sums, upsert.latest].concat();
         let insert = self.insert(table, &columns, rows);
@@ -265,9 +265,9 @@ impl Connection {
         }
     }
 
-    /// Says goodbye, so that SQLite puts its file in order.
+    /// Closes the connection, so that SQLite completes its file.
     pub(crate) async fn close(self) {
-        // The result does not matter: nothing was left to write.
+        // The result does not matter: no writes are pending.
         let _ = within(self.patience, async { on_each!(self.link, connection => connection.close().await) })
             .await;
     }
@@ -280,8 +280,8 @@ pub(crate) struct Upsert<'c> {
     pub(crate) latest: &'c [&'c str],
 }
 
-/// Rows as PostgreSQL's `COPY` reads them: a line each, with tabs between the values. It costs the server
-/// less than an `INSERT` of the same values.
+/// Returns rows in the format of PostgreSQL's `COPY`: a line for each, with tabs between the values. This
+/// costs the server less than an `INSERT` of the same values.
 fn copied(columns: usize, values: &[Value<'_>]) -> String {
     let mut lines = String::with_capacity(values.len() * 12);
     for row in values.chunks(columns) {

@@ -1,4 +1,4 @@
-//! Reads a database that a recorder wrote, or still writes.
+//! Reads a database that a recorder has written, or still writes.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use crate::queries::{self, Counts, Dimension, Group, Measure};
 use crate::schema;
 use crate::target::Target;
 
-/// How long a connection may take; queries may take as long as they like.
+/// The time limit for connecting; queries have none in practice.
 const PATIENCE: Duration = Duration::from_secs(10);
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a user's own statement may begin with. What a database does not do within a transaction that only reads
-/// is not the only thing that could be regretted: there are statements that end servers.
+/// The first words of a user's statement that are allowed. A read-only transaction does not prevent all harm:
+/// some statements stop a server.
 const QUERIES: &[&str] = &["select", "with", "values", "show", "explain", "describe"];
 
-/// A connection to read through. Its methods wait for the database and must not be called from within an
-/// asynchronous runtime's own threads.
+/// A connection for reading. Its methods block until the database answers, and must not be called in the
+/// threads of an asynchronous runtime.
 pub struct Database {
     runtime: Runtime,
     connection: Connection,
 }
 
-/// What a query found, each value as the database writes it.
+/// The result of a query, each value in the database's text form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// The names of the columns.
     pub columns: Vec<String>,
-    /// The rows; nothing stands for NULL.
+    /// The rows; `None` stands for NULL.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
-/// Why a query has no answer: the database's words, in one line.
+/// The error of a query: the database's message, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryError(String);
 
@@ -54,10 +54,10 @@ impl From<Failure> for QueryError {
 }
 
 impl Database {
-    /// Connects to the database at `url` (as in [`crate::Recorder::open`]). It is not changed, nor made.
+    /// Connects to the database at `url` (as in [`crate::Recorder::open`]). It is neither changed nor created.
     ///
     /// # Errors
-    /// Where there is none, it has no statistics, or those of a later version.
+    /// Where the database does not exist, has no statistics, or has those of a later version.
     pub fn open_read(url: &str) -> Result<Self, OpenError> {
         let target = Target::parse(url)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -72,9 +72,9 @@ impl Database {
         Ok(Self { runtime, connection })
     }
 
-    /// All requests since `since`, in milliseconds since 1970.
+    /// Returns the sums of all requests since `since`, in milliseconds since 1970.
     ///
-    /// Where the rows of requests no longer reach back so far, the count begins with the hour of `since`.
+    /// Where the rows of requests do not reach back so far any more, the count begins with the hour of `since`.
     ///
     /// # Errors
     /// Where the database fails.
@@ -82,7 +82,7 @@ impl Database {
         Ok(self.groups(&[], since)?.pop().map(|group| group.counts).unwrap_or_default())
     }
 
-    /// The same by one property: those with the most requests first, hours in their order.
+    /// Returns the same sums for each value of one property: those with the most requests first, hours in order.
     ///
     /// # Errors
     /// Where the database fails.
@@ -94,8 +94,8 @@ impl Database {
         Ok(groups)
     }
 
-    /// The same by the minute, in their order, as far as the rows of requests reach back. Names are the milliseconds
-    /// since 1970 of their beginnings; minutes without a request are left out.
+    /// Returns the same sums for each minute, in order, as far as the rows of requests reach back. Names are
+    /// the starts of the minutes in milliseconds since 1970; minutes without a request are omitted.
     ///
     /// # Errors
     /// Where the database fails.
@@ -104,8 +104,8 @@ impl Database {
         Ok(queries::groups(1, rows))
     }
 
-    /// The `limit` URLs with the most hits, misses, bytes or time spent at origins since `since`, in milliseconds
-    /// since 1970, as far as the rows of requests reach back.
+    /// Returns the `limit` URLs with the most hits, misses, bytes or time spent at origins since `since`, in
+    /// milliseconds since 1970, as far as the rows of requests reach back.
     ///
     /// # Errors
     /// Where the database fails.
@@ -114,10 +114,10 @@ impl Database {
         Ok(queries::groups(1, rows))
     }
 
-    /// Runs one statement of the user's own, which cannot change anything.
+    /// Runs one statement of the user, which cannot change data.
     ///
     /// # Errors
-    /// Where it is not one statement, would change something, or the database does not understand it.
+    /// Where it is not one statement, would change data, or the database does not accept it.
     pub fn query(&mut self, sql: &str) -> Result<Table, QueryError> {
         let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
         if !QUERIES.iter().any(|query| query.eq_ignore_ascii_case(word)) {
@@ -128,7 +128,7 @@ impl Database {
         self.runtime.block_on(async {
             connection.begin_to_read().await?;
             let table = table(connection, sql).await;
-            // It may be what the user's statement did itself.
+            // The user's statement may have ended the transaction itself.
             let _ = connection.run("ROLLBACK").await;
             Ok(table?)
         })
@@ -147,7 +147,8 @@ impl Database {
     }
 }
 
-/// The driver takes several statements at once where it does not prepare them; so it prepares them first.
+/// Runs one statement. The driver accepts several statements at once where it does not prepare them, so this
+/// prepares first.
 async fn table(connection: &mut Connection, sql: &str) -> Result<Table, Failure> {
     let columns = connection.columns(sql).await?;
     let rows = connection.rows(sql).await?;

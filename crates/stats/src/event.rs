@@ -3,29 +3,29 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that went wrong, or right again.
+/// A failure of the recorder, or the end of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The database cannot be written to. Told again only after it could.
+    /// The database cannot be written to. Reported again only after a write has succeeded.
     Lost {
-        /// The database's or the system's words.
+        /// The message of the database or the system.
         why: String,
     },
-    /// The database is written to again.
+    /// Writes to the database succeed again.
     Back,
-    /// The queue is full: requests are dropped. Told at most once a minute.
+    /// The queue is full: requests are dropped. Reported at most once a minute.
     Dropping,
-    /// The database refused rows for what is in them; they are dropped.
+    /// The database refused rows because of their values; they are dropped.
     Rejected {
-        /// Requests that they stood for.
+        /// The number of requests in these rows.
         requests: u64,
-        /// The database's words.
+        /// The message of the database.
         why: String,
     },
 }
 
-/// Receives events. It is called by the writing thread, and should not wait.
+/// Receives events. The writing thread calls it; it should not block.
 pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 
 impl fmt::Display for Event {

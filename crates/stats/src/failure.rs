@@ -3,31 +3,31 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why a database cannot be used.
+/// The reason why a database cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL does not say where it is.
+    /// The URL does not name a database.
     Url {
         /// The URL, without its password.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A later version of this program has been there.
+    /// A later version of this program has changed the schema.
     Later {
         /// The URL, without its password.
         url: String,
         /// The version of its schema.
         found: i64,
-        /// The latest version that is understood here.
+        /// The latest version that this program supports.
         known: i64,
     },
     /// There is no such database, it has no statistics to read, or it may not be used.
     Refused {
         /// The URL, without its password.
         url: String,
-        /// The database's or the system's words.
+        /// The message of the database or the system.
         why: String,
     },
     /// A thread or its runtime could not be started.
@@ -52,26 +52,26 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Why something that a database was asked for was not done.
+/// The reason why an operation on a database failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The schema is of a later version than the latest that is understood here.
+    /// The schema has a later version than the latest supported one.
     Later { found: i64, known: i64 },
     /// The schema is of an earlier version.
     Earlier(i64),
     /// There is no schema.
     Empty,
-    /// Somebody deleted this writer's row.
+    /// The row of this writer was deleted.
     Forgotten,
-    /// It took longer than it may.
+    /// The operation exceeded its time limit.
     Slow(Duration),
-    /// The work fails for good, but no caller waits for its result.
+    /// The operation fails permanently, but no caller waits for its result.
     Refused(String),
-    /// It may not be opened yet.
+    /// The database may not be opened yet.
     InUse(String),
-    /// What the driver says.
+    /// The error of the driver.
     Database(sqlx::Error),
-    /// The file cannot be made.
+    /// The file cannot be created.
     File(std::io::Error),
 }
 
@@ -82,7 +82,7 @@ impl From<sqlx::Error> for Failure {
 }
 
 impl Failure {
-    /// The error code of the database: a number for SQLite, five letters and digits for others.
+    /// Returns the error code of the database: a number for SQLite, five letters and digits for the others.
     fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => error.code(),
@@ -90,12 +90,12 @@ impl Failure {
         }
     }
 
-    /// Whether it may be that the table is not there.
+    /// Whether the table may be missing.
     pub(crate) fn is_missing_table(&self) -> bool {
         self.is_of(&[1], &["42P01", "42S02"])
     }
 
-    /// Whether a column is there that was to be added.
+    /// Whether the column to be added exists already.
     pub(crate) fn is_about_a_known_column(&self) -> bool {
         match self {
             Self::Database(sqlx::Error::Database(error)) if error.code().is_some_and(|code| code == "1") => {
@@ -105,13 +105,13 @@ impl Failure {
         }
     }
 
-    /// Whether the rows are to blame: written again, they would be refused again.
+    /// Whether the rows caused the failure: written again, they would be refused again.
     pub(crate) fn is_about_rows(&self) -> bool {
         // SQLite: TOOBIG, CONSTRAINT, MISMATCH. SQLSTATE: data exceptions, constraints.
         self.is_of(&[18, 19, 20], &["22", "23"])
     }
 
-    /// Whether waiting will not help: what the user wrote has to change, or rights have.
+    /// Whether waiting cannot help: the user's configuration has to change, or permissions have.
     pub(crate) fn is_final(&self) -> bool {
         // SQLite: PERM, READONLY, CANTOPEN, AUTH, NOTADB. SQLSTATE: rights, no such database, wrong names.
         matches!(self, Self::Later { .. } | Self::Earlier(_) | Self::Empty | Self::File(_))
@@ -126,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// As an error of opening `url`.
+    /// Converts it to the error of opening `url`.
     pub(crate) fn opening(self, url: &str) -> OpenError {
         let url = url.to_owned();
         match self {

@@ -2,30 +2,30 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Figures of a recorder at one moment; counts are those since it was opened.
+/// Figures of a recorder at one moment; counters start when it is opened.
 ///
-/// Requests that were recorded are written, dropped or queued.
+/// Each recorded request is written, dropped or queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Requests that [`crate::Recorder::record`] was called for.
     pub recorded: u64,
-    /// Requests that wait to be written.
+    /// Requests waiting to be written.
     pub queued: u64,
     /// Requests that are in the database.
     pub written: u64,
-    /// Rows that they take there.
+    /// Rows of these requests in the database.
     pub rows: u64,
     /// Requests that are in no row: the queue was full, or the database refused them.
     pub dropped: u64,
     /// Attempts to write that failed.
     pub failed: u64,
-    /// Snapshots of the cache's contents that are in the database, each in place of the one before.
+    /// Snapshots of the cache's contents written to the database, each in place of the one before.
     pub snapshots: u64,
     /// Whether the last attempt to reach the database succeeded.
     pub is_connected: bool,
 }
 
-/// What the writing thread counts.
+/// The counters of the writing thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) written: AtomicU64,
@@ -37,7 +37,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// All of them, with what came in: requests, and how many of them found no place at once.
+    /// Returns all figures; `recorded` and `refused` are the requests received, and those of them that found
+    /// no room at once.
     pub(crate) fn figures(&self, recorded: u64, refused: u64) -> Figures {
         let written = self.written.load(Relaxed);
         let dropped = self.dropped.load(Relaxed) + refused;

@@ -10,16 +10,16 @@ use crate::rollup::{Key, Sums};
 use crate::row::{Row, figure, fitted, width};
 use crate::transaction::Content;
 
-/// Rows of one statement. A few sizes, so that statements are prepared once; the largest stays far below the
-/// number of values that any database takes. Few large ones, since each delays other threads on its processor.
+/// Rows in one statement. There are few sizes, so that statements are prepared once; the largest stays far below any
+/// database's limit of values. Only few large statements are sent, since each delays other threads on its processor.
 const SIZES: &[usize] = &[256, 64, 16, 4, 1];
-/// Rows of one statement while a server has time: small enough not to delay other threads on its processor.
+/// Rows in one statement while a server has time: small enough not to delay other threads on its processor.
 const AT_LEISURE: &[usize] = &[16, 4, 1];
-/// Rows of one statement that is not prepared and costs as much as twenty rows do.
+/// Rows in one statement that is not prepared and costs as much as twenty rows.
 const COPIED: &[usize] = &[64];
-/// How long all others have the processor to themselves between two statements, as long as there is time.
+/// The pause between two statements, in which other threads have the processor, as long as there is time.
 const REST: Duration = Duration::from_millis(1);
-/// So many rows have waited, and are written as fast as can be.
+/// The number of waiting rows from which on they are written without pauses.
 const MANY: usize = 4_096;
 
 const TRANSACTION: &[&str] = &[
@@ -132,7 +132,7 @@ fn hour<'r>(instance: &'r str, key: &Key<'r>, sums: &Sums) -> [Value<'r>; 12] {
     ]
 }
 
-/// Replaces what `contents` says of this instance.
+/// Replaces this instance's rows of `contents`.
 pub(crate) async fn contents(
     connection: &mut Connection,
     instance: &str,
@@ -180,7 +180,7 @@ fn content<'r>(
     ]
 }
 
-/// Makes a run of the program known. `now` is in milliseconds since 1970.
+/// Registers a run of the program. `now` is in milliseconds since 1970.
 pub(crate) async fn writer(
     connection: &mut Connection,
     instance: &str,
@@ -192,8 +192,8 @@ pub(crate) async fn writer(
     connection.execute(&sql, &values).await.map(drop)
 }
 
-/// Notes that a run writes its batch of this number. False if it has done so before: the answer to a commit can
-/// be lost, and a connection that was given up may commit later, but not after this.
+/// Records that a run writes its batch of this number. Returns false if it has done so before: the answer to
+/// a commit can be lost, and an abandoned connection may commit later, but not after this statement.
 pub(crate) async fn is_first(
     connection: &mut Connection,
     run: i64,
@@ -216,7 +216,7 @@ fn number(value: u64) -> Value<'static> {
     Value::Figure(Some(figure(value)))
 }
 
-/// Pieces of these sizes, the largest first; what is smaller than all of them stays whole.
+/// Splits rows into chunks of these sizes, the largest first; a rest smaller than all of them stays whole.
 fn chunks<'r, T>(mut rows: &'r [T], sizes: &[usize]) -> impl Iterator<Item = &'r [T]> {
     std::iter::from_fn(move || {
         let fits = sizes.iter().find(|size| **size <= rows.len());

@@ -13,7 +13,7 @@ use crate::rollup::{Routes, Sums, rollup};
 use crate::row::Row;
 use crate::transaction::Transaction;
 
-/// Few values, so that many are equal.
+/// Returns transactions with few values, so that many are equal.
 fn transaction() -> impl Strategy<Value = Transaction> {
     let words = ("[ab]", "[ab]", prop::sample::select(vec!["hit", "miss"]), 200..202_u16);
     let figures = (0..7_200_000_u64, 0..1000_u64, 0..1000_u64, any::<Option<u8>>(), any::<Option<u8>>());
@@ -40,7 +40,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
     })
 }
 
-/// All roll-ups, so that two sets of rows can be compared.
+/// Returns all roll-ups, so that two sets of rows can be compared.
 fn sums(rows: &[Row]) -> Vec<(String, Sums)> {
     let sums = rollup(rows, &mut Routes::new(100));
     sums.into_iter().map(|(key, sums)| (format!("{key:?}"), sums)).collect()
@@ -119,7 +119,7 @@ fn at(second: u64, url: &str) -> Row {
     Row::new(of, &hasher())
 }
 
-/// The same hashes each time.
+/// Returns the same hashes each time.
 fn hasher() -> DefaultHashBuilder {
     static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     HASHER.clone()

@@ -1,14 +1,14 @@
 //! The statistics database: one row for each request, roll-ups by the hour, and the contents of the cache, in SQLite,
 //! MariaDB, MySQL or PostgreSQL.
 //!
-//! A [`Recorder`] takes a [`Transaction`] for each request, without waiting, and a thread of its own writes them in batches.
-//! A thread with more requests than may have rows of their own sums them in a [`Tally`]. A database that is down, slow or
-//! full costs the caller nothing: rows wait in a bounded queue, equal ones are merged beyond it, and lost ones are counted.
-//! A [`Database`] reads: the figures for administrators, and any read-only query of a user. The schema is documented in
-//! `docs/statistics.md`.
+//! A [`Recorder`] takes a [`Transaction`] for each request, without waiting, and a separate thread writes
+//! them in batches. A thread with more requests than may have separate rows sums them in a [`Tally`]. A
+//! database that is down, slow or full does not delay the caller: rows wait in a bounded queue, equal ones
+//! are merged beyond it, and lost ones are counted. A [`Database`] reads: the figures for administrators, and
+//! any read-only query of a user. The schema is documented in `docs/statistics.md`.
 //!
-//! Not here: HTTP, and the meaning of the words in a row. Only outcomes are interpreted, by the table in
-//! [`outcome`], so that hits and misses are the same here as in the proxy's own counters.
+//! This crate has no HTTP, and does not interpret the words in a row. Only outcomes are interpreted, by the
+//! table in [`outcome`], so that hits and misses are the same here as in the proxy's own counters.
 
 mod backlog;
 mod batch;

@@ -5,52 +5,53 @@ use std::time::Duration;
 
 use crate::event::OnEvent;
 
-/// How a [`crate::Recorder`] works. The defaults suit one proxy.
+/// The options of a [`crate::Recorder`]. The defaults suit one proxy.
 #[derive(Clone)]
 pub struct Options {
-    /// The name of this proxy in a database that several write to: at most 64 characters, different for each.
+    /// The name of this proxy in a database that several proxies write to: at most 64 characters, different for each.
     pub instance: String,
-    /// Rows that may wait in memory.
+    /// The most rows that may wait in memory.
     pub queue: usize,
-    /// Rows of one second beyond which equal requests share a row.
+    /// The rows of one second beyond which equal requests share a row.
     pub rate: u32,
-    /// Rows that are written at once, even before `delay` is over.
+    /// The rows that are written at once, even before `delay` is over.
     pub batch: usize,
-    /// How long a row may wait for others.
+    /// The time that a row may wait for others.
     pub delay: Duration,
-    /// Parts of sites that each hour's roll-up tells apart; all others count as `*`.
+    /// The most parts of sites that each hour's roll-up distinguishes; all others count as `*`.
     pub routes: usize,
-    /// How long opening waits for the database's first answer. After that it goes on in the background.
+    /// The time that opening waits for the database's first answer. After that, opening continues in the background.
     pub opening: Duration,
-    /// How long one statement may take before the database counts as down.
+    /// The time limit of one statement, after which the database counts as down.
     pub patience: Duration,
-    /// How long to leave a database alone after it failed; doubled after each failure, up to 32 times that.
+    /// The pause after a failure of the database; doubled after each further failure, up to 32 times this value.
     pub pause: Duration,
-    /// How long rows are kept.
+    /// The retention of rows.
     pub keep: Keep,
-    /// Asked before the database is opened, again and again until it says yes: others may be using it. Rows wait meanwhile.
+    /// Called before the database is opened, repeatedly until it succeeds: another process may be using the
+    /// database. Rows wait meanwhile.
     pub may_open: Option<MayOpen>,
     /// Receives failures.
     pub report: OnEvent,
 }
 
-/// Whether a database may be opened; the error says why not yet. Called by the writing thread.
+/// Checks whether a database may be opened; the error is the reason why not yet. The writing thread calls it.
 pub type MayOpen = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What is deleted, and when.
+/// The limits beyond which rows are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Age beyond which the rows of requests go.
+    /// The age beyond which the rows of requests are deleted.
     pub requests: Duration,
-    /// Rows of requests beyond which the oldest go. All instances together; rows whose numbers a database
-    /// skipped count as well.
+    /// The rows of requests beyond which the oldest are deleted, for all instances together; row numbers that
+    /// a database skipped count as well.
     pub rows: u64,
-    /// Bytes of a SQLite file beyond which the oldest rows of requests go. The space of servers is their
-    /// administrator's business.
+    /// The bytes of a SQLite file beyond which the oldest rows of requests are deleted. The administrator of
+    /// a server manages its space.
     pub bytes: u64,
-    /// Age beyond which roll-ups go.
+    /// The age beyond which roll-ups are deleted.
     pub hours: Duration,
-    /// How often it is looked.
+    /// The interval of these checks.
     pub every: Duration,
 }
 

@@ -1,39 +1,39 @@
-//! The meaning of outcomes for hit ratios. They are counted here as the proxy counts them.
+//! The meaning of outcomes for hit ratios, with the same counting as in the proxy.
 //!
 //! A request that the cache could have answered is a hit, validated, or a miss. Hit ratio = hits / (hits + validated +
 //! misses); validated hit ratio = (hits + validated) / (hits + validated + misses); byte hit ratio = bytes from the
-//! cache / bytes served, over the same requests. Other requests count in no ratio.
+//! cache / bytes served, over the same requests. Other requests do not count in any ratio.
 
-/// A word, and how requests that ended so count. The database has this table, too, so that queries can join it.
+/// A word, and how requests with this outcome count. The database has this table, too, so that queries can join it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The word.
     pub word: &'static str,
-    /// Answered without asking an origin for it.
+    /// Whether the request was answered without asking an origin.
     pub is_hit: bool,
-    /// Answered from the cache after an origin said that what is stored is still good.
+    /// Whether the request was answered from the cache after an origin confirmed the stored response.
     pub is_validated: bool,
-    /// Fetched from an origin, though the cache might have answered.
+    /// Whether the response was fetched from an origin, though the cache might have answered.
     pub is_miss: bool,
     /// Whether the bytes that were sent came from the cache.
     pub from_cache: bool,
 }
 
-/// Answered from what was stored and fresh.
+/// Answered with a fresh stored response.
 pub const HIT: &str = "hit";
-/// Answered from what was stored and stale.
+/// Answered with a stale stored response.
 pub const STALE_HIT: &str = "stale-hit";
 /// Answered from another request's fetch.
 pub const COALESCED: &str = "coalesced";
-/// The origin said that what is stored is still good.
+/// The origin confirmed the stored response.
 pub const REVALIDATED: &str = "revalidated";
-/// Fetched.
+/// Fetched from the origin.
 pub const MISS: &str = "miss";
-/// Not the cache's business.
+/// Not handled by the cache.
 pub const PASS: &str = "pass";
-/// Refused as malformed or too much.
+/// Refused as malformed or as too much.
 pub const REFUSED: &str = "refused";
-/// There was no answer to give.
+/// No response was available.
 pub const FAILED: &str = "failed";
 
 /// All outcomes. A change needs a migration of existing databases.
@@ -53,14 +53,14 @@ impl Outcome {
         Self { word, is_hit: false, is_validated: false, is_miss: false, from_cache: false }
     }
 
-    /// Whether the cache might have answered: what ratios are taken of.
+    /// Whether the cache might have answered: ratios are over these requests.
     pub fn is_cacheable(&self) -> bool {
         self.is_hit || self.is_validated || self.is_miss
     }
 }
 
-/// How requests that ended with `word` count; nothing for a word that is not of [`OUTCOMES`], which is none
-/// of these.
+/// Returns how requests with the outcome `word` count; `None` for a word that is not in [`OUTCOMES`], which
+/// counts as none of these.
 pub fn classify(word: &str) -> Option<Outcome> {
     OUTCOMES.iter().copied().find(|outcome| outcome.word == word)
 }

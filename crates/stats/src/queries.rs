@@ -3,25 +3,25 @@
 use crate::connection::Cells;
 use crate::rollup::HOUR;
 
-/// What requests can be told apart by, over all the time that roll-ups are kept.
+/// The properties that group requests, over all the time that roll-ups are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// The site.
     Site,
-    /// The site and the route in it, with `/` between.
+    /// The site and its route, with `/` between.
     Route,
     /// The status.
     Status,
-    /// What they came through.
+    /// The listener.
     Door,
-    /// Their outcomes.
+    /// The outcome.
     Outcome,
-    /// The hour they came in, as the milliseconds since 1970 of its beginning.
+    /// The hour of arrival, as its start in milliseconds since 1970.
     Hour,
 }
 
 impl Dimension {
-    /// All of them, as users name them.
+    /// All dimensions, with their names for users.
     pub const ALL: &[(&str, Self)] = &[
         ("site", Self::Site),
         ("route", Self::Route),
@@ -43,23 +43,23 @@ impl Dimension {
     }
 }
 
-/// What URLs can be ranked by.
+/// The measures that rank URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Requests answered without asking an origin.
     Hits,
     /// Requests answered from the cache after an origin was asked to revalidate the stored response.
     Validated,
-    /// Requests that were fetched from an origin, though the cache might have answered.
+    /// Requests fetched from an origin, though the cache might have answered.
     Misses,
     /// Bytes sent.
     Bytes,
-    /// Time that origins took.
+    /// Time that origins needed.
     OriginTime,
 }
 
 impl Measure {
-    /// All of them, as users name them.
+    /// All measures, with their names for users.
     pub const ALL: &[(&str, Self)] = &[
         ("hits", Self::Hits),
         ("validated", Self::Validated),
@@ -69,16 +69,16 @@ impl Measure {
     ];
 }
 
-/// Requests that have something in common.
+/// Requests with a common property.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// What they have in common; a URL, or a value of a [`Dimension`].
+    /// The common property: a URL, or a value of a [`Dimension`].
     pub name: String,
     /// Their sums.
     pub counts: Counts,
 }
 
-/// Sums over requests; they count as [`crate::outcome::classify`] says.
+/// Sums over requests, which count by [`crate::outcome::classify`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests.
@@ -87,49 +87,49 @@ pub struct Counts {
     pub hits: u64,
     /// Requests answered from the cache after an origin was asked to revalidate the stored response.
     pub validated: u64,
-    /// Requests that were fetched from an origin, though the cache might have answered.
+    /// Requests fetched from an origin, though the cache might have answered.
     pub misses: u64,
     /// Bytes sent, heads included.
     pub bytes: u64,
-    /// Of hits, validated and misses, bytes sent.
+    /// Bytes sent for hits, validated and misses.
     pub bytes_cacheable: u64,
-    /// Of those, bytes that came from the cache.
+    /// Bytes among these that came from the cache.
     pub bytes_from_cache: u64,
-    /// Microseconds that all answers took together.
+    /// Microseconds of all responses together.
     pub service_us: u64,
     /// Requests that asked an origin.
     pub origin_requests: u64,
-    /// Microseconds that origins took together.
+    /// Microseconds of origins together.
     pub origin_us: u64,
 }
 
 impl Counts {
-    /// Requests that the cache might have answered.
+    /// Returns the requests that the cache might have answered.
     pub fn cacheable(&self) -> u64 {
         self.hits + self.validated + self.misses
     }
 
-    /// Hits / (hits + validated + misses); 0 before the first.
+    /// Returns hits / (hits + validated + misses); 0 before the first request.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.hits, self.cacheable())
     }
 
-    /// (Hits + validated) / (hits + validated + misses); 0 before the first.
+    /// Returns (hits + validated) / (hits + validated + misses); 0 before the first request.
     pub fn validated_hit_ratio(&self) -> f64 {
         ratio(self.hits + self.validated, self.cacheable())
     }
 
-    /// Bytes from the cache / bytes served, over the same requests; 0 before the first.
+    /// Returns bytes from the cache / bytes served, over the same requests; 0 before the first request.
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.bytes_from_cache, self.bytes_cacheable)
     }
 
-    /// Mean microseconds of an answer; 0 before the first.
+    /// Returns the mean microseconds of a response; 0 before the first request.
     pub fn mean_service_us(&self) -> f64 {
         ratio(self.service_us, self.requests)
     }
 
-    /// Mean microseconds that an origin took, over the requests that asked one; 0 before the first.
+    /// Returns the mean microseconds of an origin, over the requests that asked one; 0 before the first request.
     pub fn mean_origin_us(&self) -> f64 {
         ratio(self.origin_us, self.origin_requests)
     }
@@ -139,7 +139,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The columns of [`Counts`], in its order; each sums what [`ROWS`] and [`HOURS`] select.
+/// The columns of [`Counts`], in its order; each is a sum over the rows of [`ROWS`] and [`HOURS`].
 const SUMS: &[(&str, &str)] = &[
     ("requests", "requests"),
     ("hits", "requests * COALESCE(hit, 0)"),
@@ -153,7 +153,7 @@ const SUMS: &[(&str, &str)] = &[
     ("origin_us", "origin_us"),
 ];
 
-/// Rows of requests with the columns of roll-ups, their URLs and the minutes they came in.
+/// Rows of requests with the columns of roll-ups, their URLs and the minutes of arrival.
 const ROWS: &str = "SELECT time - time % 3600000 AS hour, site, route, door, outcome, status, url, requests, \
      bytes, service_us, CASE WHEN origin_us IS NULL THEN 0 ELSE requests END AS origin_requests, \
      COALESCE(origin_us, 0) AS origin_us, time - time % 60000 AS moment FROM transactions";
@@ -161,7 +161,7 @@ const ROWS: &str = "SELECT time - time % 3600000 AS hour, site, route, door, out
 const HOURS: &str = "SELECT hour, site, route, door, outcome, status, '' AS url, requests, bytes, service_us, \
      origin_requests, origin_us, hour AS moment FROM hours";
 
-/// The time that a question is about: from `since` on by the rows of requests, from `full` on by roll-ups.
+/// The time span of a query: from `since` on by the rows of requests, from `full` on by roll-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     since: u64,
@@ -169,7 +169,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Rows serve for the part of an hour, if they reach back so far.
+    /// Creates a span. Rows cover the part of an hour at its start, if they reach back so far.
     pub(crate) fn new(since: u64, oldest_row: Option<u64>) -> Self {
         let since = since.min(i64::MAX as u64 - HOUR);
         match oldest_row {
@@ -179,7 +179,7 @@ impl Span {
     }
 }
 
-/// Requests in a span by `columns`; those with the most first.
+/// Returns the query for requests in a span by `columns`; those with the most first.
 pub(crate) fn by(columns: &[&str], span: Span) -> String {
     let Span { since, full } = span;
     let source =
@@ -189,14 +189,14 @@ pub(crate) fn by(columns: &[&str], span: Span) -> String {
     format!("{}{group} ORDER BY requests DESC", select(columns, &source))
 }
 
-/// Requests since `since` by the minute.
+/// Returns the query for requests since `since` by the minute.
 pub(crate) fn minutes(since: u64) -> String {
     let since = since.min(i64::MAX as u64);
     let source = format!("{ROWS} WHERE time >= {since}");
     format!("{} GROUP BY moment ORDER BY moment", select(&["moment"], &source))
 }
 
-/// The `limit` URLs with most of `measure`.
+/// Returns the query for the `limit` URLs with most of `measure`.
 pub(crate) fn top(measure: Measure, since: u64, limit: u32) -> String {
     let since = since.min(i64::MAX as u64);
     let source = format!("{ROWS} WHERE time >= {since}");
@@ -208,7 +208,7 @@ pub(crate) fn top(measure: Measure, since: u64, limit: u32) -> String {
         Measure::OriginTime => "origin_us",
     };
     let select = select(&["url"], &source);
-    // Those without any are not among the first.
+    // URLs for which the measure is zero are excluded.
     let sum = SUMS.iter().find(|(name, _)| *name == order).map_or("", |(_, sum)| *sum);
     format!("{select} GROUP BY url HAVING SUM({sum}) > 0 ORDER BY {order} DESC, url LIMIT {limit}")
 }
@@ -223,7 +223,7 @@ fn select(columns: &[&str], source: &str) -> String {
     )
 }
 
-/// What the rows of [`by`] and [`top`] say; the first `names` columns are names.
+/// Converts the rows of [`by`] and [`top`]; the first `names` columns are names.
 pub(crate) fn groups(names: usize, rows: Vec<Cells>) -> Vec<Group> {
     let text = |cell: &Option<String>| cell.clone().unwrap_or_default();
     let group = |row: Cells| Group {
@@ -249,7 +249,7 @@ fn counts(cells: &[Option<String>]) -> Counts {
     }
 }
 
-/// The figure in a cell.
+/// Returns the figure in a cell.
 pub(crate) fn number(cells: &[Option<String>], at: usize) -> Option<u64> {
     cells.get(at)?.as_deref()?.parse().ok()
 }

@@ -4,10 +4,10 @@ use std::mem::size_of;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// How much less processor time it is given than others (`nice`).
+/// The `nice` value of the writing thread, which reduces its share of the processor.
 const NICENESS: i32 = 10;
-/// Its time slice in nanoseconds, the longest that the kernel allows. A waking thread with a shorter slice preempts it at
-/// once.
+/// Its time slice in nanoseconds, the longest that the kernel allows. A waking thread with a shorter slice
+/// preempts it at once.
 const SLICE: u64 = 100_000_000;
 /// `SCHED_FLAG_KEEP_POLICY`: the user may have chosen a policy.
 const KEEP_POLICY: u64 = 0x08;
@@ -26,10 +26,10 @@ struct Attributes {
     period: u64,
 }
 
-/// Lets requests come before the calling thread where processors are few, and before the threads that it starts. Kernels
-/// before Linux 6.12 do not know about slices: there they come first with the next tick of the clock.
+/// Gives requests precedence over the calling thread, and over threads that it starts, where processors are few.
+/// Kernels before Linux 6.12 do not support slices: there requests take precedence with the next tick of the clock.
 pub(crate) fn stand_back() {
-    // Never more than it has.
+    // The niceness never decreases.
     let nice = getpriority_process(None).unwrap_or(0).max(NICENESS);
     let _ = setpriority_process(None, nice);
     let attributes = Attributes {
@@ -39,9 +39,9 @@ pub(crate) fn stand_back() {
         runtime: SLICE,
         ..Attributes::default()
     };
-    // No library wraps this call for threads that are not of real time.
-    // SAFETY: the kernel reads as many bytes as `size` says, which are there, and keeps no reference. Where it has no
-    // such call, or forbids it, it says so and does nothing.
+    // No library wraps this call for threads without a real-time policy.
+    // SAFETY: the kernel reads `size` bytes, which exist, and keeps no reference. Where the call does not
+    // exist or is forbidden, it returns an error and has no effect.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 

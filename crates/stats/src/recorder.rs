@@ -15,10 +15,10 @@ use crate::target::Target;
 use crate::transaction::{Content, Transaction};
 use crate::writer::Writer;
 
-/// Longer than any caller waits.
+/// A time that exceeds every caller's wait.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Writes requests to a database, behind their backs.
+/// Writes requests to a database, without delaying them.
 pub struct Recorder {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -26,15 +26,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the database at `url` (`sqlite:PATH`, `mysql://..`, `mariadb://..`, `postgres://..`), makes its
-    /// tables where they are missing, and starts the thread that writes. Waits for the database, but no longer than
-    /// [`Options::opening`].
+    /// Opens the database at `url` (`sqlite:PATH`, `mysql://..`, `mariadb://..`, `postgres://..`), creates missing
+    /// tables, and starts the writing thread. Waits for the database, but no longer than [`Options::opening`].
     ///
-    /// A server that cannot be reached is no error: it is tried again, and rows wait. So is one that refuses when nobody
-    /// waits any more.
+    /// A server that cannot be reached is not an error: the writing thread tries again, and rows wait. The
+    /// same holds for a server that refuses after this call has stopped waiting.
     ///
     /// # Errors
-    /// Where waiting will not help: the URL is wrong, the database refuses, or its schema is of a later version.
+    /// Where waiting cannot help: the URL is wrong, the database refuses, or its schema has a later version.
     pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         let target = Target::parse(url)?;
         let shown = target.url.clone();
@@ -42,7 +41,7 @@ impl Recorder {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(OpenError::System)?;
         let writer = Writer::new(target, &options, Arc::clone(&shared));
-        // It holds nothing: an answer is taken, or its sender knows that it was not.
+        // A channel without a buffer: the sender knows whether its answer was received.
         let (opened, answer) = mpsc::sync_channel(0);
         let work = move || {
             rank::stand_back();
@@ -60,36 +59,35 @@ impl Recorder {
         Ok(Self { shared, thread: Mutex::new(Some(thread)), rate: options.rate })
     }
 
-    /// Records a request. It takes no longer than copying the row into a queue; if that is full, the request is
-    /// counted as dropped.
+    /// Records a request. This only copies the row into a queue; if that is full, the request is counted as dropped.
     pub fn record(&self, mut transaction: Transaction) {
         transaction.bound();
         self.shared.put(transaction);
     }
 
-    /// A place where one thread sums requests that need no rows of their own.
+    /// Returns a tally, in which one thread sums requests that need no separate rows.
     pub fn tally(&self) -> Tally {
         self.shared.tally(self.rate)
     }
 
-    /// Records all that is in the cache of this instance, in place of what was recorded before. Does not wait;
-    /// of snapshots that come faster than they are written, the latest counts.
+    /// Records the contents of this instance's cache, in place of the earlier snapshot. Does not wait; if
+    /// snapshots arrive faster than they are written, only the latest is written.
     pub fn record_contents(&self, contents: Vec<Content>) {
         self.shared.put_contents(contents);
     }
 
-    /// What was counted until now.
+    /// Returns the figures up to now.
     pub fn figures(&self) -> Figures {
         self.shared.figures()
     }
 
-    /// Writes what waits, for at most `limit`, and ends. What is not written by then counts as dropped, as does
-    /// what is recorded later. Called again meanwhile, from another thread, it may shorten the time, and does not wait.
+    /// Writes the waiting rows, for at most `limit`, and ends. Rows not written by then count as dropped, as
+    /// do later ones. A call from another thread meanwhile may shorten the time, and does not wait.
     pub fn close(&self, limit: Duration) -> Figures {
         self.shared.close(Instant::now() + limit.min(FOREVER));
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A thread that panicked has written what it could.
+            // A thread that panicked cannot write any more.
             let _ = thread.join();
             self.shared.shut();
         }
@@ -98,7 +96,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// As [`Recorder::close`] without time: what waits is dropped.
+    /// Does the same as [`Recorder::close`] without time: waiting rows are dropped.
     fn drop(&mut self) {
         self.close(Duration::ZERO);
     }

@@ -6,12 +6,13 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::options::Keep;
 
-/// Rows that are deleted at once.
+/// Rows deleted at once.
 const STEP: i64 = 1_000;
-/// How long a run of the program is known after its last batch.
+/// The time for which a run of the program stays registered after its last batch.
 const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Deletes some of what `keep` does not keep at `now`, in milliseconds since 1970; true if there may be more.
+/// Deletes some rows beyond the limits of `keep` at `now`, in milliseconds since 1970; returns true if there
+/// may be more.
 pub(crate) async fn delete(connection: &mut Connection, keep: &Keep, now: u64) -> Result<bool, Failure> {
     let before = |age: Duration| u128::from(now).saturating_sub(age.as_millis()) as i64;
     let old = old_rows(connection, before(keep.requests)).await?;
@@ -32,13 +33,13 @@ async fn old_rows(connection: &mut Connection, before: i64) -> Result<bool, Fail
         return Ok(false);
     }
     let next = format!("SELECT time FROM transactions ORDER BY time, id LIMIT 1 OFFSET {STEP}");
-    // All of a millisecond go together, so that each step gets on.
+    // All rows of a millisecond are deleted together, so that each step makes progress.
     let until = connection.number(&next).await?.map_or(before, |next| before.min(next + 1));
     connection.run(&format!("DELETE FROM transactions WHERE time < {until}")).await?;
     Ok(true)
 }
 
-/// Counting rows would mean to read them all; their numbers tell almost as much.
+/// Estimates the surplus by row numbers, since counting rows would read all of them.
 async fn surplus_rows(connection: &mut Connection, limit: u64) -> Result<bool, Failure> {
     let first = connection.number("SELECT MIN(id) FROM transactions").await?;
     let last = connection.number("SELECT MAX(id) FROM transactions").await?;
@@ -50,7 +51,7 @@ async fn surplus_rows(connection: &mut Connection, limit: u64) -> Result<bool, F
     first_rows(connection, first, surplus.min(STEP)).await
 }
 
-/// Where all rows of requests are gone, what is left may be larger.
+/// Where no rows of requests are left, the other tables may still exceed the limit.
 async fn surplus_bytes(connection: &mut Connection, limit: u64) -> Result<bool, Failure> {
     if connection.bytes().await?.is_none_or(|bytes| bytes.unsigned_abs() <= limit) {
         return Ok(false);

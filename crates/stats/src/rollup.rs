@@ -6,13 +6,13 @@ use crate::row::Row;
 
 /// Milliseconds of an hour.
 pub(crate) const HOUR: u64 = 3_600_000;
-/// The route under which all are counted that an hour has no room for.
+/// The route for requests whose routes exceed the limit of an hour.
 pub(crate) const OTHER_ROUTES: &str = "*";
 
-/// What a roll-up tells apart.
+/// The properties that distinguish roll-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key<'r> {
-    /// When it begins, in milliseconds since 1970.
+    /// The start of the hour, in milliseconds since 1970.
     pub(crate) hour: u64,
     pub(crate) site: &'r str,
     pub(crate) route: &'r str,
@@ -21,7 +21,7 @@ pub(crate) struct Key<'r> {
     pub(crate) status: u16,
 }
 
-/// What it sums.
+/// The sums of a roll-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) requests: u64,
@@ -44,7 +44,7 @@ impl Sums {
     }
 }
 
-/// The routes that an hour tells apart. Clients choose paths, and may not choose how large the roll-ups grow.
+/// The routes that an hour distinguishes. Clients choose paths, but must not choose the size of the roll-ups.
 #[derive(Debug)]
 pub(crate) struct Routes {
     limit: usize,
@@ -74,7 +74,7 @@ impl Routes {
     }
 }
 
-/// The sums of `rows`, in an order that is the same for all writers, so that they do not lock each other out.
+/// Returns the sums of `rows`, in an order that is the same for all writers, so that they do not deadlock.
 pub(crate) fn rollup<'r>(rows: &'r [Row], routes: &mut Routes) -> BTreeMap<Key<'r>, Sums> {
     let mut sums = BTreeMap::<_, Sums>::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! A row of the table of requests: one request, or several that are equal in all but their measures.
+//! A row of the table of requests: one request, or several that are equal except for their measures.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -8,31 +8,31 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::transaction::{Text, Transaction};
 
-/// Figures beyond this are no measures. So much fits into every database, and a sum of them as well.
+/// The largest figure. It fits into every database, and so does a sum of them.
 const MOST: u64 = (1 << 48) - 1;
 
-/// Characters that a column holds; what is longer is cut off.
+/// The most characters of columns; longer texts are cut off.
 pub(crate) mod width {
-    /// `instance`, `hash`.
+    /// The width of `instance` and `hash`.
     pub(crate) const NAME: usize = 64;
-    /// `site`.
+    /// The width of `site`.
     pub(crate) const SITE: usize = 255;
-    /// `route`.
+    /// The width of `route`.
     pub(crate) const ROUTE: usize = 128;
-    /// `door`, `method`, `outcome`, `tier`, `http_version`.
+    /// The width of `door`, `method`, `outcome`, `tier` and `http_version`.
     pub(crate) const WORD: usize = 32;
-    /// `reason`, `client`.
+    /// The width of `reason` and `client`.
     pub(crate) const PHRASE: usize = 128;
-    /// `url`, `tags`.
+    /// The width of `url` and `tags`.
     pub(crate) const LONG: usize = super::Transaction::LONGEST_URL;
 }
 
-/// A row, fit for the database. Its measures are sums.
+/// A row that fits the database. Its measures are sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) of: Transaction,
     pub(crate) requests: u64,
-    /// The same for equal rows: a hash of what tells most of them apart.
+    /// A hash that is the same for equal rows, and different for most others.
     pub(crate) hash: u64,
 }
 
@@ -61,7 +61,7 @@ impl Row {
         Self { of, requests: 1, hash }
     }
 
-    /// The second that it belongs to.
+    /// Returns the second of its time.
     pub(crate) fn second(&self) -> u64 {
         self.of.time / 1000
     }
@@ -84,7 +84,7 @@ impl Row {
             && a.origin_us.is_some() == b.origin_us.is_some()
     }
 
-    /// Takes an equal row in: sums its measures, and keeps the earlier time and the greater age.
+    /// Adds an equal row: sums its measures, and keeps the earlier time and the greater age.
     pub(crate) fn absorb(&mut self, other: &Self) {
         let (into, from) = (&mut self.of, &other.of);
         self.requests += other.requests;
@@ -103,7 +103,7 @@ fn fit(text: &mut Text, limit: usize) {
     }
 }
 
-/// `text` without what a database would refuse: more than `limit` characters, and NUL.
+/// Returns `text` without parts that a database would refuse: characters beyond `limit`, and NUL.
 pub(crate) fn fitted(text: &str, limit: usize) -> Cow<'_, str> {
     let is_short = text.len() <= limit || text.chars().nth(limit).is_none();
     if is_short && !text.contains('\0') {
@@ -113,7 +113,7 @@ pub(crate) fn fitted(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(text.chars().take(limit).map(clean).collect())
 }
 
-/// A figure as databases have it.
+/// Returns a figure in the type of databases.
 pub(crate) fn figure(value: u64) -> i64 {
     value.min(MOST) as i64
 }

@@ -1,39 +1,40 @@
-//! The schema and its versions. A database is brought to the latest when it is opened to be written to.
+//! The schema and its versions. A database is migrated to the latest version when it is opened for writing.
 
 use crate::connection::{Connection, Value};
 use crate::failure::Failure;
 use crate::outcome::OUTCOMES;
 
-/// What leads from each version to the next. Each can be repeated: not every database undoes half of it.
+/// The steps from each version to the next. Each can be repeated, since not every database rolls back an
+/// incomplete one.
 const MIGRATIONS: &[&str] = &[
     include_str!("schema.sql"),
-    // What is validated was counted as a miss before.
+    // Before this version, validated requests were counted as misses.
     "ALTER TABLE outcomes {add_column} validated BIGINT NOT NULL DEFAULT 0",
-    // It was not recorded before.
+    // Before this version, the HTTP version was not recorded.
     "ALTER TABLE transactions {add_column} http_version VARCHAR(32) NOT NULL DEFAULT ''",
 ];
 
-/// The version that is understood here.
+/// The version that this program supports.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 const FIND: &str = "SELECT version FROM larder_schema";
 
-/// Makes or changes the tables as far as needed.
+/// Creates or changes the tables as needed.
 pub(crate) async fn migrate(connection: &mut Connection) -> Result<(), Failure> {
-    // First without a lock, nor rights beyond those that writing takes.
+    // The first check needs no lock, and no rights beyond those for writing.
     if version(connection).await?.is_some_and(|found| found == VERSION) {
         return Ok(());
     }
     connection.lock_schema().await?;
     let create = "CREATE TABLE IF NOT EXISTS larder_schema (version BIGINT NOT NULL)";
     connection.run(create).await?;
-    // Another may have been faster.
+    // Another writer may have migrated the database meanwhile.
     let found = version(connection).await?.unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(found as usize) {
         for statement in migration.split(';').filter(|statement| !statement.trim().is_empty()) {
             let statement = connection.translate(statement);
             match connection.run(&statement).await {
-                // By a start that was cut off.
+                // Added by an interrupted earlier migration.
                 Err(failure) if failure.is_about_a_known_column() => {}
                 run => run?,
             }
@@ -47,7 +48,7 @@ pub(crate) async fn migrate(connection: &mut Connection) -> Result<(), Failure> 
     connection.unlock_schema().await
 }
 
-/// Fails unless the tables are those that are understood here.
+/// Fails unless the tables have the supported version.
 pub(crate) async fn check(connection: &mut Connection) -> Result<(), Failure> {
     match version(connection).await? {
         Some(VERSION) => Ok(()),
@@ -56,7 +57,7 @@ pub(crate) async fn check(connection: &mut Connection) -> Result<(), Failure> {
     }
 }
 
-/// The version of the tables; nothing if there are none.
+/// Returns the version of the tables; `None` if there are none.
 async fn version(connection: &mut Connection) -> Result<Option<i64>, Failure> {
     let found = match connection.number(FIND).await {
         Err(failure) if failure.is_missing_table() => None,

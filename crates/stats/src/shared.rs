@@ -1,4 +1,4 @@
-//! What the callers and the writing thread share.
+//! State that the callers and the writing thread share.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use crate::figures::{Counters, Figures};
 use crate::tally::{Sums, Tally};
 use crate::transaction::{Content, Transaction};
 
-/// Requests that came in and were not yet looked at.
+/// The most requests that wait for the writing thread.
 const INLET: usize = 16_384;
-/// So many wake the writing thread before its time.
+/// The number of waiting requests that wakes the writing thread early.
 const WAKE: usize = INLET / 4;
 
 pub(crate) struct Shared {
     inlet: Mutex<Inlet>,
-    /// Where threads sum requests.
+    /// The tallies in which threads sum requests.
     tallies: Mutex<Vec<Tally>>,
     contents: Mutex<Option<Vec<Content>>>,
     pub(crate) counters: Counters,
     wake: Notify,
     closed: Notify,
-    /// Until when all should be written, once the recorder is being closed.
+    /// The deadline for the last writes, once the recorder is being closed.
     closing: Mutex<Option<Instant>>,
 }
 
@@ -49,13 +49,13 @@ impl Shared {
         }
     }
 
-    /// Takes a request in; the lock is held for a copy of its fields.
+    /// Adds a request; the lock is held while its fields are copied.
     pub(crate) fn put(&self, transaction: Transaction) {
         let mut inlet = lock(&self.inlet);
         inlet.recorded += 1;
         if inlet.waiting.len() == INLET || inlet.is_closed {
             inlet.refused += 1;
-            // Its texts are freed when the lock no longer is held.
+            // Its texts are freed after the lock is released.
             drop(inlet);
             return;
         }
@@ -67,8 +67,8 @@ impl Shared {
         }
     }
 
-    /// Everything that came in, in exchange for an empty vector, whose memory is used again; and how many
-    /// requests found no place until now.
+    /// Exchanges the waiting requests for an empty vector, whose memory is used again. Returns how many
+    /// requests found no room until now.
     pub(crate) fn drain(&self, empty: &mut Vec<Transaction>) -> u64 {
         empty.reserve(INLET);
         let mut inlet = lock(&self.inlet);
@@ -76,14 +76,14 @@ impl Shared {
         inlet.refused
     }
 
-    /// Another place to sum requests in.
+    /// Creates another tally.
     pub(crate) fn tally(&self, rate: u32) -> Tally {
         let tally = Tally::new(rate);
         lock(&self.tallies).push(tally.clone());
         tally
     }
 
-    /// Hands over all that was summed before `second`, by way of `empty`.
+    /// Passes everything summed before `second` to `take`, by means of `empty`.
     pub(crate) fn collect(&self, second: u32, empty: &mut Sums, mut take: impl FnMut(Transaction, u64)) {
         let tallies = lock(&self.tallies).clone();
         for tally in tallies {
@@ -103,7 +103,7 @@ impl Shared {
         lock(&self.contents).take()
     }
 
-    /// Puts back what could not be written, unless there is something newer.
+    /// Restores contents that could not be written, unless there are newer ones.
     pub(crate) fn return_contents(&self, contents: Vec<Content>) {
         lock(&self.contents).get_or_insert(contents);
     }
@@ -116,7 +116,7 @@ impl Shared {
         self.closed.notify_one();
     }
 
-    /// Takes nothing more in, and counts as dropped what was not written.
+    /// Refuses further requests, and counts unwritten ones as dropped.
     pub(crate) fn shut(&self) {
         let waiting = {
             let mut inlet = lock(&self.inlet);
@@ -137,7 +137,7 @@ impl Shared {
         self.closed.notified().await;
     }
 
-    /// Waits until much came in, or somebody wants something.
+    /// Waits until many requests have arrived, or a caller wakes the writing thread.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -153,7 +153,7 @@ impl Shared {
     }
 }
 
-/// Nothing that is done under these locks can leave things half done.
+/// No operation under these locks leaves inconsistent data after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

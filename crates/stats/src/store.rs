@@ -1,4 +1,4 @@
-//! A database for writing: connected when there is something to write, and again after a failure.
+//! A database for writing: the connection opens when there is data to write, and again after a failure.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,13 +16,13 @@ pub(crate) struct Store {
     target: Target,
     connection: Option<Connection>,
     instance: String,
-    /// This run of the program, and the number of the last batch that it began to write.
+    /// The identifier of this run of the program, and the number of the last batch begun.
     run: i64,
     batch: i64,
     patience: Duration,
     routes: Routes,
     keep: Keep,
-    /// Not asked any more once it has said yes.
+    /// Set until it has succeeded once.
     may_open: Option<MayOpen>,
 }
 
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// Connects and brings the schema up to date, unless that is done.
+    /// Connects and migrates the schema, unless that is done.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         if let Some(may_open) = &self.may_open {
             may_open().map_err(Failure::InUse)?;
@@ -61,12 +61,12 @@ impl Store {
         self.may_open.is_some()
     }
 
-    /// Numbers the batch that is written from now on, however often that takes.
+    /// Assigns the next number to the batch that is about to be written, for all attempts.
     pub(crate) fn begin(&mut self) {
         self.batch += 1;
     }
 
-    /// Writes the batch, all or nothing. After a failure it can be called again: no row is written twice.
+    /// Writes the batch completely or not at all. After a failure it can be called again: no row is written twice.
     pub(crate) async fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
         let mut connection = self.take().await?;
         connection.begin().await?;
@@ -93,7 +93,7 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes some of what is kept no longer; true if there may be more.
+    /// Deletes some rows beyond the retention limits; returns true if there may be more.
     pub(crate) async fn tidy(&mut self) -> Result<bool, Failure> {
         let mut connection = self.take().await?;
         let more = retention::delete(&mut connection, &self.keep, now()).await?;
@@ -101,21 +101,21 @@ impl Store {
         Ok(more)
     }
 
-    /// Ends the connection properly.
+    /// Closes the connection cleanly.
     pub(crate) async fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.close().await;
         }
     }
 
-    /// The connection. It is put back only after a success: after a failure its state is unknown.
+    /// Takes the connection. The caller puts it back only after a success: after a failure its state is unknown.
     async fn take(&mut self) -> Result<Connection, Failure> {
         self.connect().await?;
         self.connection.take().ok_or(Failure::Empty)
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

@@ -1,61 +1,61 @@
-//! Sums of equal requests, kept by the thread that serves them, for requests beyond the rate of rows.
+//! Sums of equal requests in the thread that serves them, for requests beyond the rate of rows.
 //!
-//! A thread locks its [`Sheet`] for any number of requests; adding one is a lookup, a comparison and a few additions. The
-//! writing thread takes the sums at the end of their second. A sheet has a limit, too: the caller sums further
-//! requests under fewer words, or counts them as dropped.
+//! A thread locks its [`Sheet`] for any number of requests; adding one is a lookup, a comparison and a few
+//! additions. The writing thread takes the sums at the end of their second. A sheet has a limit, too: the
+//! caller sums further requests under fewer words, or counts them as dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::transaction::Transaction;
 
-/// One in so many requests that share rows is timed; the others count as the last one that was.
+/// One in this many requests that share rows is timed; the others count with the time of the last timed one.
 const TIMED: u32 = 16;
 /// The most rows of one second that are useful.
 const MOST_ROWS: usize = 8_192;
-/// Rows beyond the limit, for those that are summed under fewer words.
+/// Rows beyond the limit, for requests that are summed under fewer words.
 const MORE_ROWS: usize = 1_024;
 
-/// What tells requests apart that may not share a row. Those of equal marks are equal in all their words.
+/// The identity of requests that may share a row. Requests with equal marks are equal in all their words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// The second that the request came in, since 1970.
+    /// The second of the request's arrival, since 1970.
     pub second: u32,
-    /// A hash of its URL, by which sums are found, too.
+    /// A hash of its URL, which also indexes the sums.
     pub url: u64,
-    /// All other words, as numbers of the caller's.
+    /// All other words, as numbers that the caller assigns.
     pub words: u64,
-    /// The client, as far as it may be known.
+    /// The client, as far as it may be recorded.
     pub client: u128,
 }
 
-/// What is summed of a request.
+/// The measures of a request that are summed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measures {
     /// Bytes sent to the client, the head included.
     pub bytes: u64,
-    /// From its arrival to the end of its answer, if that was [timed](Sheet::wants_time).
+    /// The time from its arrival to the end of its response, if that was [timed](Sheet::wants_time).
     pub service: Option<Duration>,
-    /// Of that, what an origin took; nothing if none was asked.
+    /// The part of that time that an origin needed; `None` if none was asked.
     pub origin: Option<Duration>,
-    /// Seconds since the answer was made or validated, if it was stored.
+    /// Seconds since the response was generated or validated, if it was stored.
     pub age: Option<u32>,
 }
 
-/// A thread's sheet, which the thread that writes has as well.
+/// A thread's sheet, shared with the writing thread.
 #[derive(Clone)]
 pub struct Tally(Arc<Mutex<Sheet>>);
 
-/// Sums of the requests of a second or two.
+/// Sums of the requests of one or two seconds.
 pub struct Sheet {
     sums: Sums,
-    /// Requests of a second that have rows of their own.
+    /// The requests of a second that have separate rows.
     rate: u32,
     second: u32,
-    /// Requests of this second, and whether there were more than the rate in the one before.
+    /// The requests of this second, and whether the second before had more than the rate.
     came: u32,
     is_busy: bool,
-    /// Requests since the last one that was timed, and what that took, in nanoseconds.
+    /// The requests since the last timed one, and the time of that one in nanoseconds.
     untimed: u32,
     usual: u64,
     recorded: u64,
@@ -63,7 +63,7 @@ pub struct Sheet {
     is_closed: bool,
 }
 
-/// A row in the making, and what is summed of it.
+/// An unfinished row, and the sums of its measures.
 struct Sum {
     mark: Mark,
     requests: u64,
@@ -75,14 +75,14 @@ struct Sum {
 
 /// Sums by their marks.
 pub(crate) struct Sums {
-    /// Sums by URL that there is room for.
+    /// The most sums by URL.
     room: usize,
-    /// By their marks' hashes, the places of sums, from 1; 0 where there is none. At most half of it is taken.
+    /// The indices of sums, from 1, by their marks' hashes; 0 for an empty place. At most half of the places are used.
     index: Box<[u16]>,
     sums: Vec<Sum>,
-    /// What else there is to say of each; apart, since it is looked at once.
+    /// The other fields of each row; separate, since they are read only once.
     rows: Vec<Transaction>,
-    /// A secret of this process, so that no client can choose marks that collide.
+    /// A secret of this process, so that clients cannot choose marks that collide.
     factor: u64,
 }
 
@@ -103,13 +103,13 @@ impl Tally {
         Self(Arc::new(Mutex::new(sheet)))
     }
 
-    /// The sheet. Nobody but the thread that writes waits for it, or is waited for, and that only exchanges it for an
-    /// empty one.
+    /// Locks the sheet. Only the writing thread contends for this lock, and holds it just while it exchanges
+    /// the sheet for an empty one.
     pub fn sheet(&self) -> MutexGuard<'_, Sheet> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Exchanges what was summed before `second` for `empty`; whether there was anything.
+    /// Exchanges the sums from before `second` for `empty`; returns whether there were any.
     pub(crate) fn take(&self, second: u32, empty: &mut Sums) -> bool {
         let mut sheet = self.sheet();
         let is_due = sheet.sums.sums.first().is_some_and(|first| first.mark.second < second);
@@ -119,13 +119,13 @@ impl Tally {
         is_due
     }
 
-    /// Requests that were added so far, and how many of them found no place.
+    /// Returns the requests added so far, and how many of them found no room.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let sheet = self.sheet();
         (sheet.recorded, sheet.refused)
     }
 
-    /// Forgets what is in it, and refuses what comes.
+    /// Drops the sums, and refuses further requests.
     pub(crate) fn close(&self) {
         let mut sheet = self.sheet();
         sheet.is_closed = true;
@@ -134,14 +134,14 @@ impl Tally {
 }
 
 impl Sheet {
-    /// Whether the next request is one that should be timed.
+    /// Whether the next request should be timed.
     pub fn wants_time(&mut self, second: u32) -> bool {
         self.untimed += 1;
         self.untimed > TIMED || second != self.second || self.has_rows()
     }
 
-    /// Whether a request of this second gets a row of its own, by [`Recorder::record`](crate::Recorder::record). Where
-    /// each second has more requests than the rate, none does: their first thousand would be the slow ones.
+    /// Whether a request of this second gets a separate row, by [`Recorder::record`](crate::Recorder::record). Where
+    /// each second has more requests than the rate, none does: the first thousand of each second would be slow.
     pub fn takes_apart(&mut self, second: u32) -> bool {
         if second != self.second {
             self.is_busy = self.came > self.rate && second == self.second.wrapping_add(1);
@@ -156,7 +156,7 @@ impl Sheet {
         !self.is_busy && self.came < self.rate
     }
 
-    /// Adds a request to those of its mark; false if there are none, and nothing was done.
+    /// Adds a request to those of its mark. Returns false, and adds nothing, if there are none.
     pub fn add(&mut self, mark: &Mark, of: &Measures) -> bool {
         let Some(at) = self.sums.find(mark) else { return false };
         let service = self.service(of);
@@ -165,13 +165,13 @@ impl Sheet {
         true
     }
 
-    /// Whether there is no more room for sums, but for a few under fewer words.
+    /// Whether there is no more room for sums, except for a few under fewer words.
     pub fn is_full(&self) -> bool {
         self.sums.sums.len() >= self.sums.room
     }
 
-    /// Adds the first request of its mark. The measures of `row` are replaced; if there is no room at all, the request
-    /// is counted as dropped.
+    /// Adds the first request of its mark. The measures of `row` are replaced; if there is no room at all,
+    /// the request is counted as dropped.
     pub fn insert(&mut self, mark: Mark, of: &Measures, mut row: Transaction) {
         self.recorded += 1;
         if self.is_closed || self.sums.sums.len() >= self.sums.room + MORE_ROWS {
@@ -183,7 +183,7 @@ impl Sheet {
         self.sums.insert(mark, row).add(of, service);
     }
 
-    /// Nanoseconds that a request took, or may have taken.
+    /// Returns the nanoseconds of a request, measured or estimated.
     fn service(&mut self, of: &Measures) -> u64 {
         if let Some(service) = of.service {
             (self.untimed, self.usual) = (0, service.as_nanos() as u64);
@@ -209,7 +209,7 @@ impl Sums {
         Self { room, index: index.into(), sums: Vec::new(), rows: Vec::new(), factor: fastrand::u64(..) | 1 }
     }
 
-    /// Takes out all rows, each with the requests that it stands for.
+    /// Takes out all rows, each with the number of its requests.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Transaction, u64)> + '_ {
         self.index.fill(0);
         self.sums.drain(..).zip(self.rows.drain(..)).map(|(sum, row)| {
@@ -296,7 +296,7 @@ mod tests {
         Measures { bytes, service, origin: None, age: Some(age) }
     }
 
-    /// All that is in a sheet: URL, requests, bytes, age.
+    /// Returns the contents of a sheet: URL, requests, bytes, age.
     fn taken(tally: &Tally, second: u32) -> Vec<(String, u64, u64, Option<u64>)> {
         let mut empty = Sums::new(1);
         tally.take(second, &mut empty);

@@ -1,4 +1,4 @@
-//! The database that a URL names, and how to connect to it.
+//! The database that a URL names, and the connection to it.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -15,12 +15,12 @@ use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, Sq
 use crate::connection::{Connection, Link};
 use crate::failure::{Failure, OpenError};
 
-/// How long another process may hold SQLite's lock before that is a failure.
+/// The time that another process may hold SQLite's lock before that counts as a failure.
 const BUSY: Duration = Duration::from_secs(5);
 
 const SCHEMES: &[&str] = &["sqlite", "mysql", "mariadb", "postgres", "postgresql"];
 
-/// A database: its place, and its URL without the password.
+/// A database: its location, and its URL without the password.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     place: Backend,
@@ -35,7 +35,7 @@ enum Backend {
 }
 
 impl Target {
-    /// Understands `sqlite:PATH`, `mysql://..`, `mariadb://..`, `postgres://..` and `postgresql://..`.
+    /// Parses `sqlite:PATH`, `mysql://..`, `mariadb://..`, `postgres://..` and `postgresql://..`.
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         let shown = without_password(url);
         let wrong = |why: String| OpenError::Url { url: shown.clone(), why };
@@ -59,7 +59,7 @@ impl Target {
         Ok(Self { place, url: shown })
     }
 
-    /// Connects, to write. An SQLite file that is not there is made, for this user alone.
+    /// Connects for writing. A missing SQLite file is created, for this user alone.
     pub(crate) async fn connect(&self, patience: Duration) -> Result<Connection, Failure> {
         if let Backend::Sqlite(path) = &self.place {
             create(path).map_err(Failure::File)?;
@@ -67,7 +67,7 @@ impl Target {
         self.link(patience, false).await
     }
 
-    /// Connects, to read.
+    /// Connects for reading.
     pub(crate) async fn connect_to_read(&self, patience: Duration) -> Result<Connection, Failure> {
         self.link(patience, true).await
     }
@@ -85,10 +85,10 @@ impl Target {
     }
 }
 
-/// What may be shown of a database's URL: all but its password.
+/// Returns a database's URL without its password.
 ///
 /// # Errors
-/// Where it is not the URL of a database that [`crate::Recorder::open`] knows.
+/// Where it is not the URL of a database that [`crate::Recorder::open`] supports.
 pub fn describe(url: &str) -> Result<String, OpenError> {
     Target::parse(url).map(|target| target.url)
 }
@@ -98,12 +98,13 @@ fn sqlite(path: &Path, only_reads: bool) -> SqliteConnectOptions {
     if only_reads {
         return options.read_only(true).pragma("query_only", "1");
     }
-    // The log lets others read meanwhile. A crash of the machine may cost the last seconds, never the file.
+    // The write-ahead log lets other connections read meanwhile. A crash of the machine may cost the last
+    // seconds, but never the file.
     let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal);
     options.auto_vacuum(SqliteAutoVacuum::Incremental)
 }
 
-/// SQLite gives the files beside it the same rights.
+/// Creates the file if it does not exist. SQLite gives the files beside it the same permissions.
 fn create(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -111,7 +112,7 @@ fn create(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The file that `sqlite:PATH` or `sqlite://PATH` names.
+/// Returns the file that `sqlite:PATH` or `sqlite://PATH` names.
 fn path(rest: &str) -> Result<PathBuf, String> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() || path == ":memory:" {
@@ -132,7 +133,7 @@ fn unknown(scheme: &str) -> String {
     format!("unknown kind of database '{scheme}'{hint}; known: {}", SCHEMES.join(" "))
 }
 
-/// What may be shown of a URL: not its password, nor parameters that may hold one.
+/// Returns the URL without its password, and without parameters, which may contain one.
 fn without_password(url: &str) -> String {
     let before = |text: &str, ends: &[char]| text.split(ends).next().unwrap_or_default().to_owned();
     let Some((scheme, rest)) = url.split_once("://") else { return before(url, &['?']) };

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A word that the caller has at hand, or made for this row.
+/// A static text of the caller, or one created for this row.
 pub type Text = Cow<'static, str>;
 
 /// One request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// When it came, in milliseconds since 1970.
+    /// The time of its arrival, in milliseconds since 1970.
     pub time: u64,
-    /// What it came through: `http`, `thrift`, ...
+    /// The listener: `http`, `thrift`, ...
     pub door: Text,
     /// The site that it belongs to.
     pub site: Arc<str>,
@@ -19,35 +19,35 @@ pub struct Transaction {
     pub route: Text,
     /// The request's method.
     pub method: Text,
-    /// The whole URL. Beyond [`Transaction::LONGEST_URL`] bytes it is cut off.
+    /// The whole URL, cut off after [`Transaction::LONGEST_URL`] bytes.
     pub url: String,
-    /// The status that was answered; 0 if none was.
+    /// The status of the response; 0 if there was none.
     pub status: u16,
-    /// What became of it: a word of [`crate::outcome::OUTCOMES`].
+    /// The outcome: a word of [`crate::outcome::OUTCOMES`].
     pub outcome: Text,
-    /// Why.
+    /// The reason of the outcome.
     pub reason: Text,
     /// Bytes sent to the client, the head included.
     pub bytes: u64,
-    /// Microseconds from the request's arrival to the end of its answer.
+    /// Microseconds from the request's arrival to the end of its response.
     pub service_us: u64,
-    /// Of those, microseconds that an origin took; nothing if none was asked.
+    /// Microseconds of those that an origin needed; `None` if none was asked.
     pub origin_us: Option<u64>,
-    /// Seconds since the answer was made or validated, if it was stored.
+    /// Seconds since the response was generated or validated, if it was stored.
     pub age: Option<u64>,
-    /// Where the answer was stored: `memory`, `disk`, ...; empty if it was not.
+    /// The tier that stored the response: `memory`, `disk`, ...; empty if it was not stored.
     pub tier: Text,
-    /// The client, as far as it may be known.
+    /// The client, as far as it may be recorded.
     pub client: Text,
     /// The version of HTTP that the client used: `1.0`, `1.1`, `2`; empty if it did not use HTTP.
     pub http_version: Text,
 }
 
 impl Transaction {
-    /// Bytes of a URL that are kept.
+    /// The most bytes of a URL.
     pub const LONGEST_URL: usize = 2048;
 
-    /// Takes no more memory than it may.
+    /// Limits its memory.
     pub(crate) fn bound(&mut self) {
         if self.url.len() > Self::LONGEST_URL {
             let is_boundary = |at: &usize| self.url.is_char_boundary(*at);
@@ -58,23 +58,23 @@ impl Transaction {
     }
 }
 
-/// One object that is in the cache.
+/// One object in the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The hash of its key, as the caller writes it.
+    /// The hash of its key, in the caller's format.
     pub hash: String,
     /// Its URL.
     pub url: String,
     /// Bytes that it takes.
     pub size: u64,
-    /// When it was stored, in milliseconds since 1970.
+    /// The time at which it was stored, in milliseconds since 1970.
     pub stored: u64,
-    /// When it ceases to be fresh, in milliseconds since 1970.
+    /// The end of its lifetime, in milliseconds since 1970.
     pub expires: u64,
-    /// Requests that it answered.
+    /// Requests that it has answered.
     pub hits: u64,
-    /// The tags it may be purged by, with spaces between.
+    /// The tags for purges, with spaces between.
     pub tags: String,
-    /// Where it is: `memory`, `disk`, ...
+    /// The tier that stores it: `memory`, `disk`, ...
     pub tier: Text,
 }

@@ -20,9 +20,9 @@ use crate::tally::Sums;
 use crate::target::Target;
 use crate::transaction::Transaction;
 
-/// Doublings of the pause after failures.
+/// The most doublings of the pause after failures.
 const DOUBLINGS: u32 = 5;
-/// The time between two warnings that requests are dropped.
+/// The least time between two warnings that requests are dropped.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Small deletes between two batches.
 const TIDY_STEPS: u32 = 8;
@@ -33,22 +33,22 @@ pub(crate) struct Writer {
     tidy_every: Duration,
     tidied_at: Option<Instant>,
     pause: Duration,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
-/// What comes in, on its way to the backlog.
+/// The state of requests between the inlet and the backlog.
 struct Intake {
     shared: Arc<Shared>,
     backlog: Backlog,
     waiting: Vec<Transaction>,
-    /// To be exchanged for what threads have summed.
+    /// Empty sums to exchange for those of a thread.
     sums: Sums,
     hasher: DefaultHashBuilder,
     report: OnEvent,
-    /// The time between two looks when no wake-up comes.
+    /// The interval of checks without a wake-up.
     tick: Duration,
-    /// Requests that found no place in the inlet, when it was last looked.
+    /// Requests that had found no room in the inlet at the last check.
     refused: u64,
     told_of_drops: Option<Instant>,
 }
@@ -83,8 +83,8 @@ impl Writer {
         }
     }
 
-    /// Works until the recorder is closed. `opened`, if anybody still waits there, is told whether there is a database,
-    /// or may be one later.
+    /// Works until the recorder is closed. `opened` gets the message, if its receiver still waits, whether
+    /// there is a database, or may be one later.
     pub(crate) async fn run(mut self, url: &str, opened: SyncSender<Result<(), OpenError>>) {
         let shared = Arc::clone(&self.intake.shared);
         tokio::select! {
@@ -127,7 +127,7 @@ impl Writer {
         }
     }
 
-    /// Writes a batch, however long that takes.
+    /// Writes a batch, and repeats that until it is written or refused.
     async fn deliver(&mut self, batch: Batch) {
         self.store.begin();
         let counters = &Arc::clone(&self.intake.shared).counters;
@@ -168,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Deletes a little, soon again as long as there is more.
+    /// Deletes some old rows; continues soon if there are more.
     async fn tidy(&mut self) {
         if self.tidied_at.is_some_and(|at| at.elapsed() < self.tidy_every) || self.failures > 0 {
             return;
@@ -183,7 +183,7 @@ impl Writer {
         }
     }
 
-    /// Leaves the database alone for a while.
+    /// Pauses after a failure of the database.
     async fn rest(&mut self) {
         let doublings = match self.store.is_waiting() {
             true => 1,
@@ -192,7 +192,7 @@ impl Writer {
         self.intake.during(tokio::time::sleep(self.pause.saturating_mul(1 << doublings))).await;
     }
 
-    /// Counts how something ended, and tells of changes.
+    /// Counts the result of an operation, and reports changes.
     fn note<T>(&mut self, result: &Result<T, Failure>) {
         let counters = &self.intake.shared.counters;
         let is_refused = result.as_ref().is_err_and(Failure::is_about_rows);
@@ -217,7 +217,7 @@ impl Writer {
 }
 
 impl Intake {
-    /// Waits until there may be something to do.
+    /// Waits until there may be work.
     async fn wait(&self) {
         tokio::select! {
             () = self.shared.woken() => {}
@@ -225,7 +225,7 @@ impl Intake {
         }
     }
 
-    /// Does `work`, and takes in what comes meanwhile.
+    /// Runs `work`, and takes in requests meanwhile.
     async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -237,7 +237,7 @@ impl Intake {
         }
     }
 
-    /// Takes in what came, and what was summed in seconds that are over, or in all.
+    /// Takes in the waiting requests, and the sums of past seconds, or all sums if `is_last`.
     fn drain(&mut self, is_last: bool) {
         let refused = self.shared.drain(&mut self.waiting);
         let now = Instant::now();
@@ -262,7 +262,7 @@ impl Intake {
     }
 }
 
-/// Returns when the recorder is being closed and its time, which may be cut, is over.
+/// Returns when the recorder is being closed and its time, which may be shortened, is over.
 async fn deadline(shared: &Shared) {
     loop {
         match shared.closing() {
@@ -275,7 +275,7 @@ async fn deadline(shared: &Shared) {
     }
 }
 
-/// The second that it is, since 1970.
+/// Returns the current second, since 1970.
 fn second() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().try_into().unwrap_or(u32::MAX)
 }

@@ -21,7 +21,7 @@ const LAST_OFFSET: u64 = 1 << 62;
 /// Writers of one memory file exclude each other in the kernel; a few files keep fills parallel.
 const FILES: usize = 8;
 
-/// Hands out extents. Cheap to share; one per process is enough.
+/// Allocates extents. Cheap to share; one per process is enough.
 #[derive(Debug)]
 pub struct Arena {
     files: Vec<Mutex<Numbers>>,
@@ -51,7 +51,7 @@ impl Arena {
     /// Makes the memory files.
     ///
     /// # Errors
-    /// Whatever the kernel says when it refuses an anonymous file.
+    /// The kernel's error when it refuses an anonymous file.
     pub fn new() -> io::Result<Self> {
         let files = (0..FILES)
             .map(|_| Ok(Mutex::new(Numbers { file: memory_file()?, next: 0 })))
@@ -59,10 +59,10 @@ impl Arena {
         Ok(Self { files, turn: AtomicUsize::new(0), held: Arc::default(), refusals: AtomicU64::new(0) })
     }
 
-    /// A new, empty extent for `expected` bytes; `None` when the length is not known.
+    /// Creates a new, empty extent for `expected` bytes. `expected` is `None` when the length is not known.
     ///
     /// # Errors
-    /// When a new memory file is needed and refused.
+    /// When a new memory file is needed and the kernel refuses it.
     pub fn extent(&self, expected: Option<u64>) -> io::Result<Extent> {
         let reserved = expected.unwrap_or(OPEN_ENDED).max(1).next_multiple_of(PAGE);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.files.len();
@@ -77,12 +77,12 @@ impl Arena {
         Ok(Extent { file, offset, reserved, start, len, held: Arc::clone(&self.held) })
     }
 
-    /// Bytes held by living extents.
+    /// Returns the bytes held by living extents.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Bodies that were not kept since a memory file took no more of them.
+    /// Returns the number of bodies that were not kept because the kernel refused to extend a memory file.
     pub fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
@@ -93,25 +93,25 @@ impl Arena {
 }
 
 impl Extent {
-    /// Bytes written so far.
+    /// Returns the bytes written so far.
     pub fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
 
-    /// True before the first byte.
+    /// Whether no byte has been written yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The file and the absolute offset of byte `from`, for `sendfile`.
+    /// Returns the file and the absolute offset of byte `from`, for `sendfile`.
     pub fn at(&self, from: u64) -> (&File, u64) {
         (&self.file, self.offset + from)
     }
 
-    /// Appends `bytes`. One writer at a time; readers see the new length once the bytes are there.
+    /// Appends `bytes`. Only one writer may append at a time; readers see the new length once the bytes are written.
     ///
     /// # Errors
-    /// The kernel's (no memory left), or `FileTooLarge` beyond the reserved range.
+    /// The kernel's error (no memory left), or `FileTooLarge` beyond the reserved range.
     pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let len = self.len();
         let new = len + bytes.len() as u64;
@@ -127,7 +127,7 @@ impl Extent {
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the range is not all there.
+    /// `UnexpectedEof` when a part of the range has not been written.
     pub fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         if from + into.len() as u64 > self.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -137,7 +137,7 @@ impl Extent {
 }
 
 impl Extent {
-    /// Gives back the pages that lie wholly before byte `to`; they must not be read again.
+    /// Frees the pages that lie wholly before byte `to`; they must not be read again.
     pub fn discard(&self, to: u64) {
         self.release(to.min(self.len()) / PAGE * PAGE);
     }
@@ -150,7 +150,8 @@ impl Extent {
         }
         self.held.fetch_sub(to.min(self.len()) - from, Ordering::Relaxed);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // A refusal costs memory until the process ends, never a wrong byte: the range is not reused.
+        // If the kernel refuses, the memory stays used until the process ends. No reader gets a wrong byte:
+        // the range is not reused.
         let _ = fallocate(&*self.file, flags, self.offset + from, to - from);
     }
 }

@@ -13,63 +13,63 @@ use crate::{Extent, Record};
 
 pub use coded::{Coded, body_of};
 
-/// Bodies from this length on live in a file and leave by `sendfile`; shorter ones leave in the same
-/// write as their head.
+/// Bodies of at least this length are stored in a file and sent by `sendfile`; shorter ones are sent in the
+/// same write as their head.
 pub const SENDFILE_FROM: u64 = 64 << 10;
 
-/// Content at rest: two words, whatever its size.
+/// Content at rest: two words for any length.
 #[derive(Debug)]
 pub enum Body {
-    /// Up to [`SENDFILE_FROM`] bytes.
+    /// Content shorter than [`SENDFILE_FROM`] bytes.
     Heap(Box<[u8]>),
-    /// More. A word of its own, which short bodies then need not have room for.
+    /// Longer content. The box keeps the enum small, so that short bodies need no room for these variants.
     Long(Box<Long>),
 }
 
-/// Content of more than [`SENDFILE_FROM`] bytes.
+/// Content of at least [`SENDFILE_FROM`] bytes, or content with coded forms.
 #[derive(Clone, Debug)]
 pub enum Long {
-    /// In a memory file.
+    /// Content in a memory file.
     File(Arc<Extent>),
-    /// On a disk.
+    /// Content on a disk.
     Disk(Arc<Record>),
-    /// In memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
+    /// Content in memory, with its coded forms. [`Entry::body`](crate::Entry::body) is the content without them.
     Coded(Arc<Coded>),
 }
 
-/// Where the bytes of a body are.
+/// The location of the bytes of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Storage<'b> {
-    /// In memory.
+    /// The bytes are in memory.
     Heap(&'b [u8]),
-    /// In a memory file.
+    /// The bytes are in a memory file.
     File(&'b Arc<Extent>),
-    /// On a disk.
+    /// The bytes are on a disk.
     Disk(&'b Arc<Record>),
 }
 
 impl Body {
-    /// No content.
+    /// Returns an empty body.
     pub fn empty() -> Self {
         Self::Heap(Box::default())
     }
 
-    /// Content in a memory file.
+    /// Returns a body for content in a memory file.
     pub fn file(extent: Arc<Extent>) -> Self {
         Self::Long(Box::new(Long::File(extent)))
     }
 
-    /// Content on a disk.
+    /// Returns a body for content on a disk.
     pub fn disk(record: Arc<Record>) -> Self {
         Self::Long(Box::new(Long::Disk(record)))
     }
 
-    /// This content, with these forms of it.
+    /// Returns a body for content with these coded forms.
     pub(crate) fn coded(coded: Coded) -> Self {
         Self::Long(Box::new(Long::Coded(coded.into())))
     }
 
-    /// Its forms in other codings, if it has been tried to make some.
+    /// Returns the forms in other codings, if a worker has tried to make some.
     #[inline]
     pub(crate) fn forms(&self) -> Option<&Coded> {
         match self {
@@ -81,13 +81,13 @@ impl Body {
         }
     }
 
-    /// The content without other forms.
+    /// Returns the content without other forms.
     #[inline]
     pub(crate) fn plain(&self) -> &Self {
         self.forms().map_or(self, Coded::plain)
     }
 
-    /// Where its bytes are.
+    /// Returns the location of the bytes.
     #[inline]
     pub fn place(&self) -> Storage<'_> {
         match self {
@@ -100,12 +100,12 @@ impl Body {
         }
     }
 
-    /// Where on a disk it is, if it is there.
+    /// Returns the record on a disk, if the content is on one.
     pub fn record(&self) -> Option<&Arc<Record>> {
         if let Storage::Disk(record) = self.place() { Some(record) } else { None }
     }
 
-    /// Bytes of content.
+    /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         match self.place() {
             Storage::Heap(bytes) => bytes.len() as u64,
@@ -114,12 +114,12 @@ impl Body {
         }
     }
 
-    /// True without content.
+    /// Whether there is no content.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory held, page and allocator rounding included.
+    /// Returns the bytes of memory held, page and allocator rounding included.
     pub fn charge(&self) -> u64 {
         match self {
             Self::Heap(bytes) => allocated(bytes.len()) as u64,
@@ -127,10 +127,10 @@ impl Body {
         }
     }
 
-    /// A copy of at most `max` bytes from `from` on; empty at the end. Waits for a disk.
+    /// Copies at most `max` bytes from `from` on; the copy is empty at the end. Blocks while the disk reads.
     ///
     /// # Errors
-    /// When a file cannot be read, or has not the bytes that were written to it.
+    /// When a file cannot be read, or does not contain the bytes that were written to it.
     pub fn copy(&self, from: u64, max: usize) -> io::Result<Bytes> {
         let range = self.clamp(from, max);
         match self.place() {
@@ -146,10 +146,10 @@ impl Body {
         }
     }
 
-    /// The same as [`copy`](Self::copy), while others go on: a disk is waited for elsewhere.
+    /// Does the same as [`copy`](Self::copy) without blocking the thread: another thread waits for the disk.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`copy`](Self::copy).
     pub async fn load(&self, from: u64, max: usize) -> io::Result<Bytes> {
         match self.record() {
             Some(record) => record.load(self.clamp(from, max)).await,
@@ -157,7 +157,7 @@ impl Body {
         }
     }
 
-    /// The same content for another entry: large bodies are shared, small ones copied.
+    /// Returns the same content for another entry: large bodies are shared, small ones copied.
     pub fn duplicate(&self) -> Self {
         match self {
             Self::Heap(bytes) => Self::Heap(bytes.clone()),

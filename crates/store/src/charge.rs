@@ -1,6 +1,7 @@
-//! The bytes that allocations take, for what is charged to a budget.
+//! The bytes of memory that allocations take, for everything that is charged to a budget.
 
-/// The bytes that an allocator with four size classes for each doubling (jemalloc, mimalloc) takes for `size` bytes.
+/// Returns the bytes that an allocator with four size classes for each doubling (jemalloc, mimalloc) takes
+/// for `size` bytes.
 pub(crate) fn allocated(size: usize) -> usize {
     match size {
         0 => 0,

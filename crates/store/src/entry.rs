@@ -1,5 +1,5 @@
-//! One stored response, compact: a reference is one word, and beyond key, field lines
-//! ([`crate::lines`]) and content an entry costs 72 bytes.
+//! One stored response, compact: a reference is one word, and an entry costs 72 bytes beyond its key, field
+//! lines ([`crate::lines`]) and content.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,48 +18,48 @@ use crate::{Body, Coded};
 #[derive(Clone, Debug)]
 pub struct Entry(ThinArc<Fixed, u8>);
 
-/// What an entry is besides its bytes. Those are, in this order: the key; [`Rare`], if it is [`MARKED_RARE`]; the time of
-/// `Last-Modified`, if that is a number; the length of the signature and the signature, if there is one; its own field
-/// lines.
+/// The fixed part of an entry. The variable part consists of, in this order: the key; [`Rare`], if the entry
+/// is [`MARKED_RARE`]; the time of `Last-Modified`, if it is stored as a number; the length of the signature
+/// and the signature, if there is one; the field lines that are not shared.
 #[derive(Debug)]
 struct Fixed {
     body: Body,
     shared: Option<SharedLines>,
-    /// No purge up to this generation reaches it.
+    /// The latest generation up to which no purge reaches the entry.
     checked: AtomicU64,
     received: u32,
     lifetime: u32,
     date: u32,
     cost: u32,
     key_len: u16,
-    /// Where the line `Last-Modified` stands among its own lines.
+    /// The place of the line `Last-Modified` among the entry's unshared lines.
     modified_at: u16,
     status: StatusCode,
     flags: Flags,
     marks: u8,
 }
 
-/// It names groups or tags.
+/// The response names groups or tags.
 const TAGGED: u8 = 1;
-/// It says which queries it answers.
+/// The response has a `No-Vary-Search` field.
 const SAYS_QUERIES: u8 = 2;
-/// Its `Date` is no line: the freshness knows it.
+/// `Date` is not stored as a line: the freshness has it.
 const DATED: u8 = 4;
-/// Its `Last-Modified` is no line.
+/// `Last-Modified` is not stored as a line.
 const MODIFIED: u8 = 8;
-/// It has a signature.
+/// The entry has a signature.
 const SELECTED: u8 = 16;
-/// Its freshness says more than most do.
+/// The freshness has values that most responses lack.
 const MARKED_RARE: u8 = 32;
-/// The highest bits count the seconds by which its initial age exceeds the ordinary one. Even a fast response takes a
-/// second if the clock advances meanwhile, and must be no larger for that.
+/// The highest bits count the seconds by which the initial age exceeds the ordinary one. Even a fast response
+/// takes a second if the clock advances meanwhile, and must not need a larger entry for that.
 const DELAY_SHIFT: u32 = 6;
 const LONGEST_DELAY: u32 = 3;
 
-/// What of a freshness is seldom worth its place: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
+/// The parts of a freshness that most responses lack: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
 type Rare = [u32; 3];
 
-/// What an entry is made of.
+/// The parts from which an entry is assembled.
 struct Source<'e> {
     body: Body,
     shared: Option<SharedLines>,
@@ -67,17 +67,17 @@ struct Source<'e> {
     freshness: Freshness,
     cost: u32,
     status: StatusCode,
-    /// Those of [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold; and [`MARKED_RARE`], if there is to be room for
-    /// [`Rare`] whatever the freshness says.
+    /// The marks among [`TAGGED`], [`SAYS_QUERIES`] and [`DATED`] that hold; and [`MARKED_RARE`], if the
+    /// entry must have room for [`Rare`] with any freshness.
     marks: u8,
     key: &'e [u8],
     signature: &'e [u8],
     modified: Option<Modified>,
-    /// Its own lines, one behind the other.
+    /// The unshared lines, in two consecutive parts.
     own: [&'e [u8]; 2],
 }
 
-/// What stands behind an entry's key.
+/// The part of an entry behind its key.
 struct Tail<'e> {
     rare: Option<[u8; size_of::<Rare>()]>,
     modified: Option<u32>,
@@ -90,23 +90,25 @@ struct Tail<'e> {
 pub struct Parts<'a> {
     /// The cache key (`larder_semantics::key`), at most 65,535 bytes.
     pub key: &'a [u8],
-    /// The request fields it was selected by (`larder_semantics::vary`); empty without `Vary`.
+    /// The request fields that select the response (`larder_semantics::vary`); empty without `Vary`.
     pub signature: &'a [u8],
     /// The status code.
     pub status: StatusCode,
-    /// When it was received and how long it is good for.
+    /// The time at which it was received, and its lifetime.
     pub freshness: Freshness,
-    /// What fetching it took, in microseconds: what a policy may weigh.
+    /// The cost of fetching it, in microseconds, which a policy may weigh.
     pub cost: u32,
-    /// No purge up to then reaches it: in force before the request was sent that fetched or validated it.
+    /// The generation in force before the request was sent that fetched or validated it; no purge up to then
+    /// reaches it.
     pub born: Generation,
-    /// Its field lines, from [`crate::Memory::keep`].
+    /// The field lines, from [`crate::Memory::keep`].
     pub fields: &'a Lines,
-    /// Its content.
+    /// The content.
     pub body: Body,
 }
 
-/// Bytes of field lines that an entry may have. Each hit copies them into its client's buffer, and each 304 may add some.
+/// The most bytes of field lines of an entry. Each hit copies them into its client's buffer, and each 304 may
+/// add some.
 pub const LONGEST_HEAD: usize = 64 << 10;
 
 impl Entry {
@@ -115,8 +117,8 @@ impl Entry {
         key.len().max(signature.len()) <= usize::from(u16::MAX) && fields.len() <= LONGEST_HEAD
     }
 
-    /// Assembles an entry; `None` when key or signature are longer than 65,535 bytes, or the field lines longer than
-    /// [`LONGEST_HEAD`].
+    /// Assembles an entry. Returns `None` when key or signature are longer than 65,535 bytes, or the field
+    /// lines longer than [`LONGEST_HEAD`].
     pub fn new(parts: Parts<'_>) -> Option<Self> {
         let (lines, freshness) = (parts.fields.view(), parts.freshness);
         if !Self::has_room(parts.key, parts.signature, &lines) {
@@ -145,7 +147,7 @@ impl Entry {
         })
     }
 
-    /// `None` if key or signature are too long.
+    /// Returns `None` if key or signature are too long.
     fn assemble(source: Source<'_>) -> Option<Self> {
         let Source { key, signature, freshness, modified, .. } = source;
         let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
@@ -181,12 +183,12 @@ impl Entry {
         Some(Self(ThinArc::from_header_and_slice(fixed, &bytes)))
     }
 
-    /// The same content under another head: what a 304 or a HEAD leaves behind
+    /// Returns an entry with the same content under another head, as a 304 or a response to HEAD updates it
     /// (RFC 9111 sections 3.2 and 4.3.5).
     pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
         let (key, signature) = (self.key(), self.signature());
         let (status, cost) = (self.status(), self.cost());
-        // The content is the same, and so are its other forms; unless the new head says something else about them.
+        // The content is the same, and so are its other forms, unless the new head invalidates them.
         let view = fields.view();
         let varies = || self.coded().is_none_or(|coded| coded.varies() == coding::varies(&view));
         let body = match coding::is_changeable(status, &view) && varies() {
@@ -196,12 +198,12 @@ impl Entry {
         Self::new(Parts { key, signature, status, freshness, cost, born, fields, body })
     }
 
-    /// The same response as a purge leaves it, that no purge up to `checked` reaches further.
+    /// Returns the same response with the freshness that a purge leaves; no purge up to `checked` reaches it further.
     pub(crate) fn aged(&self, freshness: Freshness, checked: Generation) -> Option<Self> {
         self.again(self.0.header.header.body.duplicate(), freshness, checked)
     }
 
-    /// The same response with `body`, which is its content with its forms in other codings.
+    /// Returns the same response with `body`, which is its content with forms in other codings.
     pub(crate) fn with_forms(&self, body: Body) -> Option<Self> {
         self.again(body, self.freshness(), self.checked())
     }
@@ -215,7 +217,7 @@ impl Entry {
             freshness: Freshness { date: old.date, ..freshness },
             cost: old.cost,
             status: old.status,
-            // It stays as large as it was, so that the policy keeps what it knows of it.
+            // The size stays the same, so that the policy keeps the object's history.
             marks: old.marks & (TAGGED | SAYS_QUERIES | DATED | MARKED_RARE),
             key: self.key(),
             signature: tail.signature,
@@ -224,42 +226,42 @@ impl Entry {
         })
     }
 
-    /// Whether both are one and the same.
+    /// Whether both refer to the same entry.
     pub(crate) fn is(&self, other: &Self) -> bool {
         std::ptr::eq(&self.0.header, &other.0.header)
     }
 
-    /// No purge up to this generation reaches it.
+    /// Returns the latest generation up to which no purge reaches the entry.
     pub fn checked(&self) -> Generation {
         Generation(self.0.header.header.checked.load(Ordering::Relaxed))
     }
 
-    /// Notes that no purge up to `generation` reaches it.
+    /// Records that no purge up to `generation` reaches the entry.
     pub(crate) fn note_checked(&self, generation: Generation) {
         self.0.header.header.checked.store(generation.0, Ordering::Relaxed);
     }
 
-    /// Its fields, if they name groups or tags.
+    /// Returns the fields, if they name groups or tags.
     pub(crate) fn tagged(&self) -> Option<LinesRef<'_>> {
         self.has(TAGGED).then(|| self.fields())
     }
 
-    /// Whether it says which queries it answers (`No-Vary-Search`).
+    /// Whether the response has a `No-Vary-Search` field.
     pub(crate) fn says_queries(&self) -> bool {
         self.has(SAYS_QUERIES)
     }
 
-    /// The cache key.
+    /// Returns the cache key.
     pub fn key(&self) -> &[u8] {
         &self.0.slice[..self.key_len()]
     }
 
-    /// The selecting request fields; empty when the response does not vary.
+    /// Returns the selecting request fields; empty when the response does not vary.
     pub fn signature(&self) -> &[u8] {
         self.tail().signature
     }
 
-    /// The stored field lines.
+    /// Returns the stored field lines.
     pub fn fields(&self) -> LinesRef<'_> {
         let Fixed { shared, date, modified_at, .. } = &self.0.header.header;
         let Tail { modified, own, .. } = self.tail();
@@ -277,19 +279,19 @@ impl Entry {
         Tail { rare, modified, signature, own }
     }
 
-    /// The first bytes of `rest`, which are there if it has this mark.
+    /// Takes the first bytes of `rest` if the entry has this mark; they are present only then.
     fn take<const N: usize>(&self, mark: u8, rest: &mut &[u8]) -> Option<[u8; N]> {
         let (first, behind) = rest.split_first_chunk().filter(|_| self.has(mark))?;
         *rest = behind;
         Some(*first)
     }
 
-    /// The stored status code.
+    /// Returns the stored status code.
     pub fn status(&self) -> StatusCode {
         self.0.header.header.status
     }
 
-    /// Age and lifetime.
+    /// Returns age and lifetime.
     pub fn freshness(&self) -> Freshness {
         let Fixed { received, lifetime, date, flags, marks, .. } = self.0.header.header;
         let age = || ordinary_age(received, date).saturating_add(u32::from(marks >> DELAY_SHIFT));
@@ -298,30 +300,30 @@ impl Entry {
         Freshness { received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error, flags }
     }
 
-    /// What fetching it took, in microseconds.
+    /// Returns the cost of fetching the response, in microseconds.
     pub fn cost(&self) -> u32 {
         self.0.header.header.cost
     }
 
-    /// The content.
+    /// Returns the content.
     #[inline]
     pub fn body(&self) -> &Body {
         self.0.header.header.body.plain()
     }
 
-    /// The content in other codings, if it has been tried to make some.
+    /// Returns the content in other codings, if a worker has tried to make some.
     #[inline]
     pub fn coded(&self) -> Option<&Coded> {
         self.0.header.header.body.forms()
     }
 
-    /// Bytes of content in all forms.
+    /// Returns the bytes of content in all forms.
     pub(crate) fn content(&self) -> u64 {
         self.body().len() + self.coded().map_or(0, Coded::len)
     }
 
-    /// Bytes of memory held, allocator rounding included, without the cache's own bookkeeping and the shared lines,
-    /// which their pool counts.
+    /// Returns the bytes of memory held, allocator rounding included, without the cache's bookkeeping and the
+    /// shared lines, which their pool counts.
     pub fn charge(&self) -> u64 {
         const COUNTS: usize = 2 * size_of::<usize>();
         self.0.header.header.body.charge()
@@ -337,20 +339,21 @@ impl Entry {
     }
 }
 
-/// What of `freshness` an entry has to note beside its marks; `None` if that is nothing and it is not `kept` anyway.
+/// Returns the part of `freshness` that an entry stores beside its marks; `None` if the entry needs none and
+/// the room for it is not `kept`.
 fn rare(freshness: &Freshness, kept: bool) -> Option<Rare> {
     let Freshness { initial_age, stale_while_revalidate, stale_if_error, .. } = *freshness;
     let is_ordinary = stale_while_revalidate == 0 && stale_if_error == 0;
     (kept || !is_ordinary).then_some([initial_age, stale_while_revalidate, stale_if_error])
 }
 
-/// The seconds by which the initial age exceeds the ordinary one, if the marks have room for them.
+/// Returns the seconds by which the initial age exceeds the ordinary one, if the marks have room for them.
 fn delay(freshness: &Freshness) -> Option<u8> {
     let delay = freshness.initial_age.checked_sub(ordinary_age(freshness.received, freshness.date))?;
     (delay <= LONGEST_DELAY).then_some(delay as u8)
 }
 
-/// How old a response is that was made at its `date` and came on the straight way.
+/// Returns the age on arrival of a response that was generated at its `date` and not stored by another cache.
 fn ordinary_age(received: u32, date: u32) -> u32 {
     received.saturating_sub(date)
 }

@@ -1,8 +1,8 @@
 //! The stored responses that answer requests for other queries of their path (`No-Vary-Search`).
 //!
-//! A bounded table of this process: for each path the latest values of the field in its stored responses, and for each
-//! value, by the significant part of the query, the URLs of stored responses. A response that the table leads to is compared
-//! by its own field before it is used. So an entry that was evicted from the table costs a fetch, and nothing else.
+//! A bounded table in this process: for each path the latest values of the field in its stored responses, and for each
+//! value, by the significant part of the query, the URLs of stored responses. A response found through the table is
+//! checked against its own field before it is used. So an entry evicted from the table only costs a fetch.
 //!
 //! Of several responses to the same requests, the latest stays: the earlier ones are removed when it is stored.
 
@@ -26,67 +26,67 @@ use self::removed::Removed;
 use crate::purges::{Generation, Since};
 use crate::{Entry, Fills, Joined, LinesRef, Store};
 
-/// A longer query is compared byte by byte.
+/// Longer queries are compared byte by byte.
 const LONGEST_QUERY: usize = 2 << 10;
-/// Bits that say which paths may be known.
+/// Bits of a filter for paths that may be in the table.
 const BITS: usize = 1 << 16;
 /// The table.
 pub struct Equivalents {
     hasher: SipHasher13,
-    /// The classes of URLs of which one was purged or changed.
+    /// The classes with a URL that was purged or changed.
     removed: Removed,
     is_used: AtomicBool,
     paths: Box<[AtomicU64]>,
     parts: Box<[Mutex<Part>]>,
 }
 
-/// A URL that may have a response for a request for another one.
+/// A URL whose stored response may answer a request for another URL.
 #[derive(Debug)]
 pub struct Other {
-    /// Its cache key.
+    /// The cache key.
     pub key: Vec<u8>,
-    /// What is stored there, by the hash of its signature and the second in which it was received.
+    /// The stored responses of this URL: hash of the signature, second of reception, and start of the fetch.
     stored: Vec<(u64, u32, Began)>,
     known: Arc<Known>,
     class: u64,
 }
 
-/// A key in parts.
+/// The parts of a key.
 struct KeyParts<'k> {
     start: &'k [u8],
     query: Option<&'k [u8]>,
-    /// Behind a URL, a key has one byte that says whose clients it is for.
+    /// The last byte of a key, which names the kind of its clients.
     clients: u8,
     hash: u64,
 }
 
-/// When a fetch began.
+/// The state at the start of a fetch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Began {
-    /// Purges reach what was fetched if they are later than this.
+    /// The generation in force then: later purges reach the response.
     pub(crate) generation: Generation,
-    /// [`Equivalents::removals`] then.
+    /// The value of [`Equivalents::removals`] then.
     pub(crate) removals: u64,
 }
 
-/// Where a response comes from.
+/// The source of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// From the origin, by this process.
+    /// The origin, asked by this process.
     Fetched(Began),
-    /// From a disk of this process.
+    /// A disk of this process.
     Found,
-    /// From another node, or put together: when it was fetched is not known.
+    /// Another node, or the assembly of parts: the start of the fetch is not known.
     Elsewhere,
 }
 
-/// What is known of a response that is about to be stored.
+/// The table's knowledge of a response that is about to be stored.
 #[derive(Default)]
 pub(crate) struct Learned {
-    /// It must not be stored: another one that answers the same requests is later, or one of the URLs that it answers was
-    /// purged or changed since its fetch began.
+    /// The response must not be stored: a later response answers the same requests, or one of the URLs that
+    /// it answers was purged or changed since its fetch began.
     pub(crate) is_refused: bool,
-    /// What it takes the place of: keys, and hashes of signatures.
+    /// The responses that it replaces: keys, and hashes of signatures.
     replaced: Vec<(Vec<u8>, u64)>,
     class: Option<u64>,
 }
@@ -105,8 +105,8 @@ impl Default for Equivalents {
 }
 
 impl Equivalents {
-    /// The URLs whose stored responses may answer a request for `key`, which is not among them; the latest first. As
-    /// long as no response has had the field, this is one comparison.
+    /// Returns the other URLs whose stored responses may answer a request for `key`, the latest first. As
+    /// long as no response has had the field, this costs one comparison.
     pub fn others(&self, key: &[u8]) -> Vec<Other> {
         let mut others: Vec<Other> = Vec::new();
         let Some(place) = self.known(key) else { return others };
@@ -134,7 +134,7 @@ impl Equivalents {
         others
     }
 
-    /// The same, and those that are being fetched.
+    /// Returns the keys of these URLs, including those that are being fetched.
     pub(crate) fn all(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let Some(place) = self.known(key) else { return Vec::new() };
         let mut part = self.part(place.hash);
@@ -150,9 +150,9 @@ impl Equivalents {
         all
     }
 
-    /// Joins a fetch for `key`: `join` is told of the keys of equivalent ones that are under way, and of the removals that must
-    /// have been before these began; it says whether it leads one of its own. No two requests that are equivalent join at a
-    /// time.
+    /// Joins a fetch for `key`. `join` receives the keys of equivalent fetches in flight, and the number of
+    /// removals that must precede their start; it returns whether it leads a fetch itself. Equivalent
+    /// requests join one after the other.
     pub(crate) fn joining<T>(&self, key: &[u8], join: impl FnOnce(&[Vec<u8>], u64) -> (T, bool)) -> T {
         let Some(place) = self.known(key) else { return join(&[], 0).0 };
         let mut part = self.part(place.hash);
@@ -167,31 +167,31 @@ impl Equivalents {
         joined
     }
 
-    /// How many removals there were so far.
+    /// Returns the number of removals so far.
     pub(crate) fn removals(&self) -> u64 {
         self.removed.count()
     }
 
-    /// Notes that `key` is purged or changed: what is being fetched or stored for it, and for equivalent URLs, answers no
-    /// requests for others any more. A field that becomes known only later is of no use to fetches that began before
-    /// this ([`Known::since`]).
+    /// Notes that `key` is purged or changed: responses that are being fetched or stored for it, and for
+    /// equivalent URLs, do not answer requests for other URLs any more. A field that becomes known only later
+    /// does not apply to fetches that began before this call ([`Known::since`]).
     pub(crate) fn note_removed(&self, key: &[u8]) {
         self.removed.count_one();
         let Some(place) = self.known(key) else { return };
         let mut part = self.part(place.hash);
         for known in part.fields(place.hash) {
-            // While nothing can be learned of the path.
+            // Noted under the lock of the part, so that no value is learned for the path meanwhile.
             self.removed.note(self.class(&place, &known));
         }
     }
 
-    /// Notes that a response with this `value` of the field is about to be stored under `key`, for requests with this hash of their
-    /// signature.
+    /// Notes that a response with this `value` of the field is about to be stored under `key`. `variant` is
+    /// the hash of its signature.
     fn learn(&self, key: &[u8], value: &[u8], variant: u64, (source, received): (Source, u32)) -> Learned {
         let mut learned = Learned::default();
         let Some(place) = self.place(key) else { return learned };
         let (word, bit) = bit(place.hash);
-        // Before removals are counted: a removal finds the path known, or is counted.
+        // Set before removals are counted: a removal finds the path known, or is counted here.
         self.paths[word].fetch_or(bit, Ordering::SeqCst);
         self.is_used.store(true, Ordering::SeqCst);
         let mut part = self.part(place.hash);
@@ -219,7 +219,7 @@ impl Equivalents {
         self.part(place.hash).change(class, |class| class.end(place.query));
     }
 
-    /// The place of `key`, if its path may be known.
+    /// Returns the parts of `key`, if its path may be in the table.
     fn known<'k>(&self, key: &'k [u8]) -> Option<KeyParts<'k>> {
         if !self.is_used.load(Ordering::SeqCst) {
             return None;
@@ -259,7 +259,7 @@ fn bit(hash: u64) -> (usize, u64) {
 }
 
 impl KeyParts<'_> {
-    /// The key of the same path with this query.
+    /// Returns the key of the same path with this query.
     fn key(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mark = query.map_or(&[][..], |_| b"?");
         [self.start, mark, query.unwrap_or_default(), &[self.clients]].concat()
@@ -267,9 +267,9 @@ impl KeyParts<'_> {
 }
 
 impl Store {
-    /// What `entry`, which is stored under the key of `other` and current there, leaves for a request for `key`: itself, if its
-    /// own field says that it answers it; the same but stale or invalid, or nothing, if `key` or an equivalent URL was purged or
-    /// changed since its fetch began.
+    /// Applies later changes to `entry`, which is stored under the key of `other` and current there, for a
+    /// request for `key`. Returns the entry if its own field says that it answers the request; if `key` or an
+    /// equivalent URL was purged or changed since its fetch began, returns it stale or invalid, or `None`.
     pub fn for_other(&self, entry: Entry, other: &Other, key: &[u8]) -> Option<Entry> {
         if !is_for_others(entry.status()) || !answers(&entry, &other.known, key) {
             return None;
@@ -289,8 +289,8 @@ impl Store {
         }
     }
 
-    /// Notes that a response with these fields is about to be stored, or was found on a disk. If it is refused, what is there of
-    /// it is given up. [`learned`](Self::learned) is to be called when it is stored.
+    /// Notes that a response with these fields is about to be stored, or was found on a disk. If it is refused, its
+    /// earlier stored form is removed. The caller has to call [`learned`](Self::learned) once it is stored.
     pub(crate) fn learn(
         &self,
         (key, signature): (&[u8], &[u8]),
@@ -308,7 +308,7 @@ impl Store {
         learned
     }
 
-    /// Gives up what a response takes the place of that is stored by now under `key`, if memory or a disk took it.
+    /// Removes the responses that the response stored under `key` replaces, if memory or a disk stored it.
     pub(crate) fn learned(&self, key: &[u8], received: u32, learned: Learned) {
         for (other, variant) in learned.replaced {
             self.give_up(&other, variant, received);
@@ -318,7 +318,7 @@ impl Store {
         }
     }
 
-    /// Forgets a response that was received no later than then.
+    /// Removes a response if it was received at `received` or earlier.
     fn give_up(&self, key: &[u8], variant: u64, received: u32) {
         let resident = self.memory.peek(key, self.memory.hash(key));
         for entry in resident.iter().flat_map(|resident| resident.variants()) {
@@ -333,8 +333,8 @@ impl Store {
 }
 
 impl Fills {
-    /// [Joins](Self::join_own) the fills of `key`, or follows one of another URL whose response is expected to answer requests
-    /// for `key` as well: the head that is announced says so, or not.
+    /// [Joins](Self::join_own) the fills of `key`, or follows a fill of another URL whose response is
+    /// expected to answer requests for `key` as well. Only the announced head shows whether it does.
     pub fn join(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         self.store().equivalents.joining(key, |others, removals| {
             let follow = |other: &Vec<u8>| self.follow_for(key, other, signature, removals);
@@ -347,13 +347,13 @@ impl Fills {
         })
     }
 
-    /// What is to be purged or spoiled if `scopes` are: these, and the URLs that are known to have the same responses. What is
-    /// fetched now is not stored any more if it turns out equivalent.
+    /// Extends `scopes`, which are about to be purged or spoiled, by the URLs that are known to have the same
+    /// responses. Responses in flight are not stored if they turn out to be equivalent.
     pub fn with_equivalents(&self, mut scopes: Vec<Scope>) -> Vec<Scope> {
         let equivalents = &self.store().equivalents;
         let others = scopes.iter().flat_map(|scope| match scope {
             Scope::Url(key) => {
-                // First: what becomes known later than this look is refused.
+                // Noted first, so that responses that become known after this lookup are refused.
                 equivalents.note_removed(key);
                 equivalents.all(key)
             }
@@ -365,7 +365,8 @@ impl Fills {
     }
 }
 
-/// Whether `entry` answers a request for `key` by its own field, which is `known`. Both keys have one path.
+/// Whether `entry` answers a request for `key` by its own field, whose value has to be that of `known`. Both
+/// keys have one path.
 fn answers(entry: &Entry, known: &Known, key: &[u8]) -> bool {
     let is_known = no_vary_search::field(&entry.fields()).is_some_and(|value| *value == *known.value);
     is_known && known.variation.equivalent(query(entry.key()), query(key))
@@ -375,12 +376,13 @@ fn query(key: &[u8]) -> Option<&[u8]> {
     key::split_at_query(key.split_last()?.1).1
 }
 
-/// Whether a response with this status may answer requests for other URLs than its own: no error does.
+/// Whether a response with this status may answer requests for other URLs than its own; error responses may not.
 fn is_for_others(status: StatusCode) -> bool {
     status != StatusCode::PARTIAL_CONTENT && (status.is_success() || status.is_redirection())
 }
 
-/// Whether a response with this status and these fields, stored or being fetched under `stored`, answers a request for `key`.
+/// Whether a response with this status and these fields, stored or being fetched under `stored`, answers a
+/// request for `key`.
 pub fn is_for(stored: &[u8], status: StatusCode, response: &impl Fields, key: &[u8]) -> bool {
     if stored == key {
         return true;

@@ -1,14 +1,14 @@
-//! One fetch, many readers: a response in progress, read while it arrives.
+//! One fetch, many readers: a response in progress, which clients read while it arrives.
 //!
-//! The leading request's task owns a [`FillWriter`], the writer; all clients, including the one that caused the fetch, read through
-//! a [`Reader`]. So a client that disconnects ends nothing. However the writer ends (done, failed, panicked), dropping its
-//! `FillWriter` wakes every reader with the result.
+//! The leading request's task owns a [`FillWriter`], the writer; all clients, including the one that caused
+//! the fetch, read through a [`Reader`]. So a client that disconnects does not end the fetch. Whether the
+//! writer succeeds, fails or panics, dropping its `FillWriter` wakes every reader with the result.
 //!
-//! A purge wins over a fill: [`Fills::cancel`] takes the fill out of the table and it publishes nothing, though its readers
-//! still get their bytes.
+//! A purge wins over a fill: [`Fills::cancel`] removes the fill from the table and it publishes nothing,
+//! though its readers still get their bytes.
 //!
-//! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] ahead of the
-//! slowest reader, and bytes that all have read are freed. A disk may store the body all the same.
+//! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] bytes ahead
+//! of the slowest reader, and bytes that all readers have read are freed. A disk may store the body all the same.
 
 mod buffer;
 mod epoch;
@@ -45,24 +45,24 @@ pub const WINDOW: u64 = 1 << 20;
 /// The result of a fill, for the waiting requests.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// A response that every client whose request selects it may read as it arrives.
+    /// A response that clients may read as it arrives if their requests select it.
     Stream(Arc<Head>),
-    /// The stored response is good (again): no content travelled.
+    /// The stored response is fresh (again): no content was transferred.
     Stored(Entry),
-    /// The origin failed, and this stored response may stand in where staleness is allowed.
+    /// The origin failed; clients that allow stale responses may get this stored response.
     StandIn(Entry),
-    /// Nothing to share; ask the origin yourself.
+    /// The response cannot be shared: each waiting request asks the origin itself.
     Released,
-    /// The origin cannot be reached for any client; the status and reason to tell clients.
+    /// The origin cannot be reached for any client; the status and reason for the clients.
     Failed(StatusCode, Why),
-    /// The fetch came to nothing, for reasons that may concern its client only: a waiter may lead the next.
+    /// The fetch failed, for reasons that may concern only its client: a waiting request may lead the next fetch.
     Abandoned,
 }
 
-/// How the content ended.
+/// The end of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All of it arrived.
+    /// All of the content arrived.
     Complete,
     /// The origin stopped early.
     Truncated,
@@ -75,27 +75,27 @@ struct Progress {
     ending: Option<Ending>,
 }
 
-/// A response on its way in.
+/// A response in progress.
 #[derive(Debug)]
 pub struct Fill {
     key: Box<[u8]>,
-    /// Of its key, as [`Memory::hash`](crate::Memory::hash) has it.
+    /// The hash of the key, from [`Memory::hash`](crate::Memory::hash).
     hash: u64,
     signature: Box<[u8]>,
-    /// In force before its request was sent.
+    /// The generation in force before the request was sent.
     born: Generation,
-    /// How often a key had been removed then.
+    /// The number of removals of keys then.
     removals: u64,
-    /// When it began, if a reload leads it.
+    /// The start of the fetch, if a reload leads it.
     reloads_since: Option<Instant>,
     joinable: AtomicBool,
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
-    /// Tells readers of progress.
+    /// Notifies readers of progress.
     advanced: Notify,
     buffer: Mutex<Buffer>,
     readers: Mutex<Readers>,
-    /// Tells the leader that a reader has moved, or gone.
+    /// Notifies the leader that a reader has advanced or left.
     moved: Notify,
 }
 
@@ -105,7 +105,7 @@ struct Readers {
     positions: HashMap<u64, u64>,
 }
 
-/// The fills under way, by key.
+/// The fills in progress, by key.
 pub struct Fills {
     table: Box<[Mutex<Table>]>,
     store: Arc<Store>,
@@ -120,27 +120,27 @@ struct Table {
 }
 
 impl Table {
-    /// The fills of `key`, whose hash is known.
+    /// Iterates over the fills of `key`, whose hash is known.
     fn of<'t>(&'t self, key: &'t [u8], hash: u64) -> impl Iterator<Item = &'t Arc<Fill>> {
         self.fills.iter_hash(hash).filter(move |fill| *fill.key == *key)
     }
 
-    /// Takes out one of the fills of this hash of which `is_it` holds.
+    /// Removes one of the fills of this hash for which `is_it` holds.
     fn remove(&mut self, hash: u64, is_it: impl Fn(&Arc<Fill>) -> bool) -> Option<Arc<Fill>> {
         self.fills.find_entry(hash, is_it).ok().map(|found| found.remove().0)
     }
 }
 
 impl Fills {
-    /// No fills yet. Bodies beyond `max_object` bytes are not stored in memory.
+    /// Creates an empty table. Bodies beyond `max_object` bytes are not stored in memory.
     pub fn new(store: Arc<Store>, arena: Arena, max_object: u64) -> Self {
         let table = (0..64).map(|_| Mutex::default()).collect();
         Self { table, store, arena, max_object: AtomicU64::new(max_object) }
     }
 
-    /// Follows the fill of `key` and `signature` that is under way, or leads a new one.
+    /// Follows the fill of `key` and `signature` that is in progress, or leads a new one.
     ///
-    /// A fill that a purge is known to reach gets no more followers.
+    /// A fill that a known purge reaches gets no more followers.
     pub fn join_own(self: &Arc<Self>, key: &[u8], signature: &[u8]) -> Joined {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -153,8 +153,8 @@ impl Fills {
         }
     }
 
-    /// Follows, for `key`, the fill of another URL that is under way, if that began after so many removals, and no purge of `key`
-    /// is later.
+    /// Follows, for `key`, a fill of another URL in progress, if the fill began after this number of
+    /// removals, and no purge of `key` is later.
     pub(crate) fn follow_for(
         &self,
         key: &[u8],
@@ -174,12 +174,12 @@ impl Fills {
         let may_follow = |fill: &&Arc<Fill>| {
             fill.is_joinable() && *fill.signature == *signature && self.reach_of(fill).is_none()
         };
-        // Under the table's lock, so that nothing can have been given back before we read.
+        // Under the table's lock, so that no part of the body has been freed before the reader registers.
         table.of(key, hash).find(may_follow).map(Fill::reader)
     }
 
-    /// [`join_own`](Self::join_own) for a request that came when it was `arrived`, and wants what was fetched later than that, by requests
-    /// that want the same.
+    /// Does the same as [`join_own`](Self::join_own) for a request that `arrived` at that time, and needs a
+    /// response fetched later, by requests with the same need.
     pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> Reloading {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -202,21 +202,22 @@ impl Fills {
     }
 
     /// Whether a request that arrived when `arrived` was in force may use the response of `reader`: its fetch began no
-    /// earlier, or no purge has reached it since. Call after storability is decided and before groups are added.
+    /// earlier, or no purge has reached it since. Call this after storability is decided and before groups are added.
     pub fn may_have(&self, reader: &Reader, arrived: Generation) -> bool {
         let fill = reader.fill();
         fill.born >= arrived || self.reach_of(fill).is_none()
     }
 
-    /// Puts a purge in force, ordered at `second` (UNIX): when this returns, nothing that was stored before, or is
-    /// being fetched, answers a request but as `effect` allows. What it reaches is neither counted nor freed.
+    /// Puts a purge in force, ordered at `second` (UNIX). When this returns, responses that were stored
+    /// before, or are being fetched, answer requests only as `effect` allows. The responses that the purge
+    /// reaches are neither counted nor freed.
     pub fn order(&self, scopes: &[Scope], effect: Effect, second: u32) -> Generation {
         let (generation, rules) = self.store.purges.put(scopes, effect, second);
         self.store.disks.write_down(&rules);
         generation
     }
 
-    /// The purge that reaches `fill`, as far as one knows yet what it is.
+    /// Returns the purge that reaches `fill`, as far as its response is known.
     fn reach_of(&self, fill: &Fill) -> Option<Reach> {
         let purges = &self.store.purges;
         if fill.born == purges.now() {
@@ -232,27 +233,27 @@ impl Fills {
         }
     }
 
-    /// The moment at which a fetch of `key` begins that may turn out worth a fill of its own.
+    /// Returns the epoch for a fetch of `key` that begins now and may get its own fill later.
     pub fn now(&self, key: &[u8]) -> Epoch {
         self.now_for(self.store.memory.hash(key))
     }
 
-    /// The same for the key that has this hash in memory.
+    /// Does the same for the key with this hash in memory.
     pub fn now_for(&self, hash: u64) -> Epoch {
         let Epoch { generation, removals, .. } = self.begins();
         Epoch { generation, removals, ..self.part(hash).now }
     }
 
-    /// This moment, as far as it is the same for all keys.
+    /// Returns the parts of the current epoch that are the same for all keys.
     fn begins(&self) -> Epoch {
         let (generation, removals) = (self.store.purges.now(), self.store.equivalents.removals());
         Epoch { generation, removals, ..Epoch::default() }
     }
 
-    /// Leads a fill without followers: what it stores is reusable, but waiting for it is not
-    /// (credentials, ranges, URLs whose answers are known not to be storable). Most of these store
-    /// nothing in the end, so that they cost a fill only when they do: `began` says when the fetch
-    /// began, and a purge since then (of this key, or rarely of another) wins over it.
+    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful
+    /// (credentials, ranges, URLs whose responses are known not to be storable). Most of these fetches store
+    /// nothing in the end, so they create a fill only when they do: `began` is the start of the fetch, and a
+    /// purge since then (of this key, or rarely of another) wins over it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -262,18 +263,18 @@ impl Fills {
         writer
     }
 
-    /// Forgets everything stored under `key`, in all tiers, and lets its fills publish nothing; says how many
-    /// responses and bytes memory had.
+    /// Removes everything stored under `key`, in all tiers, and forbids its fills to publish. Returns how
+    /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.disks.remove(key);
-        // Once more, for what was found on the disk meanwhile and is on its way into memory.
+        // Counted once more, for responses that were found on the disk meanwhile and are being put into memory.
         self.table(key).now.cancelled += 1;
         self.store.memory.remove(key)
     }
 
-    /// The same, but keeps the responses in memory that `may_stay`, to be validated before any use.
+    /// Does the same, but keeps the responses in memory that `may_stay`; they are validated before any use.
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
@@ -285,7 +286,7 @@ impl Fills {
         });
     }
 
-    /// Forgets everything stored, in all tiers, and lets no fill publish anything.
+    /// Removes everything stored, in all tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
         for table in &self.table {
             let mut table = locked(table);
@@ -300,7 +301,7 @@ impl Fills {
         self.store.memory.clear();
     }
 
-    /// Forbids the fills of `key` to publish anything and to take more followers.
+    /// Forbids the fills of `key` to publish and to take more followers.
     pub fn cancel(&self, key: &[u8]) {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -312,7 +313,7 @@ impl Fills {
         self.store.hints.remove(key, hash);
     }
 
-    /// Lets the disk keep `entry` as it is now. `began` is from before it was decided: a purge since then wins.
+    /// Stores `entry` on a disk as it is now. `began` precedes the decision to store it: a purge since then wins.
     fn keep(self: &Arc<Self>, entry: &Entry, began: Epoch) {
         let disks = &self.store.disks;
         self.store.purges.note(entry.freshness().received);
@@ -328,27 +329,27 @@ impl Fills {
         });
     }
 
-    /// Fills under way.
+    /// Returns the number of fills in progress.
     pub fn under_way(&self) -> usize {
         self.table.iter().map(|table| locked(table).fills.len()).sum()
     }
 
-    /// Changes the largest body stored.
+    /// Changes the limit for bodies stored in memory.
     pub fn set_max_object(&self, bytes: u64) {
         self.max_object.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a body of this many bytes may be stored in memory, if all else allows it.
+    /// Whether a body of this many bytes may be stored in memory, if all other conditions allow it.
     pub fn fits(&self, bytes: u64) -> bool {
         bytes <= self.max_object.load(Ordering::Relaxed)
     }
 
-    /// The tiers that fills publish to.
+    /// Returns the tiers that fills publish to.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The memory-backed files of large bodies.
+    /// Returns the memory-backed files of large bodies.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
@@ -379,19 +380,19 @@ impl Fills {
         FillWriter::new(fill, Arc::clone(self))
     }
 
-    /// Says that something was stored under the key of `fill`.
+    /// Records that a response was stored under the key of `fill`.
     fn note_stored(&self, fill: &Fill) {
         self.part(fill.hash).now.stored += 1;
     }
 
     /// Forbids `fill` to take more followers; a purge still reaches it.
     fn close(&self, fill: &Fill) {
-        // Under the table's lock, so that each request that has joined is a reader already.
+        // Under the table's lock, so that each request that has joined is registered as a reader already.
         let _table = self.part(fill.hash);
         fill.joinable.store(false, Ordering::Release);
     }
 
-    /// The same if it has no reader; false if it has one.
+    /// Does the same if the fill has no reader; returns false if it has one.
     fn close_unread(&self, fill: &Fill) -> bool {
         let _table = self.part(fill.hash);
         let is_unread = locked(&fill.readers).positions.is_empty();
@@ -405,7 +406,7 @@ impl Fills {
         self.part(fill.hash).remove(fill.hash, |other| Arc::ptr_eq(other, fill));
     }
 
-    /// The part of the table that `key` belongs to.
+    /// Locks the part of the table that `key` belongs to.
     fn table(&self, key: &[u8]) -> MutexGuard<'_, Table> {
         self.part(self.store.memory.hash(key))
     }
@@ -433,10 +434,10 @@ impl Fill {
         self.advanced.notify_waiters();
     }
 
-    /// Waits until `look` finds something in the progress.
+    /// Waits until `look` returns a value for the progress.
     async fn until<T>(&self, look: impl Fn(&Progress) -> Option<T>) -> T {
         loop {
-            // Made before the look, so that nothing is missed between the two.
+            // Created before the look, so that no notification between the two is missed.
             let advanced = self.advanced.notified();
             let found = look(&self.progress());
             match found {
@@ -446,7 +447,7 @@ impl Fill {
         }
     }
 
-    /// The head of the announced response.
+    /// Returns the head of the announced response.
     fn head(&self) -> Option<Arc<Head>> {
         match &self.progress().verdict {
             Some(Verdict::Stream(head)) => Some(Arc::clone(head)),
@@ -454,7 +455,8 @@ impl Fill {
         }
     }
 
-    /// What has arrived, under `head`; readers read it from there from now on. Nothing more may be appended.
+    /// Makes an entry of the content that has arrived, under `head`; readers read it from the entry from now
+    /// on. No more may be appended.
     fn seal(&self, head: &Head) -> Option<Entry> {
         if !Entry::has_room(&self.key, &head.signature, &head.fields.view()) {
             return None;
@@ -472,7 +474,7 @@ impl Fill {
         locked(&self.buffer).seal(|body| Entry::new(parts(body)))
     }
 
-    /// Where the slowest reader is; `None` without any.
+    /// Returns the position of the slowest reader; `None` without readers.
     fn slowest(&self) -> Option<u64> {
         locked(&self.readers).positions.values().min().copied()
     }

@@ -10,13 +10,13 @@ use crate::Lines;
 pub struct Head {
     /// The status code.
     pub status: StatusCode,
-    /// Its field lines, in the form of an entry.
+    /// The field lines, in the form of an entry.
     pub fields: Lines,
     /// The request fields that select it; empty without `Vary`.
     pub signature: Vec<u8>,
     /// The time at which it was received, and its lifetime.
     pub freshness: Freshness,
-    /// The time of its fetch so far, in microseconds.
+    /// The cost of the fetch so far, in microseconds.
     pub cost: u32,
     /// Bytes of content, if the origin has named their number.
     pub length: Option<u64>,

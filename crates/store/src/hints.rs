@@ -1,8 +1,9 @@
-//! Links of stored responses that outlive their content, for early hints (RFC 8297) while the origin is asked once more.
+//! Links of stored responses that outlive their content, for early hints (RFC 8297) during a new request to
+//! the origin.
 //!
-//! A hint is a stored response without content, and with the links and tags of its fields only; so purges reach it as they reach
-//! others ([`crate::purges`]). What removes or invalidates the responses of a URL removes its hint, eviction apart. The table has a
-//! limit of its own, whatever the memory tier's capacity is.
+//! A hint is a stored response without content, and with only the links and tags of its fields; so purges reach it as
+//! they reach other responses ([`crate::purges`]). Removing or invalidating the responses of a URL removes its hint,
+//! except by eviction. The table has a separate limit, independent of the memory tier's capacity.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,19 +18,19 @@ use larder_semantics::{early_hints, groups};
 use crate::entry::Parts;
 use crate::{Body, Entry, Generation, LinePool};
 
-/// Bytes that all hints may take.
+/// The most bytes for all hints.
 pub const MOST_BYTES: u64 = 4 << 20;
-/// Bytes that one may take: with more tags than fit, there is none.
+/// The most bytes for one hint: if the tags do not fit, the URL gets no hint.
 const LONGEST: u64 = 16 << 10;
-/// What index and policy take for one, in bytes.
+/// Bytes of index and policy for one hint.
 const BOOKKEEPING: u64 = 96;
-/// Bytes of links that several hints have in common.
+/// Bytes of links that several hints share.
 const SHARED: usize = 64 << 10;
 
 /// The hints of a process.
 pub struct Hints {
     table: Mutex<Box<dyn AnyShard<Entry>>>,
-    /// How many there are, to be read without the lock.
+    /// The number of hints, readable without the lock.
     count: AtomicUsize,
     lines: LinePool,
 }
@@ -43,15 +44,15 @@ pub struct HintUsage {
     pub bytes: u64,
 }
 
-/// What of a response is looked at.
+/// The parts of a response that a hint is made from.
 pub struct Hinted<'h, F> {
-    /// Its status.
+    /// The status code.
     pub status: StatusCode,
-    /// Its fields.
+    /// The fields.
     pub fields: &'h F,
-    /// The request fields that it was selected by.
+    /// The request fields that select the response.
     pub signature: &'h [u8],
-    /// When it was received.
+    /// The time at which it was received, and its lifetime.
     pub freshness: Freshness,
 }
 
@@ -64,7 +65,7 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Keeps `entry` in place of the hint of its key.
+    /// Stores `entry` in place of the hint of its key.
     pub(crate) fn put(&self, hash: u64, entry: Entry) {
         let size = entry.charge() + BOOKKEEPING;
         if size > LONGEST {
@@ -77,7 +78,7 @@ impl Hints {
         drop(table);
     }
 
-    /// Forgets the hint of `key`, which has this hash in memory.
+    /// Removes the hint of `key`, which has this hash in memory.
     pub fn remove(&self, key: &[u8], hash: u64) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -106,7 +107,7 @@ impl Hints {
         self.table().get(hash).filter(|entry| entry.key() == key).cloned()
     }
 
-    /// How many there are.
+    /// Returns the number and bytes of the hints.
     pub fn usage(&self) -> HintUsage {
         let table = self.table();
         HintUsage { hints: table.len() as u64, bytes: table.bytes() }
@@ -118,7 +119,8 @@ impl Hints {
 }
 
 impl<F: Fields> Hinted<'_, F> {
-    /// The hint of `key` for a response that was fetched when `born` was in force; `None` if its links may not be sent, or it has none.
+    /// Returns the hint of `key` for a response that was fetched when `born` was in force; `None` if its
+    /// links may not be sent, or it has none.
     pub(crate) fn hint(&self, hints: &Hints, key: &[u8], born: Generation) -> Option<Entry> {
         let Self { status, fields, signature, freshness } = *self;
         if !early_hints::may_hint(status, signature) {

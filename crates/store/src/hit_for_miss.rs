@@ -1,15 +1,15 @@
 //! Hit-for-miss: a bounded table of URLs whose last response could not be stored.
 //!
-//! Requests for a marked URL do not wait for each other, since there is nothing to share. A mark expires after its time, or
-//! ends at once when a response can be stored. Marks may overwrite each other, and may be wrong once in 2^32; both only cost
-//! a chance to coalesce.
+//! Requests for a marked URL do not wait for each other, since they cannot share a response. A mark expires
+//! after its time, or is removed when a response can be stored. Marks may overwrite each other, and may be
+//! wrong once in 2^32; in both cases, only a chance to coalesce requests is lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Places in the table: 512 KiB.
+/// Places in the table, which takes 512 KiB.
 const PLACES: usize = 1 << 16;
 
-/// The table. Half of each place is a tag of the URL's hash, half the time the mark fades.
+/// The table. Half of each place is a tag of the URL's hash, the other half the time at which the mark expires.
 #[derive(Debug)]
 pub struct HitForMiss(Box<[AtomicU64]>);
 
@@ -25,14 +25,14 @@ impl HitForMiss {
         self.place(hash).store(tag(hash) | u64::from(until), Ordering::Relaxed);
     }
 
-    /// Takes the mark away.
+    /// Removes the mark of the URL with this hash.
     pub fn clear(&self, hash: u64) {
         if self.place(hash).load(Ordering::Relaxed) & TAG == tag(hash) {
             self.place(hash).store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether the URL is marked at `now`.
+    /// Whether the URL with this hash is marked at `now` (UNIX seconds).
     pub fn marked(&self, hash: u64, now: u32) -> bool {
         let place = self.place(hash).load(Ordering::Relaxed);
         place & TAG == tag(hash) && (place as u32) > now

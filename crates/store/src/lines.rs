@@ -1,9 +1,9 @@
-//! Field lines at rest. Those that many responses have in common (`Server`, `Content-Type`, security
-//! policies) are kept once for all of them ([`pool`]); the others are a response's own.
+//! Field lines at rest. Lines that many responses have in common (`Server`, `Content-Type`, security
+//! policies) are stored once for all of them ([`pool`]); the others are stored with their response.
 //!
-//! Lines are kept as they leave, `Name: value\r\n`, so that sending them is plain copying. Left out are those that
-//! differ from reply to reply: `Age` and `Content-Length` are made from integers. So are `Date` and `Last-Modified`
-//! ([`dates`]): as lines they would be most of what an ordinary response has of its own.
+//! Lines are stored as they are sent, `Name: value\r\n`, so that sending them is a plain copy. Lines that differ from
+//! reply to reply are left out: `Age` and `Content-Length` are made from integers. So are `Date` and `Last-Modified`
+//! ([`dates`]): as lines they would be the largest part of an ordinary response's unshared lines.
 
 use std::cell::OnceCell;
 
@@ -18,38 +18,38 @@ pub(crate) use dates::{Dates, Modified};
 pub use pool::LinePool;
 pub(crate) use pool::SharedLines;
 
-/// The field lines of a response that is stored or about to be.
+/// The field lines of a response that is stored or about to be stored.
 #[derive(Clone, Debug)]
 pub struct Lines {
     pub(crate) shared: Option<SharedLines>,
-    /// Its own lines, without those that are numbers.
+    /// The unshared lines, without those stored as numbers.
     pub(crate) own: Vec<u8>,
     pub(crate) dates: Dates,
 }
 
-/// The lines of one response, to be read or sent: first those it shares, then its own.
+/// The lines of one response, for reading or sending: first the shared ones, then its own.
 #[derive(Clone, Debug)]
 pub struct LinesRef<'l> {
     shared: HeadLines<'l>,
-    /// Its own lines up to the place of `Last-Modified`.
+    /// The unshared lines up to the place of `Last-Modified`.
     before: HeadLines<'l>,
-    /// Those behind that place; behind them comes `Date`.
+    /// The unshared lines behind that place, which `Date` follows.
     after: HeadLines<'l>,
     modified: Option<u32>,
     date: Option<u32>,
-    /// The two lines, once they were asked for by name.
+    /// The two lines, once a caller has asked for them by name.
     modified_line: OnceCell<[u8; dates::MODIFIED.len()]>,
     date_line: OnceCell<[u8; dates::DATE.len()]>,
 }
 
 impl Lines {
-    /// Lines that are all shared or `own`.
+    /// Returns lines of which each is shared or `own`.
     pub(crate) fn new(shared: Option<SharedLines>, mut own: Vec<u8>) -> Self {
         let dates = dates::take(&mut own);
         Self { shared, own, dates }
     }
 
-    /// The lines, to be read or sent.
+    /// Returns the lines for reading or sending.
     pub fn view(&self) -> LinesRef<'_> {
         LinesRef::of(self.shared.as_ref(), &self.own, self.dates)
     }
@@ -68,7 +68,7 @@ impl<'l> LinesRef<'l> {
         }
     }
 
-    /// Lines none of which is a number.
+    /// Returns lines of which none is stored as a number.
     pub(crate) fn written(shared: &'l [u8], own: &'l [u8]) -> Self {
         Self {
             shared: HeadLines(shared),
@@ -81,19 +81,19 @@ impl<'l> LinesRef<'l> {
         }
     }
 
-    /// Appends all lines.
+    /// Appends all lines to `out`.
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.shared.0);
         self.write_own(out);
     }
 
-    /// The lines that other responses may have as well.
+    /// Returns the lines that other responses may have as well.
     pub(crate) fn shared(&self) -> &'l [u8] {
         self.shared.0
     }
 
-    /// The others, as they are sent.
+    /// Returns the other lines, as they are sent.
     pub(crate) fn own(&self) -> Vec<u8> {
         let mut own = Vec::with_capacity(self.len() - self.shared.0.len());
         self.write_own(&mut own);
@@ -111,20 +111,20 @@ impl<'l> LinesRef<'l> {
         }
     }
 
-    /// Bytes of all lines, as they are sent.
+    /// Returns the bytes of all lines, as they are sent.
     pub(crate) fn len(&self) -> usize {
         let modified = self.modified.map_or(0, |_| dates::MODIFIED.len());
         let date = self.date.map_or(0, |_| dates::DATE.len());
         self.shared.0.len() + self.before.0.len() + modified + self.after.0.len() + date
     }
 
-    /// All lines as name and value.
+    /// Iterates over all lines as name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let own = self.before.iter().chain(self.modified().iter()).chain(self.after.iter());
         self.shared.iter().chain(own).chain(self.date().iter())
     }
 
-    /// The same fields as a map.
+    /// Returns the same fields as a map.
     pub fn to_map(&self) -> HeaderMap {
         let field =
             |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
@@ -135,7 +135,7 @@ impl<'l> LinesRef<'l> {
         map
     }
 
-    /// The line `Date`, if that is a number.
+    /// Returns the line `Date`, if it is stored as a number.
     pub(crate) fn date_line(&self) -> &[u8] {
         self.date().0
     }
@@ -163,14 +163,14 @@ impl Fields for LinesRef<'_> {
     }
 }
 
-/// Appends one field line, its name in the customary capitals (`Content-Type`, `ETag`).
+/// Appends one field line, with its name in the customary capitals (`Content-Type`, `ETag`).
 pub fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     write_name(out, name);
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the beginning of a field line: the name in such capitals, and what parts it from a value.
+/// Appends the start of a field line: the name in such capitals, and the separator before the value.
 pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
     match name {
         b"etag" => out.extend_from_slice(b"ETag"),
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(lines.own.len(), own.len() - dates::DATE.len());
     }
 
-    /// Lines as a disk may have them: also such as we never wrote.
+    /// Lines as a disk may contain them, including lines that this program never writes.
     fn lines() -> impl Strategy<Value = Vec<u8>> {
         let line = prop_oneof![
             any::<u32>().prop_map(|time| dates::modified_line(time).to_vec()),

@@ -1,8 +1,8 @@
-//! The memory tier: entries by key, in mutex-guarded shards of one budget.
+//! The memory tier: entries by key, in mutex-guarded shards that share one budget.
 //!
-//! All variants of a URL are one resident: they are found by one lookup, live and die together, and
-//! a purge reaches all of them. A shard is told 64-bit keyed hashes; whether a resident is the one
-//! asked for is decided by its full key, so a collision is a miss, never another URL's bytes.
+//! All variants of a URL are one resident: one lookup finds them, they are evicted together, and a purge
+//! reaches all of them. A shard gets 64-bit keyed hashes; the full key decides whether a resident is the
+//! requested one, so a collision is a miss, never another URL's bytes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -30,7 +30,7 @@ pub use budget::{Budget, Counts};
 pub use resident::Resident;
 pub use walk::Used;
 
-/// The part of the memory for responses in progress that is for the field lines.
+/// The divisor for the part of the memory for responses in progress that is reserved for field lines.
 const LINES_SHARE: u64 = 16;
 
 type Shard = Mutex<Box<dyn AnyShard<Kept>>>;
@@ -46,7 +46,7 @@ pub struct Memory {
     rejections: AtomicU64,
     /// Bytes of content of all residents.
     content: AtomicU64,
-    /// Bytes held for all residents that their weights do not count.
+    /// Bytes held for all residents that their sizes do not include.
     uncounted: AtomicU64,
     filling: Filling,
     withheld: Withheld,
@@ -57,24 +57,24 @@ pub struct Memory {
 pub struct Usage {
     /// URLs stored.
     pub objects: u64,
-    /// Bytes held, heads, shared field lines, keys and bookkeeping included.
+    /// Bytes held, including heads, shared field lines, keys and bookkeeping.
     pub bytes: u64,
-    /// Of them, bytes of content.
+    /// Bytes of content among them.
     pub content: u64,
-    /// Residents that had to make room so far.
+    /// Residents evicted so far.
     pub evictions: u64,
-    /// URLs that were let in so far.
+    /// URLs admitted so far.
     pub admissions: u64,
-    /// URLs that were not, by the policy or for their size.
+    /// URLs not admitted, by the policy or because of their size.
     pub rejections: u64,
-    /// Bytes of responses on their way in.
+    /// Bytes of responses in progress.
     pub filling: u64,
-    /// Bytes of the capacity that are withheld, since the allocator holds about as many that are not used.
+    /// Bytes of the capacity that are withheld, since the allocator holds about as many unused bytes.
     pub withheld: u64,
 }
 
 impl Memory {
-    /// A tier of this `budget` under `policy`.
+    /// Creates a tier of this `budget` under `policy`.
     pub fn new(budget: impl Into<Budget>, policy: &Spec, max_variants: usize) -> Self {
         let budget = budget.into();
         let (shards, kept, filling) = (budget.shards(), budget.kept(), budget.filling());
@@ -102,24 +102,24 @@ impl Memory {
         }
     }
 
-    /// The keyed hash that stands for `key` here and in [`crate::HitForMiss`].
+    /// Returns the keyed hash of `key` for this tier and [`crate::HitForMiss`].
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.keys.hash(key)
     }
 
-    /// Field lines as an entry keeps them, with `date` as their `Date`; those that other responses have
-    /// too are kept once.
+    /// Returns field lines in the form of an entry, with `date` as their `Date`; lines that other responses
+    /// have too are stored once.
     pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
         self.lines.keep(fields, date)
     }
 
-    /// The field lines that responses share.
+    /// Returns the pool of field lines that responses share.
     pub(crate) fn lines(&self) -> &LinePool {
         &self.lines
     }
 
-    /// What is stored under `key`, which counts as a use of it at `now` (UNIX seconds). Which variant answers a request
-    /// is for the caller to see, when no shard is locked any more.
+    /// Finds the responses stored under `key`, and counts a use at `now` (UNIX seconds). The caller selects
+    /// the variant that answers the request, when no shard is locked any more.
     pub fn find(&self, key: &[u8], hash: u64, now: u32) -> Option<Resident> {
         let mut shard = self.shard(hash);
         let kept = shard.get(hash).filter(|kept| kept.is_for(key))?;
@@ -127,20 +127,21 @@ impl Memory {
         Some(kept.resident())
     }
 
-    /// What is stored under `key`, without counting as a use.
+    /// Finds the responses stored under `key`, without counting a use.
     pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
         self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(Kept::resident)
     }
 
-    /// Stores `entry` beside or instead of the variants of its URL. False when it is too large.
+    /// Stores `entry` beside or instead of the variants of its URL. Returns false when it is too large.
     ///
-    /// `replaces` says which stored response the new one supersedes besides those of equal
-    /// signature (a refreshed head may come with another `Vary`).
+    /// `replaces` is the stored response that the new one supersedes besides those of equal signature (a
+    /// refreshed head may come with another `Vary`).
     pub fn put(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
         self.put_unless(entry, replaces, |_| false)
     }
 
-    /// The same for an `entry` that a purge has reached: what was fetched since stays instead. False then, too.
+    /// Does the same for an `entry` that a purge has reached: a response fetched since then stays instead.
+    /// Returns false then, too.
     pub(crate) fn put_outdated(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
         let (signature, checked) = (entry.signature().to_vec(), entry.checked());
         self.put_unless(entry, replaces, |stored| {
@@ -180,7 +181,7 @@ impl Memory {
         is_stored
     }
 
-    /// Puts `new` in the place of `old`, or nothing, if that is still stored.
+    /// Replaces `old` by `new`, or removes it, if `old` is still stored.
     pub(crate) fn exchange(&self, old: &Entry, new: Option<&Entry>) {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
@@ -196,8 +197,8 @@ impl Memory {
         self.note_dropped(&dropped);
     }
 
-    /// Puts `new`, the same response with more content, in the place of `old` if that is still stored. False if it is not,
-    /// or if so much cannot be stored: then `old` stays.
+    /// Replaces `old` by `new`, the same response with more content, if `old` is still stored. Returns false
+    /// if it is not, or if there is no room for `new`: then `old` stays.
     pub(crate) fn grow(&self, old: &Entry, new: &Entry) -> bool {
         let (hash, mut dropped) = (self.hash(old.key()), Vec::new());
         let mut shard = self.shard(hash);
@@ -220,7 +221,7 @@ impl Memory {
         is_stored
     }
 
-    /// Puts what `leaves` makes of each response stored under `key` in its place.
+    /// Replaces each response stored under `key` by the result of `leaves`.
     pub(crate) fn change(&self, key: &[u8], leaves: impl Fn(&Entry) -> Option<Entry>) {
         let (hash, mut dropped) = (self.hash(key), Vec::new());
         let mut shard = self.shard(hash);
@@ -231,7 +232,7 @@ impl Memory {
         self.note_dropped(&dropped);
     }
 
-    /// Forgets everything stored under `key`; says how many responses and bytes that were.
+    /// Removes everything stored under `key`; returns how many responses and bytes that were.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         let hash = self.hash(key);
         let mut shard = self.shard(hash);
@@ -244,7 +245,7 @@ impl Memory {
         removed.map_or((0, 0), |kept| (kept.variants().len(), kept.charge()))
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn clear(&self) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
@@ -253,8 +254,8 @@ impl Memory {
         }
     }
 
-    /// Puts another policy in force and keeps what is stored. A shard is locked while its residents move, some
-    /// milliseconds.
+    /// Puts another policy in force and keeps the stored responses. A shard is locked while its residents
+    /// move, some milliseconds.
     pub fn set_policy(&self, policy: &Spec) {
         let random = RandomState::new();
         for (n, shard) in self.shards.iter().enumerate() {
@@ -263,17 +264,17 @@ impl Memory {
         }
     }
 
-    /// Changes how many variants of a URL are kept, for those stored from now on.
+    /// Changes the limit of variants for each URL, for responses stored from now on.
     pub fn set_max_variants(&self, most: usize) {
         self.max_variants.store(most, Ordering::Relaxed);
     }
 
-    /// The budget of responses on their way in.
+    /// Returns the budget of responses in progress.
     pub(crate) fn filling(&self) -> &Filling {
         &self.filling
     }
 
-    /// Figures over all shards.
+    /// Returns the figures over all shards.
     pub fn usage(&self) -> Usage {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let start = Usage {
@@ -293,10 +294,10 @@ impl Memory {
         })
     }
 
-    /// Checks every shard's invariants, and that every resident is found under its key.
+    /// Checks every shard's invariants, and that every resident is stored under its key's hash.
     ///
     /// # Errors
-    /// What is wrong, for tests and fuzzing.
+    /// The violated invariant, for tests and fuzzing.
     pub fn validate(&self) -> Result<(), String> {
         for shard in &self.shards {
             let shard = lock(shard);
@@ -317,8 +318,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Stores `kept` instead of what has its key. What weighs as much as before keeps what the policy knows of it: a
-    /// refreshed head is no new object.
+    /// Stores `kept` in place of the resident with its key. A resident of the same size keeps the policy's
+    /// state: a refreshed head is no new object.
     fn place(
         &self,
         shard: &mut dyn AnyShard<Kept>,
@@ -343,7 +344,7 @@ impl Memory {
         stored
     }
 
-    /// Leaves `resident` of what is stored under this hash, used as it was, or nothing.
+    /// Replaces the resident under this hash by `resident`, with the same uses, or removes it.
     fn leave(
         &self,
         shard: &mut dyn AnyShard<Kept>,
@@ -358,7 +359,7 @@ impl Memory {
         }
     }
 
-    /// Notes that these are residents no more.
+    /// Updates the figures after these residents were removed.
     fn note_dropped(&self, dropped: &[Kept]) {
         if !dropped.is_empty() {
             let content = dropped.iter().map(Kept::content).sum();

@@ -7,9 +7,9 @@
 //! every fetch in progress. A response on a disk has no generation but the second in which it was received, which is compared
 //! with the second of the purge; if they are equal, the purge counts as the later one.
 //!
-//! Rules need no waiting and no counting down. When there are too many, the oldest half of them becomes one that reaches
-//! everything they could have reached, and requires only validation. Those from [responses](answered) have limits of their
-//! own, and are created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
+//! Rules do not expire. When there are too many, the oldest half of them becomes one rule that reaches everything they
+//! could have reached, and requires only validation. Rules from [responses](answered) have separate limits, and are
+//! created only for groups that a stored response may [have](known). Generations are 64-bit numbers and do not
 //! overflow. [`larder_semantics::freshness`] has the effects of purges on a response.
 
 mod answered;
@@ -32,37 +32,37 @@ use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
 
-/// As many rules are kept apart.
+/// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
 
-/// How many purges there had been at some moment.
+/// The number of purges up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub(crate) u64);
 
 impl Generation {
     pub(crate) const LAST: Self = Self(u64::MAX);
 
-    /// The one before.
+    /// Returns the generation before this one.
     pub fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 }
 
-/// What reaches a stored response.
+/// The effect of purges on a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// The strongest effect of all.
+    /// The strongest effect of all purges that reach it.
     pub effect: Effect,
-    /// When the first purge of those with that effect was ordered (UNIX seconds).
+    /// The time of the first purge with that effect (UNIX seconds).
     pub second: u32,
 }
 
-/// Since when purges count.
+/// The start of the purges that count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Since {
-    /// They are later than this.
+    /// Purges later than this generation.
     Generation(Generation),
-    /// They were ordered in this second (UNIX) or later.
+    /// Purges ordered in this second (UNIX) or later.
     Second(u32),
 }
 
@@ -72,27 +72,27 @@ pub struct Purges {
     now: Now,
     rules: RwLock<Rules>,
     sites: OnceLock<Arc<SiteOf>>,
-    /// No purge is of an earlier second.
+    /// The latest second of a purge or a stored response; later purges get no earlier second.
     latest: AtomicU32,
 }
 
-/// The name of the site that a cache key belongs to.
+/// Returns the name of the site that a cache key belongs to.
 type SiteOf = dyn Fn(&[u8]) -> Option<String> + Send + Sync;
 
-/// Read by every hit: nothing that is written shares its cache line.
+/// Each hit reads this value: no data that is written shares its cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Now(AtomicU64);
 
 #[derive(Default)]
 struct Rules {
-    /// By [`PurgeKind::hash`].
+    /// The rules by [`PurgeKind::hash`].
     rules: HashMap<u64, Rule>,
-    /// How many there are of each kind.
+    /// The number of rules of each kind.
     counts: [usize; PurgeKind::ALL.len()],
-    /// The lengths that prefixes have, and how many.
+    /// The lengths of prefixes, and the number of rules for each.
     lengths: BTreeMap<u16, usize>,
-    /// Those by answers, which are not among the others.
+    /// The rules from responses, which are not among the others.
     answered: Answered,
     known: Known,
 }
@@ -101,13 +101,13 @@ struct Rules {
 #[derive(Clone, Copy)]
 struct Rule {
     kind: PurgeKind,
-    /// Of a prefix.
+    /// The length, for a prefix.
     length: u16,
-    /// The last with each effect.
+    /// The last purge with each effect.
     marks: [Option<Mark>; Effect::ALL.len()],
 }
 
-/// When something was purged.
+/// The time of a purge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mark {
     /// 0: before this process.
@@ -116,12 +116,12 @@ struct Mark {
 }
 
 impl Purges {
-    /// The generation in force.
+    /// Returns the generation in force.
     pub fn now(&self) -> Generation {
         Generation(self.now.0.load(Ordering::Acquire))
     }
 
-    /// Puts a purge in force, ordered at `second` (UNIX). Whatever is looked up from then on obeys it.
+    /// Puts a purge in force, ordered at `second` (UNIX). Every later lookup obeys it.
     pub(crate) fn put(&self, scopes: &[Scope], effect: Effect, second: u32) -> (Generation, Vec<Written>) {
         let mut rules = self.write();
         let second = self.latest.fetch_max(second, Ordering::Relaxed).max(second);
@@ -131,12 +131,12 @@ impl Purges {
         written.retain(|rule| rules.is_needed(rule, generation));
         written.iter().for_each(|rule| rules.add(rule, generation));
         rules.fold();
-        // While the rules are locked, so that a reader of the number finds the rules.
+        // Stored while the rules are locked, so that a reader of the number finds the rules.
         self.now.0.store(generation.0, Ordering::Release);
         (generation, written)
     }
 
-    /// Takes a rule over from an earlier process: it reaches what disks have kept since then.
+    /// Restores a rule of an earlier process: it reaches the earlier responses that disks still have.
     pub(crate) fn restore(&self, rule: Written) {
         self.note(rule.second.get());
         let mut rules = self.write();
@@ -144,7 +144,7 @@ impl Purges {
         rules.fold();
     }
 
-    /// All rules.
+    /// Returns all rules.
     pub(crate) fn written(&self) -> Vec<Written> {
         let rules = self.read();
         let marks = |(hash, rule): (&u64, &Rule)| {
@@ -161,26 +161,26 @@ impl Purges {
         written
     }
 
-    /// Says that something was received at `second` that a disk keeps: purges from now on are not earlier, whatever
-    /// becomes of the clock.
+    /// Notes that a disk stores a response received at `second`: purges from now on get no earlier second,
+    /// even if the clock is set back.
     pub(crate) fn note(&self, second: u32) {
         self.latest.fetch_max(second, Ordering::Relaxed);
     }
 
-    /// Says which site a cache key belongs to; until then no purge of a site's tags reaches anything.
+    /// Sets the function that returns the site of a cache key; until then no purge of a site's tags has an effect.
     pub fn know_sites(&self, site_of: Arc<SiteOf>) {
-        // A second one is of no use: there is one config.
+        // A second function is ignored: there is one config.
         let _ = self.sites.set(site_of);
     }
 
-    /// From now on, answers make rules only for groups that are [known](Self::know) to be those of something stored. To be
-    /// said before anything is.
+    /// From now on, responses create rules only for groups that are [known](Self::know) to belong to a stored
+    /// response. To be called before any response is stored.
     pub(crate) fn know_groups(&self) {
         self.write().known.is_on = true;
     }
 
-    /// Notes the groups of a response to `key` that may be stored, and was fetched when `born` was in force. To be said
-    /// before any other client can have the response.
+    /// Notes the groups of a response to `key` that may be stored, and was fetched when `born` was in force.
+    /// To be called before any other client can get the response.
     pub fn know(&self, key: &[u8], response: &impl Fields, born: Generation) {
         if !response.contains(groups::GROUPS) {
             return;
@@ -200,28 +200,28 @@ impl Purges {
         }
     }
 
-    /// No rules, for the same sites.
+    /// Returns purges without rules, for the same sites.
     pub(crate) fn apart(&self) -> Self {
         Self { sites: self.sites.clone(), ..Self::default() }
     }
 
-    /// Scopes that are kept apart.
+    /// Returns the number of separate scopes.
     pub fn len(&self) -> usize {
         let rules = self.read();
         rules.rules.len() + rules.answered.len()
     }
 
-    /// Whether nothing has been purged.
+    /// Whether there are no purges.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What reaches the response under `key`; `tagged` are its fields, if they name tags or groups.
+    /// Returns the effect of purges on the response under `key`; `tagged` are its fields, if they name tags or groups.
     pub(crate) fn reach(&self, since: Since, key: &[u8], tagged: Option<&impl Fields>) -> Option<Reach> {
         self.reach_until(Generation::LAST, since, key, tagged)
     }
 
-    /// The same by purges that are no later than `until`. A scope that was purged once more since then is left out.
+    /// Does the same for purges no later than `until`. A scope that was purged again after `until` is ignored.
     pub(crate) fn reach_until(
         &self,
         until: Generation,
@@ -239,11 +239,11 @@ impl Purges {
         reach
     }
 
-    /// Whether any of these `orders`, all of them later than it, reaches the response under `key` with these fields.
+    /// Whether any of these `orders`, all of them later than the response under `key` with these fields, reaches it.
     pub fn would_reach(orders: &[(Effect, Vec<Scope>)], key: &[u8], fields: &impl Fields) -> bool {
         let purges = Self::default();
         for (effect, scopes) in orders {
-            // Which site it would belong to is not known here.
+            // The site that the response would belong to is not known here.
             let scopes: Vec<_> = scopes.iter().cloned().map(of_any_site).collect();
             purges.put(&scopes, *effect, 0);
         }
@@ -260,7 +260,7 @@ impl Purges {
     }
 }
 
-/// The stronger of two; of equals the earlier.
+/// Returns the stronger of two effects; of equal ones the earlier.
 fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
     let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
     let is_a = a.effect > b.effect || (a.effect == b.effect && a.second <= b.second);
@@ -268,7 +268,8 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 }
 
 impl Rules {
-    /// Whether something stored may have what an answer invalidates. If not, what is on its way may have it all the same.
+    /// Whether a stored response may have the group or origin that a response invalidates. If not, responses
+    /// in flight may have it all the same.
     fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
         let origin = match written.kind {
             PurgeKind::AnsweredGroup => written.origin,
@@ -324,7 +325,7 @@ impl Rules {
         }
     }
 
-    /// Makes one or two rules of the oldest half, if there are too many.
+    /// Merges the oldest half into one or two rules, if there are too many.
     fn fold(&mut self) {
         if self.rules.len() <= MOST {
             return;
@@ -346,7 +347,7 @@ impl Rules {
         self.counts[kind as usize] > 0
     }
 
-    /// Shows the rules about whatever is stored under `key`.
+    /// Passes the rules that may reach every response under `key` to `see`.
     fn about_key(&self, key: &[u8], see: &mut dyn FnMut(&Rule)) {
         let mut look = |hash| self.rules.get(&hash).into_iter().for_each(&mut *see);
         if self.has(PurgeKind::All) {
@@ -375,7 +376,7 @@ impl Rules {
         }
     }
 
-    /// Shows the rules about the tags and groups of a response.
+    /// Passes the rules about the tags and groups of a response to `see`.
     fn about_tags(
         &self,
         key: &[u8],
@@ -399,7 +400,7 @@ impl Rules {
         }
     }
 
-    /// Shows the rules about the groups of a response.
+    /// Passes the rules about the groups of a response to `see`.
     fn about_groups(&self, key: &[u8], response: &impl Fields, see: &mut dyn FnMut(&Rule)) {
         if !self.has(PurgeKind::Group) && self.answered.is_empty() {
             return;
@@ -418,7 +419,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// What an answer makes: it is only ever about validity.
+    /// Returns a rule from a response: its effect is always an invalidation.
     fn by_answer(mark: Mark) -> Self {
         let mut marks = [None; 3];
         marks[Effect::Invalid as usize] = Some(mark);

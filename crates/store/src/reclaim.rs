@@ -1,11 +1,11 @@
 //! The number of objects that a purge reaches, and the memory that it frees.
 //!
-//! A purge is in force from the moment it is ordered ([`crate::purges`]), without anything here. But its sender may ask for
-//! the number of objects, and unreachable objects should be freed before the policy evicts them. So memory and disks are
-//! swept afterwards, in slices, at a pace that does not affect requests; one sweep serves all purges that wait for it. Each
-//! sweep ends at a generation: it leaves later rules alone, so that purges that wait for the next sweep still find their
-//! objects. Responses fetched after a purge do not count for it, nor do those that a request has met between purge and
-//! sweep.
+//! A purge is in force from the moment it is ordered ([`crate::purges`]), without any work here. But its
+//! sender may ask for the number of objects, and unreachable objects should be freed before the policy evicts
+//! them. So memory and disks are swept afterwards, in slices, at a pace that does not affect requests; one
+//! sweep serves all purges that wait for it. Each sweep ends at a generation: it ignores later rules, so that
+//! purges that wait for the next sweep still find their objects. Responses fetched after a purge do not count
+//! for it, nor do those that a request has looked up between purge and sweep.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -22,26 +22,26 @@ pub struct Ordered {
     scopes: Vec<Scope>,
     effect: Effect,
     generation: Generation,
-    /// As if there were no other.
+    /// The rules of this purge alone.
     alone: Purges,
 }
 
 /// Stored responses, and the bytes that they take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// How many; each variant is one.
+    /// The number of objects; each variant is one.
     pub objects: u64,
-    /// Bytes, heads included.
+    /// Bytes, including heads.
     pub bytes: u64,
 }
 
-/// A purge whose reach is being counted.
+/// A purge, and the count of the objects that it reaches.
 pub struct Count {
     ordered: Ordered,
     reached: Reached,
-    /// It will be counted on the disks, too.
+    /// Whether the disks will be counted, too.
     on_disks: bool,
-    /// The variants that were counted in memory by the same look: a disk may have them, too.
+    /// The variants that the same sweep counted in memory: a disk may have them, too.
     in_memory: Arc<HashSet<u64>>,
 }
 
@@ -53,12 +53,12 @@ impl AddAssign for Reached {
 }
 
 impl Ordered {
-    /// Whether what it reaches is to be gone.
+    /// Whether the purge removes the objects that it reaches.
     pub fn removes(&self) -> bool {
         self.effect == Effect::Remove
     }
 
-    /// The generation that began with it.
+    /// Returns the generation that began with the purge.
     pub fn generation(&self) -> Generation {
         self.generation
     }
@@ -73,7 +73,7 @@ impl Ordered {
         self.alone.reach(Since::Second(lying.received()), lying.key, Some(&lying.fields)).is_some()
     }
 
-    /// The keys that it is about, if it is about URLs only.
+    /// Returns the keys of its URLs, if all of its scopes are URLs.
     fn keys(&self) -> Option<Vec<&[u8]>> {
         fn key(scope: &Scope) -> Option<&[u8]> {
             if let Scope::Url(key) = scope { Some(key) } else { None }
@@ -83,24 +83,24 @@ impl Ordered {
 }
 
 impl Count {
-    /// Nothing is counted yet. `on_disks`: after memory, it will be counted on the disks.
+    /// Returns a count of zero. `on_disks`: the disks will be counted after memory.
     pub fn of(ordered: Ordered, on_disks: bool) -> Self {
         Self { ordered, reached: Reached::default(), on_disks, in_memory: Arc::default() }
     }
 
-    /// The purge.
+    /// Returns the purge.
     pub fn ordered(&self) -> &Ordered {
         &self.ordered
     }
 
-    /// What it reached, as far as was looked.
+    /// Returns the objects counted so far.
     pub fn reached(&self) -> Reached {
         self.reached
     }
 }
 
 impl Fills {
-    /// Puts a purge in force, as [`order`](Self::order) does; what it reaches can then be looked for.
+    /// Puts a purge in force, as [`order`](Self::order) does, and returns it for a later sweep.
     pub fn enforce(&self, scopes: Vec<Scope>, effect: Effect, second: u32) -> Ordered {
         let alone = self.store().purges.apart();
         alone.put(&scopes, effect, second);
@@ -110,8 +110,8 @@ impl Fills {
 }
 
 impl Store {
-    /// Counts what a purge of URLs reaches in memory, and frees it if it is to be gone. Nothing if it is about anything
-    /// else.
+    /// Counts the objects in memory that a purge of URLs reaches, and frees them if it removes them. Does
+    /// nothing for other scopes.
     pub fn count_urls(&self, count: &mut Count) {
         let keys = count.ordered.keys().unwrap_or_default();
         let stored = keys.into_iter().filter_map(|key| self.memory.peek(key, self.memory.hash(key)));
@@ -122,7 +122,8 @@ impl Store {
         count.in_memory = Arc::new(seen);
     }
 
-    /// The same on the disks; false if responses there vary, which have to be looked for. Waits for the disks.
+    /// Does the same on the disks. Returns false if responses there vary, which need a sweep. Blocks while
+    /// the disks read.
     pub fn count_urls_on_disks(&self, count: &mut Count) -> bool {
         if self.disks.is_empty() {
             return true;
@@ -136,8 +137,8 @@ impl Store {
         is_all
     }
 
-    /// Looks through memory: counts what each of `counts` reaches, and lets the purges up to `until` change everything
-    /// that they reach, so that no request has to compare anything with their rules any more.
+    /// Sweeps memory: counts the objects that each of `counts` reaches, and applies the purges up to `until`
+    /// to everything that they reach, so that requests need no lookup of their rules any more.
     pub fn sweep_memory(&self, counts: &mut [&mut Count], until: Generation) {
         let (any, mut seen) = (self.any_of(counts), HashSet::new());
         self.memory.list(&mut |resident, _| {
@@ -155,8 +156,8 @@ impl Store {
         counts.iter_mut().for_each(|count| count.in_memory = Arc::clone(&seen));
     }
 
-    /// Looks through the disks for the same, at no more than `rate` objects a second, and only as long as `go_on` says so:
-    /// frees what is to be gone. Says what it freed. Waits for the disks.
+    /// Sweeps the disks in the same way, at no more than `rate` objects a second, and while `go_on` returns
+    /// true. Returns the objects that it freed. Blocks while the disks work.
     pub fn sweep_disks(
         &self,
         counts: &mut [&mut Count],
@@ -183,15 +184,15 @@ impl Store {
         freed
     }
 
-    /// Forgets the records of the URLs that `purge` is about, if they are to be gone: they do not come back, whatever
-    /// happens to the process.
+    /// Removes the records of the URLs of `purge`, if it removes objects: they do not return, even after a
+    /// crash of the process.
     pub fn forget_pages(&self, purge: &Ordered) {
         if purge.removes() {
             purge.keys().into_iter().flatten().for_each(|key| self.disks.remove(key));
         }
     }
 
-    /// Rules that reach whatever any of `counts` reaches, so that most of what is stored is compared only once.
+    /// Returns rules that reach everything that any of `counts` reaches, so that most objects are compared only once.
     fn any_of(&self, counts: &[&mut Count]) -> Purges {
         let any = self.purges.apart();
         for Count { ordered, .. } in counts.iter().map(|count| &**count) {
@@ -200,8 +201,8 @@ impl Store {
         any
     }
 
-    /// Counts `entry` if the purge reaches it, and frees it if it is to be gone; true then. `seen` are the variants that
-    /// are not to be counted once more on the disks.
+    /// Counts `entry` if the purge reaches it. If the purge removes objects, also frees the entry and returns
+    /// true. `seen` collects the variants that are not counted again on the disks.
     fn count(&self, entry: &Entry, count: &mut Count, seen: &mut HashSet<u64>) -> bool {
         if !count.ordered.reaches(entry) {
             return false;
@@ -216,7 +217,7 @@ impl Store {
         count.ordered.removes()
     }
 
-    /// The same of a response on a disk, unless it was counted in memory; true if it is to be gone.
+    /// Does the same for a response on a disk, unless it was counted in memory; returns true if the purge removes it.
     fn count_on_disk(&self, lying: &Lying<'_>, count: &mut Count) -> bool {
         if !count.ordered.reaches_on_disk(lying) {
             return false;
@@ -227,7 +228,7 @@ impl Store {
         count.ordered.removes()
     }
 
-    /// Lets the purges up to `until` change `entry`, if they reach it.
+    /// Applies the purges up to `until` to `entry`, if they reach it.
     fn settle(&self, entry: &Entry, until: Generation) {
         let since = Since::Generation(entry.checked());
         match self.purges.reach_until(until, since, entry.key(), entry.tagged().as_ref()) {
@@ -237,7 +238,7 @@ impl Store {
     }
 }
 
-/// Whether `any` rule is about `entry`.
+/// Whether any rule of `any` reaches `entry`.
 fn is_reached(any: &Purges, entry: &Entry) -> bool {
     let since = Since::Generation(Generation::default());
     !any.is_empty() && any.reach(since, entry.key(), entry.tagged().as_ref()).is_some()

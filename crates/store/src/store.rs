@@ -1,4 +1,4 @@
-//! Both tiers, as one cache.
+//! Memory and disks as one cache.
 //!
 //! A response is stored in memory and on a disk at once, each within its own budget and under its own policy, so that either
 //! may have responses that the other has evicted. Memory is looked up first. A response that is only on a disk is promoted
@@ -18,38 +18,39 @@ use crate::fill::{Epoch, Fills};
 use crate::purges::{Generation, Reach, Since};
 use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges};
 
-/// One in so many hits in memory counts as a use on the disk.
+/// One in this many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
-/// One in so many hits on the disk is put into memory: what is asked for once or twice is not worth what has to go.
+/// One in this many hits on the disk is put into memory: a response requested once or twice is not worth the
+/// evictions.
 const PROMOTED: u32 = 4;
 
-/// What looking through the tiers came to.
+/// The result of pruning the tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Objects looked at.
+    /// Objects examined.
     pub looked: u64,
-    /// Forgotten because they were spent.
+    /// Objects removed because they were spent.
     pub spent: u64,
-    /// Forgotten because they were not requested for long.
+    /// Objects removed because there was no request for them for a long time.
     pub unused: u64,
 }
 
 /// The tiers.
 pub struct Store {
-    /// What is asked first.
+    /// The memory tier, which is looked up first.
     pub memory: Memory,
-    /// What is asked then.
+    /// The disk tier, which is looked up second.
     pub disks: Disks,
-    /// What has been purged of both.
+    /// The purges in force on both.
     pub purges: Arc<Purges>,
-    /// Where to look for what is stored for other queries.
+    /// The table of responses stored for other queries.
     pub equivalents: Equivalents,
-    /// Links that outlive what is stored.
+    /// Links of stored responses that outlive the responses.
     pub hints: Hints,
 }
 
 impl Store {
-    /// These tiers.
+    /// Creates a store of these tiers.
     pub fn new(memory: Memory, disks: Disks) -> Self {
         let purges = Arc::clone(disks.purges());
         if disks.is_empty() {
@@ -59,8 +60,8 @@ impl Store {
         Self { memory, disks, purges, equivalents, hints }
     }
 
-    /// What purges have left of `entry`, which was found in memory: itself, the same but stale or invalid, or nothing.
-    /// Without a purge since it was last asked for, this compares two numbers.
+    /// Applies purges to `entry`, which was found in memory. Returns it unchanged, stale or invalid, or
+    /// `None` if it was removed. Without a purge since the last request for it, this compares two numbers.
     #[inline]
     pub fn current(&self, entry: Entry) -> Option<Entry> {
         if entry.checked() == self.purges.now() { Some(entry) } else { self.check(entry) }
@@ -78,7 +79,7 @@ impl Store {
         left
     }
 
-    /// The same without changes.
+    /// Does the same without changing the store.
     pub fn left(&self, entry: &Entry) -> Option<Entry> {
         match self.reach(entry) {
             Some(reach) => reach.leaves(entry, self.purges.now()),
@@ -86,7 +87,7 @@ impl Store {
         }
     }
 
-    /// What reaches a stored response that was found in memory, if it has been purged.
+    /// Returns the effect of purges on a stored response that was found in memory, if there is one.
     pub fn reach(&self, entry: &Entry) -> Option<Reach> {
         if entry.checked() == self.purges.now() {
             return None;
@@ -94,7 +95,7 @@ impl Store {
         self.purges.reach(Since::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
     }
 
-    /// What purges have left of `entry`, which was found on a disk.
+    /// Applies purges to `entry`, which was found on a disk.
     fn recalled(&self, entry: Entry) -> Option<Entry> {
         let now = self.purges.now();
         let since = Since::Second(entry.freshness().received);
@@ -106,16 +107,16 @@ impl Store {
             }
         }
     }
-    /// Forgets everything stored under `key`, in all tiers; says how many responses and bytes memory had.
+    /// Removes everything stored under `key`, in all tiers; returns how many responses and bytes memory had.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         self.disks.remove(key);
         self.hints.remove(key, self.memory.hash(key));
         self.memory.remove(key)
     }
 
-    /// Looks through all tiers, on the disks at no more than `rate` objects a second and only as long as `go_on` says
-    /// so, and forgets what `is_spent`, and what nobody has asked for since `unused` (UNIX seconds). Waits for the
-    /// disks.
+    /// Sweeps all tiers, the disks at no more than `rate` objects a second and only while `go_on` returns
+    /// true. Removes the objects that are spent by `is_spent`, and those without a request since `unused`
+    /// (UNIX seconds). Blocks while the disks work.
     pub fn prune(
         &self,
         is_spent: &dyn Fn(&Freshness) -> bool,
@@ -135,8 +136,8 @@ impl Store {
         pruned
     }
 
-    /// The hint of `key`, which has this hash in memory: a response without content. None after a purge that reached it, or when
-    /// what was stored for this URL was removed or invalidated since.
+    /// Returns the hint of `key`, which has this hash in memory: a response without content. Returns `None`
+    /// after a purge that reached it, or when the responses of this URL were removed or invalidated since.
     pub fn hint(&self, key: &[u8], hash: u64) -> Option<Entry> {
         let entry = self.hints.find(key, hash)?;
         match self.reach(&entry) {
@@ -148,12 +149,13 @@ impl Store {
         }
     }
 
-    /// What a disk has for a request with these fields; looking counts as nothing. Waits for the disk.
+    /// Returns the disk's response to a request with these fields, without counting a use. Blocks while the
+    /// disk reads.
     pub fn look_on_disk(&self, key: &[u8], request: &impl Fields) -> Option<Entry> {
         self.recalled(self.disks.look(key, request, self.memory.lines())?)
     }
 
-    /// Notes a hit in memory.
+    /// Counts a hit in memory at `now` (UNIX seconds).
     pub fn used(&self, entry: &Entry, now: u32) {
         if !self.disks.is_empty() && fastrand::u32(..TOUCHED) == 0 {
             self.disks.touch(entry, now);
@@ -162,7 +164,7 @@ impl Store {
 }
 
 impl Fills {
-    /// What a disk has for a request with these fields, if that can be said without waiting.
+    /// Returns the disk's response to a request with these fields, if the lookup need not wait.
     pub fn recall_at_once(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
         let store = self.store();
         if store.disks.is_empty() {
@@ -175,12 +177,12 @@ impl Fills {
         }
     }
 
-    /// What a disk has for a request with these fields.
+    /// Returns the disk's response to a request with these fields.
     pub async fn recall(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
         self.recall_variant(key, |varies| vary::again(varies, request), now).await
     }
 
-    /// What a disk has under `key` with the signature that `signature` makes of another variant's.
+    /// Returns the disk's response under `key` whose signature `signature` derives from that of another variant.
     pub async fn recall_variant(
         &self,
         key: &[u8],
@@ -196,7 +198,8 @@ impl Fills {
         Some(self.promoted(self.latest(self.left_of(entry)?)?, began))
     }
 
-    /// What was found on a disk, unless something later is stored for another URL that answers the same requests.
+    /// Returns `entry`, which was found on a disk, unless a later response of another URL that answers the
+    /// same requests is stored.
     fn latest(&self, entry: Entry) -> Option<Entry> {
         if !entry.says_queries() {
             return Some(entry);
@@ -210,9 +213,9 @@ impl Fills {
         is_latest.then_some(entry)
     }
 
-    /// What purges and changes have left of `entry`, which a request for the key with this hash found at `looked`. A change
-    /// takes effect on what memory has, not on copies of it: after one, or if the entry is another key's, it is looked up
-    /// once more.
+    /// Applies purges and changes to `entry`, which a request for the key with this hash found at `looked`. A
+    /// change affects the entry in memory, not copies of it: after a change, or if the entry has another key,
+    /// the entry is looked up again.
     pub fn left_since(&self, (of, looked): (u64, Epoch), entry: Entry) -> Option<Entry> {
         let (store, hash) = (self.store(), self.store().memory.hash(entry.key()));
         if hash != of || self.now_for(hash).is_cancelled_since(looked) {
@@ -224,7 +227,7 @@ impl Fills {
         store.current(entry)
     }
 
-    /// What purges have left of what was found on a disk, which is forgotten there if that is nothing.
+    /// Applies purges to `entry`, which was found on a disk; removes it from the disk if a purge removes it.
     fn left_of(&self, entry: Entry) -> Option<Entry> {
         let (store, is_alone) = (self.store(), entry.signature().is_empty());
         let key = is_alone.then(|| entry.key().to_vec());
@@ -235,8 +238,8 @@ impl Fills {
         left
     }
 
-    /// Puts one in so many of what was found on a disk into memory, unless its body leaves by `sendfile`. What was
-    /// stored or purged since `began` wins.
+    /// Puts a fraction of the entries found on a disk into memory, unless their bodies are sent by
+    /// `sendfile`. A response stored or a purge ordered since `began` wins.
     fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
         if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
@@ -249,12 +252,12 @@ impl Fills {
 }
 
 impl Reach {
-    /// What it leaves of `entry`, checked up to `now`.
+    /// Applies this effect to `entry`, which is then checked up to `now`.
     pub(crate) fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
         entry.aged(self.left_of(&entry.freshness())?, now)
     }
 
-    /// What it leaves of a freshness; `None` if the response is gone.
+    /// Applies this effect to a freshness; returns `None` if the response is removed.
     pub(crate) fn left_of(self, freshness: &Freshness) -> Option<Freshness> {
         match self.effect {
             Effect::Stale => Some(freshness.purged(self.second)),

@@ -1,4 +1,4 @@
-//! What memory says it holds is what it holds: counted by the allocator, after any stores, validations and removals.
+//! The memory tier's figure for its memory equals the allocator's, after any stores, validations and removals.
 
 use std::alloc::System;
 
@@ -13,12 +13,12 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What the index, the policy and the pool may hold beyond what they account for, in bytes: their tables do not shrink.
+/// Bytes that the index, the policy and the pool may hold beyond the tier's figure: their tables do not shrink.
 const SLACK: u64 = 128 << 10;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Responses of these keys, with heads and bodies of so many bytes; every so many-th field is unique.
+    /// Stores responses of these keys, with heads and bodies of this many bytes; `unique` fields of each are unique.
     Store {
         keys: std::ops::Range<u16>,
         variant: u8,
@@ -26,7 +26,7 @@ enum Step {
         body: u16,
         unique: u8,
     },
-    /// New heads for what is stored under them: what a 304 brings.
+    /// Validates the responses of these keys with new heads, as a 304 does.
     Validate {
         keys: std::ops::Range<u16>,
         head: u16,
@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Four fields of `size` bytes together.
+/// Returns four fields with `size` bytes together.
 fn fields(size: u16, unique: u8, number: u64) -> HeaderMap {
     let each = usize::from(size) / 4;
     let field = |at: u8| {

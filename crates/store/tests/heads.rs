@@ -1,4 +1,4 @@
-//! A head is read from the store as it was put there, whatever its dates look like: byte for byte.
+//! The store returns a head exactly as it was stored, byte for byte, for any form of its dates.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::date;
@@ -8,7 +8,7 @@ use larder_store::entry::Parts;
 use larder_store::{Body, Entry, Generation, LinePool, LinesRef};
 use proptest::prelude::*;
 
-/// Dates as origins write them, and what is none.
+/// Dates as origins write them, and malformed ones.
 fn a_date() -> impl Strategy<Value = Vec<u8>> {
     let plain = || any::<u32>().prop_map(|time| date::format(time).to_vec());
     prop_oneof![
@@ -28,7 +28,7 @@ fn a_date() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A field; most have a name that says something to the store.
+/// A field; most names have a meaning for the store.
 fn field() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     let other = prop::sample::select(vec!["etag", "server", "vary", "x-last-modified", "expires", "x-date"]);
     prop_oneof![
@@ -67,7 +67,7 @@ fn map(fields: &[(&'static str, Vec<u8>)]) -> HeaderMap {
     map
 }
 
-/// The lines as they came, but `Date` as the store was told it, which is the last.
+/// The lines as they came, except `Date`, which comes last with the store's value.
 fn expected(fields: &HeaderMap, date: u32) -> Vec<u8> {
     let mut lines = Vec::new();
     for name in fields.keys().filter(|name| **name != header::DATE) {
@@ -121,7 +121,7 @@ proptest! {
         fields in prop::collection::vec(field(), 0..8), freshness in freshness(), other in prop::option::of(any::<u32>())
     ) {
         let (pool, fields, date) = (LinePool::default(), map(&fields), other.unwrap_or(freshness.date));
-        // The first has all lines to itself; of the third and fourth, lines are shared.
+        // The first response shares no lines; the third and fourth share some.
         for turn in 0..4 {
             let lines = pool.keep(&fields, date);
             check(&lines.view(), &fields, date, turn == 0)?;

@@ -1,4 +1,4 @@
-//! What an ordinary page takes in memory beyond its content: as the store counts it, and as the allocator does.
+//! The memory of an ordinary page beyond its content, by the store's count and by the allocator's.
 
 use std::alloc::System;
 
@@ -15,7 +15,7 @@ static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PAGES: u32 = 60_000;
 const CONTENT: usize = 1024;
-/// Bytes that a page may take beyond its content.
+/// The most bytes of a page beyond its content.
 const MOST: u64 = 300;
 const NOW: u32 = 1_790_000_000;
 
@@ -57,7 +57,7 @@ fn held() -> u64 {
     (stats.bytes_allocated - stats.bytes_deallocated) as u64
 }
 
-/// Room for all pages, and later for a third of those that come.
+/// Tests one budget with room for all pages, and one with room for a third of the pages stored.
 #[test]
 fn an_ordinary_page_takes_at_most_300_bytes_beyond_its_content() {
     for (budget, most) in [(512 << 20, PAGES), (24 << 20, 3 * PAGES / 4)] {

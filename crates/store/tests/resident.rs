@@ -1,8 +1,8 @@
-//! The process stays near the budget as the system counts its memory, whatever sizes of responses come one after the
-//! other: pages of which the allocator can use a part only are counted, too.
+//! The process stays near the budget by the system's count of its memory, for any sequence of response sizes:
+//! pages that the allocator can use only in part are counted, too.
 //!
-//! Prints its seed; `LARDER_SEED` repeats a run. With the allocator of the program, whose options it reads when a process
-//! starts, so that the test starts itself once more.
+//! Prints its seed; `LARDER_SEED` repeats a run. The test uses the allocator of the program, which reads its
+//! options when a process starts, so the test starts a process of itself.
 
 use std::env;
 use std::process::Command;
@@ -21,14 +21,15 @@ static HEAP: Jemalloc = Jemalloc;
 
 const OPTIONS: &str = "dirty_decay_ms:0,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64";
 const BUDGET: u64 = 128 << 20;
-/// Beyond the budget: 15% of it and 64 MiB, of which a process takes some 24 MiB before anything is stored.
+/// The limit beyond the budget: 15% of it and 64 MiB, of which a process takes some 24 MiB before any
+/// response is stored.
 const BEYOND: u64 = BUDGET / 100 * 15 + (40 << 20);
-/// Times with a kind of response each.
+/// Periods, each with one kind of response.
 const PERIODS: u64 = 3;
-/// Bytes stored between two looks at the allocator.
+/// Bytes stored between two checks of the allocator.
 const LOOK: u64 = 2 << 20;
 
-/// Fields of `size` bytes together, of which `unique` percent are different in each response.
+/// Returns fields of `size` bytes together, of which `unique` percent are different in each response.
 fn fields(rng: &mut Rng, size: usize, unique: usize) -> HeaderMap {
     let count = (size / 80).clamp(2, 16);
     let each = size / count;
@@ -43,7 +44,7 @@ fn fields(rng: &mut Rng, size: usize, unique: usize) -> HeaderMap {
     (0..count).map(field).collect()
 }
 
-/// Bytes of its own that this process has in memory.
+/// Returns the bytes of resident memory without mapped files.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
     let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().expect("a number"));
@@ -51,15 +52,15 @@ fn resident() -> u64 {
     (all - of_files) * 4096
 }
 
-/// Bytes of pages in use that are not allocated.
+/// Returns the bytes in active pages that are not allocated.
 fn unused() -> u64 {
     epoch::advance().expect("figures");
     let (active, allocated) = (stats::active::read(), stats::allocated::read());
     active.expect("a figure").saturating_sub(allocated.expect("a figure")) as u64
 }
 
-/// Stores responses of one kind after the other, and validates some. How far the memory of the process went beyond
-/// [`BEYOND`], if it is told of unused memory and if it is not.
+/// Stores responses of one kind after the other, and validates some. Returns the bytes by which the process
+/// exceeded [`BEYOND`], with or without reports of unused memory to the tier (`is_told`).
 fn excess(seed: u64, is_told: bool) -> u64 {
     let mut rng = Rng::with_seed(seed);
     let before = resident();
@@ -97,7 +98,7 @@ fn excess(seed: u64, is_told: bool) -> u64 {
     most.saturating_sub(BUDGET + BEYOND)
 }
 
-/// What is stored under `key`: new, or what a 304 leaves of it.
+/// Returns an entry for `key`: a new one, or the stored one after a 304.
 fn entry(memory: &Memory, key: u64, fields: &HeaderMap, body: usize) -> Entry {
     let key = format!("http://site.test/{key}");
     let fields = memory.keep(fields, 0);
@@ -132,7 +133,7 @@ fn the_process_does_not_when_the_tier_is_not_told_of_unused_memory() {
     assert!(in_a_process_of_its_own(2, "untold") > 0, "nothing would have been seen");
 }
 
-/// The excess that a process found which began with the options.
+/// Returns the excess of a process that is started with the allocator's options.
 fn in_a_process_of_its_own(seed: u64, told: &str) -> u64 {
     let test = env::current_exe().expect("a path");
     let output = Command::new(test)
@@ -147,7 +148,7 @@ fn in_a_process_of_its_own(seed: u64, told: &str) -> u64 {
     found.expect("a line with the excess").parse().expect("a number")
 }
 
-/// No test of its own: what the others start.
+/// Not a separate test: the other tests start it.
 #[test]
 #[ignore = "started by the other tests, with the allocator's options"]
 fn a_process() {

@@ -1,5 +1,5 @@
-//! What it costs to ask a pool of a million tags, and to blank it; and what those notice of that who ask another pool.
-//! `cargo bench -p larder-tags` measures; a plain build runs it once over few tags, to see that it still works.
+//! Measures the time to ask a pool of a million tags, and to blank it, and the effect on threads that ask another
+//! pool. `cargo bench -p larder-tags` measures; a plain build runs it once with few tags, to test that it works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use larder_tags::{Asked, Pools, Settings};
 
-/// Times that the pool is blanked while others ask, and the pause between.
+/// The number of times that the pool is blanked while other threads ask, and the pause between two.
 const BLANKS: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(1);
 

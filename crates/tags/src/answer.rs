@@ -14,33 +14,33 @@ use crate::settings::Settings;
 use crate::tag::{Tag, entity_tag};
 use crate::{Segment, push};
 
-/// A GET that goes to the backend. Its answer's tag is stored if nothing has changed since.
+/// A GET that is forwarded to the backend. The tag of its response is stored if no change has happened since.
 pub struct Ticket {
     pub(crate) pools: Arc<Pools>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) pool: Arc<Pool>,
-    /// The pool's, before the request was forwarded.
+    /// The pool's generation before the request was forwarded.
     pub(crate) generation: u64,
     pub(crate) segment: Box<str>,
     pub(crate) place: TargetKeys,
-    /// There was no change with an unknown end then.
+    /// Whether there was no change with an unknown end then.
     pub(crate) is_certain: bool,
 }
 
-/// What to do with an answer.
+/// The decision about a response.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It goes on, with these lines added.
+    /// The response is forwarded, with these lines added.
     Pass(HeaderMap),
-    /// The client has it: 304 with these fields, and `Date`.
+    /// The client has the response: 304 with these fields, and `Date`.
     NotModified(HeaderMap),
-    /// Its content is read, if it is no longer than this many bytes, and shown to [`Ticket::content`]. If it is
-    /// longer it goes on, with these lines added.
+    /// The content is read, if it is at most this many bytes long, and passed to [`Ticket::content`]. If it
+    /// is longer, the response is forwarded, with these lines added.
     Read(u64, HeaderMap),
 }
 
-/// Fields that a 304 has in common with its 200 (RFC 9110 section 15.4.5), besides `ETag`; and what else it takes to
-/// keep stored what is stored.
+/// Fields that a 304 has in common with its 200 (RFC 9110 section 15.4.5), besides `ETag`, and further fields
+/// with which caches keep the stored response.
 const IN_NOT_MODIFIED: [header::HeaderName; 6] = [
     header::CACHE_CONTROL,
     header::HeaderName::from_static("cdn-cache-control"),
@@ -51,7 +51,7 @@ const IN_NOT_MODIFIED: [header::HeaderName; 6] = [
 ];
 
 impl Ticket {
-    /// What to do with an answer whose head has come. `length` is its content's, if it is known.
+    /// Decides about a response whose head has arrived. `length` is that of its content, if it is known.
     pub fn answer(
         &self,
         request: &impl Fields,
@@ -73,12 +73,12 @@ impl Ticket {
                 && length.is_none_or(|length| length <= self.settings.content);
             return if is_read { Verdict::Read(self.settings.content, lines) } else { Verdict::Pass(lines) };
         };
-        // The backend, which was shown the client's tags, knows better than we do what a weak one means.
+        // The backend got the client's tags, so it alone decides about a weak one.
         let is_equal = status == StatusCode::OK && !tag.starts_with(b"W/");
         self.tagged(request, answer, lines, is_equal)
     }
 
-    /// What to do with an answer whose content has been read, all of it.
+    /// Decides about a response whose content has been read completely.
     pub fn content(&self, request: &impl Fields, answer: &impl Fields, content: &[u8]) -> Verdict {
         let mut lines = self.lines(request, StatusCode::OK, answer);
         if self.pools.doubts(self) {
@@ -131,18 +131,18 @@ impl Ticket {
 }
 
 impl Pools {
-    /// Whether a change whose end is unknown may concern the answer to the request of `ticket`.
+    /// Whether a change with an unknown end may affect the response to the request of `ticket`.
     fn doubts(&self, ticket: &Ticket) -> bool {
         let state = self.state();
         !ticket.is_certain || state.of(&ticket.segment).is_doubtful(&ticket.segment, (self.clock)())
     }
 
-    /// Whether no change has begun or ended in the ticket's pool since its request was forwarded, and none may still
-    /// happen there.
+    /// Whether no change has begun or ended in the ticket's pool since its request was forwarded, and none
+    /// may still happen there.
     fn is_unchanged(&self, ticket: &Ticket) -> bool {
         let state = self.state();
         let pool = state.of(&ticket.segment);
-        // A pool that was made since then has its own generations, which begin with 0.
+        // A pool created since then has separate generations, which begin with 0.
         let is_same = Arc::ptr_eq(pool, &ticket.pool) || pool.generation(&ticket.segment) == 0;
         ticket.is_certain
             && is_same
@@ -150,7 +150,7 @@ impl Pools {
             && !pool.is_doubtful(&ticket.segment, (self.clock)())
     }
 
-    /// Stores what is kept of an answer: signature, whether it is for all, and lines.
+    /// Stores the tag of a response: signature, whether it is for all clients, and lines.
     fn store(&self, ticket: &Ticket, key: &Key, kept: (Box<[u8]>, bool, Arc<[u8]>)) {
         let (signature, shared, lines) = kept;
         match self.home(ticket) {
@@ -159,8 +159,8 @@ impl Pools {
         }
     }
 
-    /// The pool for the tag of a ticket, and its generation; `None` if it was blanked meanwhile. A segment gets a
-    /// pool with its first tag, so that requests for nonexistent paths create none.
+    /// Returns the pool for the tag of a ticket, and its generation; `None` if it was blanked meanwhile. A
+    /// segment gets a pool with its first tag, so that requests for nonexistent paths create none.
     pub(crate) fn home(&self, ticket: &Ticket) -> Option<(Arc<Pool>, u64)> {
         let is_current = || ticket.pool.generation(&ticket.segment) == ticket.generation;
         {
@@ -175,8 +175,9 @@ impl Pools {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // No change blanks or doubts while this lock is held. One that has blanked is seen here; one that has doubted
-        // and not blanked yet leaves its doubt to the new pool; any later one finds the new pool.
+        // While this lock is held, no change blanks a pool or sets a doubt. If a change has blanked the pool,
+        // this code sees it; if it has set a doubt but not blanked yet, the new pool inherits the doubt; a
+        // later change finds the new pool.
         if state.named.contains_key(&ticket.segment) || !is_current() {
             return None;
         }
@@ -191,7 +192,7 @@ impl Pools {
     }
 }
 
-/// The lines of the 304 that stands for an answer with `lines` added.
+/// Returns the lines of the 304 for a response with `lines` added.
 fn kept(answer: &impl Fields, lines: &HeaderMap) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut write = |name: &str, value: &[u8]| {
@@ -208,16 +209,16 @@ fn kept(answer: &impl Fields, lines: &HeaderMap) -> Vec<u8> {
     kept
 }
 
-/// Whether a tag says of an answer all that there is to say.
+/// Whether a tag identifies a response completely.
 fn is_tagged(request: &impl Fields, answer: &impl Fields) -> bool {
     let said = ResponseDirectives::parse(answer, &[]);
-    // The request does not tell which client a private response is for.
+    // The request does not identify the client of a private response.
     let is_for_unknown = said.private && !identifies_client(request);
     let is_by_client = vary::is_any(answer) || vary::is_by_client(answer);
     !(said.no_store || is_for_unknown || is_by_client || answer.contains("set-cookie"))
 }
 
-/// Whether the content of an answer is meant to be read while it is made.
+/// Whether the client should receive the content of a response while the backend produces it.
 fn is_live(answer: &impl Fields) -> bool {
     let live = ["text/event-stream", "multipart/x-mixed-replace", "application/grpc", "application/x-ndjson"];
     let kind = answer.first("content-type").unwrap_or_default();

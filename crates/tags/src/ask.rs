@@ -1,4 +1,4 @@
-//! Decisions about a request: whether a current tag answers it, and what goes with it to the backend.
+//! Decisions about a request: whether a current tag answers it, and the data that accompanies it to the backend.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::push;
 use crate::segment::Segment;
 use crate::tag::Tag;
 
-/// What to do with a request.
+/// The decision about a request.
 pub enum Asked {
-    /// The client has what the backend would answer: 304 with these fields, and `Date`.
+    /// The client has the current response: 304 with these fields, and `Date`.
     NotModified(HeaderMap),
-    /// It goes to the backend, with [tags instead of dates](Pools::leave_tags) if it shows both.
+    /// The request is forwarded to the backend, with [tags instead of dates](Pools::leave_tags) if it has both.
     Forward(Ticket),
-    /// It may change something; this goes with it.
+    /// The request may change data; the caller keeps this value until the request's end.
     Change(Change),
-    /// It goes to the backend, and these lines are added to the answer.
+    /// The request is forwarded to the backend, and these lines are added to the response.
     Pass(HeaderMap),
 }
 
 impl Pools {
-    /// What to do with a request for `target`, a path with its query, at `authority`.
+    /// Decides about a request for `target`, a path with its query, at `authority`.
     pub fn ask(
         self: &Arc<Self>,
         method: &Method,
@@ -46,7 +46,7 @@ impl Pools {
             return Asked::Pass(self.pass(method, target));
         }
         let (pool, settings) = self.pool(&name);
-        // Before anything is asked of the backend, and before the doubt: see `Change::drop`.
+        // Read before the request is forwarded, and before the doubt: see `Change::drop`.
         let generation = pool.generation(&name);
         let place = self.keys.place(authority, target, request);
         if let Some(lines) = listed((&pool, generation), &place, request) {
@@ -59,7 +59,8 @@ impl Pools {
         Asked::Forward(Ticket { pools, settings, pool, generation, segment: name, place, is_certain })
     }
 
-    /// Whether [`ask`](Self::ask) would answer such a request with 304; `None` if no tag can answer it. Counts nothing.
+    /// Whether [`ask`](Self::ask) would answer such a request with 304; `None` if no tag can answer it.
+    /// Changes no counters.
     pub fn is_current(
         &self,
         method: &Method,
@@ -76,7 +77,7 @@ impl Pools {
         Some(listed((&pool, pool.generation(&name)), &place, request).is_some())
     }
 
-    /// The lines to be added to the answer to a request that is not for the pools.
+    /// Returns the lines to add to the response to a request that is not for the pools.
     pub fn pass(&self, method: &Method, target: &[u8]) -> HeaderMap {
         let is_told = matches!(*method, Method::GET | Method::HEAD) && self.settings().push.is_some();
         if !is_told {
@@ -90,13 +91,13 @@ impl Pools {
         lines
     }
 
-    /// Whether a request shows both tags and a date, of which only the tags count (RFC 9110 section 13.1.3).
+    /// Whether a request has both tags and a date, of which only the tags count (RFC 9110 section 13.1.3).
     pub fn is_conditioned_twice(request: &HeaderMap) -> bool {
         request.contains_key(header::IF_NONE_MATCH) && request.contains_key(header::IF_MODIFIED_SINCE)
     }
 
-    /// Removes the date that a request shows beside its tags: a backend without tags would take its word, which is
-    /// a second wide.
+    /// Removes the date from a request that has tags as well: a backend without tags would use the date,
+    /// whose precision is a second.
     pub fn leave_tags(request: &mut HeaderMap) {
         request.remove(header::IF_MODIFIED_SINCE);
     }
@@ -108,7 +109,7 @@ fn is_plain(method: &Method, request: &impl Fields) -> bool {
     *method == Method::GET && !conditions.into_iter().any(|name| request.contains(name))
 }
 
-/// The lines of the current tag if the request lists it in `If-None-Match`.
+/// Returns the lines of the current tag if the request lists it in `If-None-Match`.
 fn listed(of: (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option<Arc<[u8]>> {
     if !request.contains("if-none-match") || RequestDirectives::parse(request).no_cache {
         return None;
@@ -116,7 +117,7 @@ fn listed(of: (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option
     current(of, place, request).filter(|lines| revalidate::is_listed(request, &HeadLines(lines)))
 }
 
-/// The lines of the tag that is current for a request: its own, or the one that all share.
+/// Returns the lines of the current tag for a request: the client's, or the shared one.
 fn current((pool, generation): (&Pool, u64), place: &TargetKeys, request: &impl Fields) -> Option<Arc<[u8]>> {
     let selects = |tag: &Tag| vary::matches(&tag.signature, request, None);
     let Some(own) = &place.own else { return pool.find(&place.anyone, generation, selects) };
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use crate::settings::Settings;
 
-    /// A GET of `/users` that gets its segment a pool, between the doubt and the blanking of a change there.
+    /// A GET of `/users` that creates the pool of its segment, between the doubt and the blanking of a change there.
     #[test]
     fn a_pool_that_is_made_between_a_doubt_and_its_blanking_is_in_doubt() {
         let pools = Arc::new(Pools::new(Settings::default(), || 1_000));
@@ -146,7 +147,7 @@ mod tests {
         let made = pools.home(&ticket).map(|(pool, _)| pool).expect("nothing is blanked yet");
         assert!(!Arc::ptr_eq(&made, &ticket.pool), "the segment has a pool of its own");
         pools.blank(&segment);
-        // The change is committed after this one was answered.
+        // The change is committed after this GET was answered.
         fetched(get());
         let mut shown = HeaderMap::new();
         shown.insert(header::IF_NONE_MATCH, header::HeaderValue::from_static("\"old\""));

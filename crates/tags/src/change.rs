@@ -1,4 +1,4 @@
-//! A request that may change what the backend would answer, from its arrival to its end.
+//! A request that may change the backend's responses, from its arrival to its end.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use crate::pools::Pools;
 use crate::push;
 use crate::segment::Segment;
 
-/// A request that may change something, on its way. While it is held, tags are made and matched; when it goes,
-/// however that happens, those made meanwhile are blanked.
+/// A request in progress that may change data. Tags can be created and matched while this value exists; when
+/// it is dropped, in any way, the tags created meanwhile are blanked.
 ///
-/// If nobody has seen its end by then, the backend may still be at it: no tags are made for a while.
+/// If the end of the request is unknown by then, the backend may still be processing it: no tags are created
+/// for a while.
 pub struct Change {
     pools: Arc<Pools>,
     segment: Segment,
@@ -25,8 +26,8 @@ impl Change {
         Self { pools, segment, is_over: false }
     }
 
-    /// The backend has answered with `status`. To be called before anybody else hears of that; what holds this
-    /// should go when the last of the answer's content goes out.
+    /// Records that the backend has answered with `status`. To be called before any client can get the
+    /// answer. The caller should drop this value before it sends the last of the answer's content.
     ///
     /// 502 and 504 come from an intermediary, which does not know how the request ended.
     pub fn answered(&mut self, status: StatusCode) {
@@ -34,28 +35,28 @@ impl Change {
         self.pools.blank(&self.segment);
     }
 
-    /// A try of the request got no answer, and it is being sent again: the backend may have carried out the first try, so
-    /// that a doubt begins now and not when the last try ends.
+    /// Records that an attempt of the request got no answer, and the request is being sent again. The backend
+    /// may have processed the first attempt, so the doubt begins now and not at the end of the last attempt.
     pub fn lost_try(&self) {
         self.pools.changed_elsewhere(&self.segment, false);
     }
 
-    /// The backend has not seen any of the request, and never will.
+    /// Records that the backend has received no part of the request, and never will.
     pub fn never_sent(&mut self) {
         self.is_over = true;
     }
 
-    /// Where it belongs.
+    /// Returns the segment of the request.
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
 
-    /// Whether the backend is done with it, as far as one knows.
+    /// Whether the backend has finished the request, as far as is known.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The field lines to be added to whatever is answered.
+    /// Returns the field lines to add to any response to the request.
     pub fn lines(&self) -> HeaderMap {
         let settings = self.pools.settings();
         settings.push.map(|_| push::invalidates(&self.segment, &settings.couplings)).unwrap_or_default()
@@ -64,12 +65,12 @@ impl Change {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        // A request reads the generation before it looks for a doubt: in this order it cannot miss both.
+        // A request reads the generation before it checks for a doubt: in this order it sees at least one of the two.
         if !self.is_over {
             self.pools.doubt(&self.segment);
         }
         self.pools.blank(&self.segment);
-        // Last: as long as it counts as open, nobody takes the pools for settled.
+        // Last: while the change counts as open, the pools do not count as settled.
         self.pools.change_ended();
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Pools, and those that a change to them blanks as well.
+/// Pools, and the pools that a change to each of them blanks as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Couplings(HashMap<Box<str>, Box<[Box<str>]>>);
 
 impl Couplings {
-    /// The couplings written as `from -> to`. Transitive ones go on: what `users` blanks blanks what `paths`
-    /// blanks, if `users` blanks `paths`.
+    /// Creates the couplings `from -> to`. Transitive couplings continue: if `users` blanks `paths`, it also
+    /// blanks the pools that `paths` blanks.
     pub fn new(direct: &BTreeMap<Box<str>, Vec<Box<str>>>, transitive: bool) -> Self {
         let reached = |from: &str| {
             let mut found = BTreeSet::new();
@@ -25,12 +25,12 @@ impl Couplings {
         Self(direct.keys().map(|from| (from.clone(), reached(from))).collect())
     }
 
-    /// The pools that a change to `pool` blanks besides it.
+    /// Returns the pools that a change to `pool` blanks besides it.
     pub fn of(&self, pool: &str) -> &[Box<str>] {
         self.0.get(pool).map_or(&[], |pools| pools)
     }
 
-    /// Each pool with those coupled to it, in order.
+    /// Iterates over the pools, each with those coupled to it, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[Box<str>])> {
         let sorted: BTreeMap<_, _> = self.0.iter().map(|(from, to)| (&**from, &**to)).collect();
         sorted.into_iter()

@@ -7,10 +7,10 @@ use larder_semantics::key;
 
 /// The fields with secrets by which a backend may identify its client.
 const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
-/// The field with the certificate that the client showed on its connection.
+/// The field with the certificate that the client presented on its connection.
 const CERTIFICATE: &str = "client-cert";
 
-/// Makes keys. Its own are of no use to anybody else: no secret can be read out of them.
+/// Creates keys. They are meaningless outside of this process: no secret can be derived from them.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     index: RandomState,
@@ -27,9 +27,9 @@ pub(crate) struct Key {
 /// The keys of a request's target.
 #[derive(Debug)]
 pub(crate) struct TargetKeys {
-    /// For responses that all clients may share.
+    /// The key of responses that all clients may share.
     pub(crate) anyone: Key,
-    /// For the client with these credentials or this certificate, if there are any.
+    /// The key for the client with these credentials or this certificate, if there are any.
     pub(crate) own: Option<Key>,
 }
 

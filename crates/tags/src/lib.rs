@@ -9,7 +9,7 @@
 //! which follow the request to its response. A tag is stored under the generation that its ticket read before the request
 //! was forwarded. So a response that overlaps a write leaves no valid tag.
 //!
-//! Not here: sockets, runtimes, clocks (the time is a parameter) and the content of responses.
+//! This crate has no sockets, no runtime, no clock (the time is a parameter), and does not store content.
 
 mod answer;
 mod ask;

@@ -1,4 +1,4 @@
-//! One pool: the tags of a path segment, bounded, of which those of the present generation count.
+//! One pool: the tags of a path segment, with a limit; only those of the current generation are valid.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,15 +11,15 @@ use crate::identity::Key;
 use crate::settings::Settings;
 use crate::tag::Tag;
 
-/// Tags of one key that differ by `Vary`, at most; the oldest goes first.
+/// The most tags of one key, which differ by `Vary`; the oldest is removed first.
 const VARIANTS: usize = 16;
-/// What a key with one tag takes besides their bytes.
+/// Bytes of a key with one tag besides the bytes of both.
 const BOOKKEEPING: usize = 200;
 
-/// Generations of the pool that segments share: those of one generation are blanked together.
+/// The number of generations in the shared pool: segments with the same one are blanked together.
 const SHARED: usize = 64;
 
-/// The tags of a path segment, or of all that have no pool of their own.
+/// The tags of a path segment, or of all segments without a separate pool.
 pub(crate) struct Pool {
     eras: Box<[Era]>,
     spread: RandomState,
@@ -27,19 +27,19 @@ pub(crate) struct Pool {
     pub(crate) counts: Counts,
 }
 
-/// What is true of a segment now.
+/// The current state of a segment.
 #[derive(Debug, Default)]
 struct Era {
     generation: AtomicU64,
-    /// Until this second, somebody given up may still change something.
+    /// Until this second, a request without a known end may still change data.
     doubtful_until: AtomicU32,
 }
 
 struct Shelf {
     residents: Shard<Lru, Resident>,
-    /// What a key weighs at least, so that as many as there may be weigh as much as they may.
+    /// The least size of a key, so that the most keys allowed fill the limit in bytes.
     least: u64,
-    /// How many are of this generation.
+    /// The current generation, and the number of its tags.
     current: (u64, u64),
 }
 
@@ -49,7 +49,7 @@ struct Resident {
     tags: Vec<Tag>,
 }
 
-/// What happened to the requests of a pool.
+/// Counters of a pool's requests.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) matched: AtomicU64,
@@ -60,38 +60,38 @@ pub(crate) struct Counts {
     pub(crate) blanked: AtomicU64,
 }
 
-/// What a pool holds and did.
+/// The contents and counters of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PoolReport {
-    /// Its path segment; `*` for all that have none of their own.
+    /// The path segment; `*` for all segments without a separate pool.
     pub pool: String,
-    /// Tags that count; of the shared pool, all.
+    /// Current tags; for the shared pool, all keys with tags, current or not.
     pub tags: u64,
-    /// Bytes held, by those that count no more, too.
+    /// Bytes held, including those of outdated tags.
     pub bytes: u64,
     /// GETs answered 304 without the backend.
     pub matched: u64,
-    /// GETs that the backend was asked.
+    /// GETs forwarded to the backend.
     pub forwarded: u64,
-    /// Of those, the ones answered 304 because the new tag was the one they showed.
+    /// Forwarded GETs that were answered 304 because the new tag was one of the request's.
     pub equal: u64,
     /// Tags stored.
     pub stored: u64,
     /// Tags not stored because the pool was blanked during the request to the backend.
     pub refused: u64,
-    /// Times it was blanked.
+    /// The number of times that the pool was blanked.
     pub blanked: u64,
-    /// Keys that had to make room.
+    /// Keys evicted.
     pub evictions: u64,
 }
 
 impl Pool {
-    /// That of one segment.
+    /// Creates the pool of one segment.
     pub(crate) fn new(settings: &Settings) -> Self {
         Self::with_eras(settings, 1)
     }
 
-    /// That of all other segments.
+    /// Creates the pool of all other segments.
     pub(crate) fn shared(settings: &Settings) -> Self {
         Self::with_eras(settings, SHARED)
     }
@@ -108,34 +108,34 @@ impl Pool {
         }
     }
 
-    /// The generation of `segment` whose tags count.
+    /// Returns the generation of `segment` whose tags are valid.
     pub(crate) fn generation(&self, segment: &str) -> u64 {
         self.era(segment).generation.load(Ordering::SeqCst)
     }
 
-    /// From now on no tag of `segment` counts that there is, or that belongs to a request under way.
+    /// Invalidates the tags of `segment`, including those of requests in flight.
     pub(crate) fn blank(&self, segment: &str) {
         self.era(segment).generation.fetch_add(1, Ordering::SeqCst);
         count(&self.counts.blanked);
     }
 
-    /// The same for every segment.
+    /// Does the same for every segment.
     pub(crate) fn blank_all(&self) {
         self.eras.iter().for_each(|era| _ = era.generation.fetch_add(1, Ordering::SeqCst));
         count(&self.counts.blanked);
     }
 
-    /// No tags of `segment` are made before second `until`.
+    /// Forbids new tags of `segment` before second `until`.
     pub(crate) fn doubt(&self, segment: &str, until: u32) {
         self.era(segment).doubtful_until.fetch_max(until, Ordering::SeqCst);
     }
 
-    /// The same for every segment.
+    /// Does the same for every segment.
     pub(crate) fn doubt_all(&self, until: u32) {
         self.eras.iter().for_each(|era| _ = era.doubtful_until.fetch_max(until, Ordering::SeqCst));
     }
 
-    /// The second before which no tags of `segment` are made.
+    /// Returns the second before which no tags of `segment` are created.
     pub(crate) fn doubtful_until(&self, segment: &str) -> u32 {
         self.era(segment).doubtful_until.load(Ordering::SeqCst)
     }
@@ -144,7 +144,7 @@ impl Pool {
         now < self.doubtful_until(segment)
     }
 
-    /// Whether that holds for any segment.
+    /// Whether any segment is doubtful.
     pub(crate) fn is_doubtful_anywhere(&self, now: u32) -> bool {
         self.eras.iter().any(|era| now < era.doubtful_until.load(Ordering::SeqCst))
     }
@@ -156,7 +156,7 @@ impl Pool {
         }
     }
 
-    /// The lines of the tag under `key` that is of this generation and `fits`.
+    /// Returns the lines of the tag under `key` that is of this generation and `fits`.
     pub(crate) fn find(&self, key: &Key, generation: u64, fits: impl Fn(&Tag) -> bool) -> Option<Arc<[u8]>> {
         let mut shelf = self.locked();
         let resident = shelf.residents.get(key.hash).filter(|resident| resident.key == key.bytes)?;
@@ -164,7 +164,7 @@ impl Pool {
         Some(Arc::clone(&tag.lines))
     }
 
-    /// Stores a tag of the generation it says: it counts as long as that is the present one.
+    /// Stores a tag, which is valid while its generation is the current one.
     pub(crate) fn store(&self, key: &Key, tag: Tag) {
         let generation = tag.generation;
         let mut dropped = Vec::new();
@@ -192,7 +192,7 @@ impl Pool {
         count(&self.counts.stored);
     }
 
-    /// Blanks it, and gives it the room that new settings say.
+    /// Blanks the pool, and applies the limits of new settings.
     pub(crate) fn change(&self, settings: &Settings) {
         self.blank_all();
         let mut dropped = Vec::new();
@@ -231,7 +231,7 @@ impl Pool {
 }
 
 impl Shelf {
-    /// Counts what has left.
+    /// Subtracts the tags of removed residents.
     fn forget<'r>(&mut self, gone: impl Iterator<Item = &'r Resident>) {
         let gone: u64 = gone.map(|resident| resident.of(self.current.0)).sum();
         self.current.1 = self.current.1.saturating_sub(gone);
@@ -244,13 +244,13 @@ impl Resident {
         (BOOKKEEPING + self.key.len() + tags) as u64
     }
 
-    /// Its tags of a generation.
+    /// Returns the number of its tags of a generation.
     fn of(&self, generation: u64) -> u64 {
         self.tags.iter().filter(|tag| tag.generation == generation).count() as u64
     }
 }
 
-/// One request more.
+/// Increments a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

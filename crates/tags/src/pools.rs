@@ -13,9 +13,9 @@ use crate::settings::Settings;
 /// The pools of a backend.
 pub struct Pools {
     pub(crate) keys: Keys,
-    /// Seconds since some fixed moment.
+    /// Returns seconds since some fixed moment.
     pub(crate) clock: fn() -> u32,
-    /// Changes that have arrived and not ended.
+    /// The number of changes in progress.
     open: AtomicU64,
     pub(crate) state: RwLock<State>,
 }
@@ -23,7 +23,7 @@ pub struct Pools {
 pub(crate) struct State {
     pub(crate) settings: Arc<Settings>,
     pub(crate) named: HashMap<Box<str>, Arc<Pool>>,
-    /// That of the segments without one of their own.
+    /// The pool of the segments without a separate one.
     pub(crate) others: Arc<Pool>,
 }
 
@@ -34,14 +34,14 @@ impl fmt::Debug for Pools {
 }
 
 impl Pools {
-    /// Empty pools. `clock` tells seconds.
+    /// Creates empty pools. `clock` returns seconds.
     pub fn new(settings: Settings, clock: fn() -> u32) -> Self {
         let others = Arc::new(Pool::shared(&settings));
         let state = State { settings: Arc::new(settings), named: HashMap::new(), others };
         Self { keys: Keys::default(), clock, open: AtomicU64::new(0), state: RwLock::new(state) }
     }
 
-    /// Makes no tags for [`Settings::doubt`]: an earlier process may have forwarded a change that has not ended.
+    /// Forbids new tags for [`Settings::doubt`]: an earlier process may have forwarded a change that has not ended.
     pub fn start_in_doubt(&self) {
         self.changed_elsewhere(&Segment::Anywhere, false);
     }
@@ -53,8 +53,8 @@ impl Pools {
             && !self.state().all().any(|pool| pool.is_doubtful_anywhere(now))
     }
 
-    /// Puts other settings in force and blanks everything: the backend may be another one. As long as requests may
-    /// still be under way to the old one, no tags are made, even if changes leave no doubt.
+    /// Applies other settings and blanks everything: the backend may be another one. While requests may still be in
+    /// flight to the old backend, no tags are created, even if the settings have no doubt after changes.
     pub fn change(&self, settings: Settings) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let until = self.end_of_doubt(settings.doubt.max(Settings::default().doubt));
@@ -65,7 +65,7 @@ impl Pools {
         state.settings = Arc::new(settings);
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }
@@ -78,7 +78,7 @@ impl Pools {
         }
     }
 
-    /// What each pool holds and did.
+    /// Returns the contents and counters of each pool.
     pub fn report(&self) -> Vec<PoolReport> {
         let state = self.state();
         let mut all: Vec<_> = state.named.iter().map(|(name, pool)| pool.report(name)).collect();
@@ -87,8 +87,8 @@ impl Pools {
         all
     }
 
-    /// Blanks the pools that a change below `segment` concerns which went another way to the backend. Unless it
-    /// `is_over`, no tags are made there for a while.
+    /// Blanks the pools affected by a change below `segment` that did not pass this gateway. Unless it
+    /// `is_over`, no tags are created there for a while.
     pub fn changed_elsewhere(&self, segment: &Segment, is_over: bool) {
         // In the order of `Change::drop`, for the same reason.
         if !is_over {
@@ -114,8 +114,8 @@ impl Pools {
         }
     }
 
-    /// The second in which a doubt of so many seconds that begins now ends. The present second may be nearly over, and
-    /// does not count.
+    /// Returns the second in which a doubt of this many seconds that begins now ends. The current second does
+    /// not count, since it may be nearly over.
     fn end_of_doubt(&self, seconds: u32) -> u32 {
         let now = (self.clock)();
         if seconds == 0 { now } else { now.saturating_add(seconds).saturating_add(1) }
@@ -148,7 +148,7 @@ impl State {
         self.named.values().chain([&self.others])
     }
 
-    /// The segments that a change below `name` concerns, and their pools.
+    /// Returns the segments affected by a change below `name`, and their pools.
     fn concerned<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s str, &'s Pool)> {
         let coupled = self.settings.couplings.of(name).iter().map(|name| &**name);
         std::iter::once(name).chain(coupled).map(|name| (name, &**self.of(name)))

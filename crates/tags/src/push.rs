@@ -1,4 +1,4 @@
-//! Invalidations for caches (RFC 9875): a pool is a group.
+//! Invalidations for caches (RFC 9875): each pool is a cache group.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_semantics::directives::ResponseDirectives;
@@ -12,14 +12,14 @@ use crate::settings::Push;
 
 pub(crate) const GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
-/// The group of everything, for changes of which nobody can tell what they change.
+/// The group of all responses, for changes whose segment is unknown.
 const ALL: &str = "*";
-/// The fields that caches obey for how long they may keep something.
+/// The fields that set the lifetime of a response in caches.
 const DIRECTIVES: [HeaderName; 2] = [header::CACHE_CONTROL, HeaderName::from_static("cdn-cache-control")];
-/// Fields besides `Cache-Control` by which backends say how long something may be kept.
+/// Fields besides `Cache-Control` with which backends set lifetimes.
 const LIFETIMES: [&str; 3] = ["expires", "cdn-cache-control", "surrogate-control"];
 
-/// The line that says which groups an answer below `segment` belongs to.
+/// Returns the line with the groups of a response below `segment`.
 pub(crate) fn belongs(segment: &Segment) -> HeaderMap {
     let own = match segment {
         Segment::Named(name) => Some(group(name)),
@@ -28,7 +28,7 @@ pub(crate) fn belongs(segment: &Segment) -> HeaderMap {
     line(GROUPS, own.into_iter().chain([ALL.to_owned()]))
 }
 
-/// The line that says which groups a change below `segment` invalidates.
+/// Returns the line with the groups that a change below `segment` invalidates.
 pub(crate) fn invalidates(segment: &Segment, couplings: &Couplings) -> HeaderMap {
     match segment {
         Segment::Named(name) => {
@@ -39,7 +39,7 @@ pub(crate) fn invalidates(segment: &Segment, couplings: &Couplings) -> HeaderMap
     }
 }
 
-/// A list of strings (RFC 9651). No group's name has anything in it that would have to be escaped.
+/// Returns a list of strings (RFC 9651). Names of groups have no characters that need escapes.
 fn line(name: HeaderName, groups: impl Iterator<Item = String>) -> HeaderMap {
     let groups: Vec<_> = groups.map(|group| format!("\"{group}\"")).collect();
     HeaderValue::try_from(groups.join(", "))
@@ -47,8 +47,9 @@ fn line(name: HeaderName, groups: impl Iterator<Item = String>) -> HeaderMap {
         .unwrap_or_default()
 }
 
-/// Lets caches store a response without a lifetime of its own: a public one to a request without credentials. It is
-/// not used for requests with credentials or another certificate, unless the backend declares it the same for all.
+/// Lets caches store a response without a lifetime of its own, if it is a public response to a request
+/// without credentials. They do not use it for requests with credentials or another certificate, unless the
+/// backend declares it the same for all.
 pub(crate) fn prolong(
     push: Push,
     request: &impl Fields,
@@ -80,8 +81,8 @@ pub(crate) fn prolong(
     }
 }
 
-/// Lets no cache use an answer again before it has validated it, whatever the backend says of its lifetime. A 304
-/// that said nothing would renew the lifetime that a stored response was once given.
+/// Requires caches to validate a response before any reuse, for any lifetime from the backend. A 304 without
+/// this would renew the earlier lifetime of a stored response.
 pub(crate) fn forbid_reuse(lines: &mut HeaderMap) {
     for name in DIRECTIVES {
         lines.append(name, HeaderValue::from_static("no-cache"));
@@ -121,7 +122,7 @@ mod tests {
         for (request, status, answer, expected) in [
             ("", 200, "", "s-maxage=9 Authorization, Cookie, Client-Cert"),
             ("", 200, "Cache-Control: must-revalidate\r\n", "s-maxage=9 Authorization, Cookie, Client-Cert"),
-            // A cache in front shows its own certificate, for all of its clients.
+            // A cache in front presents its own certificate, for all of its clients.
             ("Client-Cert: :YQ==:\r\n", 200, "", "s-maxage=9 Authorization, Cookie, Client-Cert"),
             ("Cookie: a\r\n", 200, "Cache-Control: public\r\n", "s-maxage=9"),
             ("Cookie: a\r\n", 200, "", ""),

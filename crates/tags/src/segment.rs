@@ -1,21 +1,21 @@
 //! The first segment of a path, which names a pool.
 
-/// The longest name that every cache has to understand as a group's (RFC 9875 section 2).
+/// The longest name of a group that every cache must support (RFC 9875 section 2).
 const GROUP: usize = 32;
 
-/// Where a target belongs.
+/// The segment that a target belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Segment {
-    /// To the pool of this name: ASCII, in lower case.
+    /// The pool of this name: ASCII, in lower case.
     Named(Box<str>),
-    /// Nobody can tell: backends differ in what they make of `..`, of `//` or of an encoded slash.
+    /// Unknown: backends differ in the interpretation of `..`, of `//` and of an encoded slash.
     Anywhere,
 }
 
 impl Segment {
-    /// The first segment of `target`: a path, perhaps with a query.
+    /// Returns the first segment of `target`: a path, perhaps with a query.
     ///
-    /// What different spellings a backend may take for one segment have one name here: letter case, encoded
+    /// Spellings that a backend may treat as the same segment have one name here: letter case, encoded
     /// letters and parameters behind a semicolon do not count.
     pub fn of(target: &[u8]) -> Self {
         let path = target.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
@@ -31,8 +31,8 @@ impl Segment {
         Self::Named(first.into())
     }
 
-    /// The pool that an operator means by `name`: a segment, with or without slashes around it. `None` if it is
-    /// more than one segment, or none that can be told.
+    /// Returns the pool that an operator calls `name`: a segment, with or without slashes around it. `None`
+    /// if it is more than one segment, or an ambiguous one.
     pub fn named(name: &str) -> Option<Box<str>> {
         let name = name.strip_prefix('/').unwrap_or(name);
         let name = name.strip_suffix('/').unwrap_or(name);
@@ -46,7 +46,7 @@ impl Segment {
     }
 }
 
-/// What a pool is called as a group of RFC 9875: its name, or what stands for one that is too long or too strange.
+/// Returns the name of a pool as a group of RFC 9875: its name, or a hash in place of a long or unusual one.
 pub(crate) fn group(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
     match name.len() <= GROUP && name.bytes().all(is_plain) {
@@ -55,8 +55,8 @@ pub(crate) fn group(name: &str) -> String {
     }
 }
 
-/// A segment up to its parameters, in lower case, with the characters decoded that need no code
-/// (RFC 3986 section 2.3), and those encoded that do.
+/// Returns a segment up to its parameters, in lower case. Characters that need no encoding are decoded
+/// (RFC 3986 section 2.3), those that need it are encoded.
 fn normal(segment: &[u8]) -> String {
     let segment = segment.split(|&byte| byte == b';').next().unwrap_or_default();
     let mut name = String::with_capacity(segment.len());
@@ -66,7 +66,7 @@ fn normal(segment: &[u8]) -> String {
         let (byte, is_coded) = decoded.map_or((*byte, false), |byte| (byte, true));
         rest = if is_coded { &after[2..] } else { after };
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        // A star stands for all pools, wherever pools are named.
+        // An asterisk stands for all pools in lists of pools.
         if is_unreserved || (!is_coded && byte.is_ascii_graphic() && byte != b'*') {
             name.push(char::from(byte.to_ascii_lowercase()));
         } else {

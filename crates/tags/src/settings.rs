@@ -2,30 +2,30 @@
 
 use crate::Couplings;
 
-/// How tags are kept, and what is told of them.
+/// The limits of tags, and the lines for caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Tags of a pool, at most.
+    /// The most tags of a pool.
     pub tags: u64,
-    /// Bytes of a pool, at most, bookkeeping included.
+    /// The most bytes of a pool, bookkeeping included.
     pub bytes: u64,
-    /// Pools, at most; segments beyond them share one.
+    /// The most pools; further segments share one.
     pub pools: usize,
     /// The largest content that is read for a tag, in bytes.
     pub content: u64,
-    /// How long a change may still happen after its end has become unknown, in seconds. Meanwhile no tags are made,
-    /// and caches are given no lifetimes.
+    /// The time for which a change may still happen after its end has become unknown, in seconds. Meanwhile
+    /// no tags are created, and caches get no lifetimes.
     pub doubt: u32,
-    /// Which pools a change blanks besides its own.
+    /// The pools that a change blanks besides its own.
     pub couplings: Couplings,
-    /// Tell caches which group each answer belongs to, and which groups a change invalidates (RFC 9875).
+    /// Whether responses name their group, and changes the groups that they invalidate (RFC 9875), for caches.
     pub push: Option<Push>,
 }
 
-/// What caches are told.
+/// The lines for caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// How long they may keep answers of whose lifetime the backend says nothing, in seconds.
+    /// The lifetime of responses for which the backend gives none, in seconds.
     pub lifetime: u32,
 }
 

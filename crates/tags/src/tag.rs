@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use larder_semantics::fields::Fields;
 
-/// A strong entity-tag over `content` and the fields that say what it is (RFC 9110 section 8.8.1).
+/// Returns a strong entity-tag over `content` and the fields that determine its meaning (RFC 9110 section 8.8.1).
 ///
 /// Every node with the same response computes the same tag: several gateways in front of one backend, and the cache in
 /// front of them. So the hash has no key; and since users may write the content of a backend, it is collision
@@ -23,20 +23,20 @@ pub fn entity_tag(answer: &impl Fields, content: &[u8]) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }
 
-/// The tag of an answer, and the generation in which it is current.
+/// The tag of a response, and the generation in which it is valid.
 #[derive(Debug)]
 pub(crate) struct Tag {
     pub(crate) generation: u64,
-    /// The request fields it was selected by (`larder_semantics::vary`).
+    /// The request fields that select the response (`larder_semantics::vary`).
     pub(crate) signature: Box<[u8]>,
-    /// The origin says that it is the same for everybody.
+    /// Whether the origin declares the response the same for all clients.
     pub(crate) shared: bool,
-    /// The field lines of the 304 that says that nothing has changed.
+    /// The field lines of the 304 for an unchanged response.
     pub(crate) lines: Arc<[u8]>,
 }
 
 impl Tag {
-    /// Bytes beyond the value itself.
+    /// Returns the bytes beyond the value itself.
     pub(crate) fn bytes(&self) -> usize {
         self.signature.len() + self.lines.len()
     }

@@ -1,4 +1,4 @@
-//! A read that overlaps a write: whatever the order of their steps, no tag outlives what it stood for.
+//! A read that overlaps a write: for any order of their steps, no tag is valid longer than its response.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use support::{coupled, fetched, fields, forwarded, get, matches, pass, post};
 
-/// Every order of `reads` steps of one thing and `writes` steps of another: true is a step of the first.
+/// Returns every order of `reads` steps of one sequence and `writes` steps of another: true is a step of the first.
 fn orders(reads: usize, writes: usize) -> Vec<Vec<bool>> {
     if reads + writes == 0 {
         return vec![Vec::new()];
@@ -25,8 +25,8 @@ fn orders(reads: usize, writes: usize) -> Vec<Vec<bool>> {
     all
 }
 
-/// Plays a GET of `/paths` (asked, read by the backend, answered) against a write to `/users`, whose steps change
-/// the backend's version and the pools. Then nobody may be told that the first version is current.
+/// Runs a GET of `/paths` (asked, read by the backend, answered) against a write to `/users`, whose steps
+/// change the backend's version and the pools. Afterwards the first version must not match.
 fn play(order: &[bool], steps: &[fn(&mut Write)]) {
     let mut write = Write { pools: coupled(), change: None, version: 1 };
     let (mut ticket, mut read, mut at) = (None::<Ticket>, 0, (0, 0));
@@ -159,14 +159,14 @@ fn pools_are_settled_when_each_change_has_a_known_end() {
     assert!(pools.is_settled());
 }
 
-/// What is under way: a read of one of two segments, or a write to one.
+/// A request in flight: a read of one of two segments, or a write to one.
 enum Flight {
     Read { path: bool, shown: (u32, u32), ticket: Option<Ticket>, seen: Option<(u32, u32)> },
     Write { path: bool, change: Option<Change>, committed: bool, is_lost: bool },
 }
 
-/// A backend with users and paths, where a path shows its user; versions are what has been committed, and what has
-/// been acknowledged.
+/// A backend with users and paths, where a path contains its user; the versions are those committed, and
+/// those acknowledged.
 #[derive(Default)]
 struct World {
     now: (u32, u32),
@@ -179,7 +179,7 @@ impl World {
         if path { self.now } else { (self.now.0, 0) }
     }
 
-    /// Takes the next step of what is under way; `None` after the last.
+    /// Takes the next step of a request in flight; `None` after the last.
     fn step(&mut self, pools: &Arc<Pools>, flight: Flight) -> Option<Flight> {
         match flight {
             Flight::Read { path, shown, ticket: None, .. } => {
@@ -209,7 +209,7 @@ impl World {
                 let change = Some(post(pools, target(path)));
                 Some(Flight::Write { path, change, committed: false, is_lost })
             }
-            // The client of a lost write leaves first, and it is committed all the same.
+            // The client of a lost write leaves first; the write is committed all the same.
             Flight::Write { path, change: Some(_), committed: false, is_lost: true } => {
                 Some(Flight::Write { path, change: None, committed: true, is_lost: true })
             }
@@ -258,7 +258,7 @@ proptest! {
                     flights.push(Flight::Read { path, shown, ticket: None, seen: None });
                 }
                 2 => flights.push(Flight::Write { path, change: None, committed: false, is_lost: index.index(8) == 0 }),
-                // A backend that was given up is at it for less than a minute.
+                // A backend finishes a write without a client in less than a minute.
                 3 if waited < 50 => {
                     pass(5);
                     waited += 5;
@@ -270,7 +270,7 @@ proptest! {
                 }
             }
         }
-        // Whatever became of the rest: once all is over, only what is there now is current.
+        // At the end, only the final contents are current.
         while let Some(flight) = flights.pop() {
             flights.extend(world.step(&pools, flight));
         }

@@ -1,4 +1,4 @@
-//! Which responses are tagged, for which clients, and the answers.
+//! Tests of the responses that are tagged, the clients that they are for, and the answers.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
@@ -227,7 +227,7 @@ fn what_is_not_there_makes_no_pool() {
 
 #[test]
 fn other_settings_start_empty() {
-    // A request may be under way to the old backend whatever a change leaves.
+    // A request may be in flight to the old backend, even if the settings have no doubt after changes.
     for doubt in [60, 0] {
         let pools = coupled();
         fetched(&pools, "/a", "", TAG);

@@ -1,5 +1,6 @@
-//! What the layer costs a service that answers at once: a request that goes through it, one whose tag is current, and one
-//! without the layer. `cargo bench -p larder-tower` measures; a plain build runs it a few times, to see that it works.
+//! Measures the cost of the layer for a service that answers at once: a request that passes it, one whose tag
+//! is current, and one without the layer. `cargo bench -p larder-tower` measures; a plain build runs it a few
+//! times, to test that it works.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -14,7 +15,7 @@ use http_body_util::{Empty, Full};
 use larder_tower::{Settings, TagLayer};
 use tower::{Layer, Service, service_fn};
 
-/// Bytes of each answer.
+/// Bytes of each response.
 const CONTENT: usize = 1_024;
 
 type Asked = Request<Empty<Bytes>>;
@@ -52,7 +53,7 @@ fn request(tag: &str) -> Asked {
     request.body(Empty::new()).expect("a request")
 }
 
-/// The answer of a service that waits for nothing.
+/// Returns the response of a service that never waits.
 fn call<S: Service<Asked>>(service: &mut S, request: Asked) -> S::Response {
     let mut answering = pin!(service.call(request));
     match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,8 +1,8 @@
 //! A backend of users and their paths, written with axum, behind tag pools.
 //!
-//! `cargo run -p larder-tower --example axum`, then
-//! `curl -i http://127.0.0.1:3000/paths/1` shows an `ETag`; sent back in `If-None-Match` it is answered 304, until
-//! `curl -X PUT http://127.0.0.1:3000/users/1` changes the user whom the path shows.
+//! `cargo run -p larder-tower --example axum`, then `curl -i http://127.0.0.1:3000/paths/1` shows an `ETag`.
+//! A request with this tag in `If-None-Match` is answered 304, until `curl -X PUT
+//! http://127.0.0.1:3000/users/1` changes the user in the path's response.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use larder_tower::{Couplings, Settings, TagLayer};
 use tokio::net::TcpListener;
 
-/// How often users have changed.
+/// The number of changes of users.
 type Changes = Arc<AtomicU64>;
 
 async fn show(Path(id): Path<u64>, State(changes): State<Changes>) -> Json<Vec<u64>> {
@@ -29,7 +29,7 @@ async fn change(State(changes): State<Changes>) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let couplings = BTreeMap::from([("users".into(), vec!["paths".into()])]);
-    // The data is in this process, so nothing of an earlier one can still be in progress.
+    // The data is in this process, so that no change of an earlier process can still be in progress.
     let tags =
         TagLayer::settled(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() });
     let app = Router::new()

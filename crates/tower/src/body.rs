@@ -9,32 +9,32 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use larder_tags::Change;
 
-/// The content of an answer.
+/// The content of a response.
 pub struct TagBody<B: Body> {
-    /// What was read for a tag.
+    /// Bytes that were read for a tag.
     early: Option<Bytes>,
     trailers: Option<HeaderMap>,
     failed: Option<B::Error>,
     rest: Option<Pin<Box<B>>>,
-    /// Goes before the last of the content.
+    /// Dropped before the last of the content is returned.
     change: Option<Change>,
 }
 
-/// Content that was to be read for its tag.
+/// The result of reading content for its tag.
 pub(crate) enum Read<B: Body> {
-    /// All of it.
+    /// All of the content.
     Whole(Bytes, TagBody<B>),
-    /// It is too long, or broke off.
+    /// The content is too long, or incomplete.
     Not(TagBody<B>),
 }
 
 impl<B: Body> TagBody<B> {
-    /// None.
+    /// Returns empty content.
     pub(crate) fn empty() -> Self {
         Self { early: None, trailers: None, failed: None, rest: None, change: None }
     }
 
-    /// `body` as it is; `change` is held until its end.
+    /// Returns `body` unchanged; `change` is held until its end.
     pub(crate) fn of(body: B, change: Option<Change>) -> Self {
         match body.is_end_stream() {
             true => Self::empty(),

@@ -1,19 +1,19 @@
-//! Tag pools inside a backend: a [`tower`](https://docs.rs/tower) layer that answers 304 to who shows a current
-//! entity-tag, without calling the service behind it.
+//! Tag pools inside a backend: a [`tower`](https://docs.rs/tower) layer that answers requests with a current
+//! entity-tag with 304, without calling the service behind it.
 //!
-//! It is the gateway of `larder serve` for those who own the backend: same pools, same rules (see `docs/control.md`).
-//! A cache in front, one with `validate = "always"`, then asks for each use and is answered from the pools; with
-//! [`Push`] it need not ask.
+//! It is the gateway of `larder serve` for operators who control the backend: same pools, same rules (see
+//! `docs/control.md`). A cache in front with `validate = "always"` then validates each use, and the pools
+//! answer; with [`Push`] it need not validate.
 //!
 //! Three things differ:
 //!
-//! - An earlier process that was killed may have left a change that the database still commits. The layer keeps no file
-//!   about that, so [`TagLayer::new`] starts in doubt: for [`Settings::doubt`] it makes no tags. Use
-//!   [`TagLayer::settled`] where nothing of an earlier process can still be in progress.
-//! - Layers in several processes do not hear of each other's changes. Run one process, or call
-//!   [`Pools::changed_elsewhere`] for each change that another one has made.
-//! - The layer does not remove `Upgrade` from an unsafe request. What is changed over a connection that has left HTTP, it
-//!   does not see.
+//! - An earlier process that was killed may have left a change that the database still commits. The layer
+//!   keeps no file about that, so [`TagLayer::new`] starts in doubt: for [`Settings::doubt`] it creates no
+//!   tags. Use [`TagLayer::settled`] where no change of an earlier process can still be in progress.
+//! - Layers in several processes are not notified of each other's changes. Run one process, or call
+//!   [`Pools::changed_elsewhere`] for each change that another process has made.
+//! - The layer does not remove `Upgrade` from an unsafe request. It does not see changes over a connection
+//!   that has switched to another protocol.
 //!
 //! ```
 //! use larder_tower::{Couplings, Settings, TagLayer};
@@ -26,8 +26,8 @@
 //! # let _ = layer.layer(Service);
 //! ```
 //!
-//! It belongs outside of whatever changes data, and inside of what changes answers from request to request, such as
-//! compression. Not here: a runtime; any that drives the service will do.
+//! Place it outside of every layer that changes data, and inside of layers that change responses from request to
+//! request, such as compression. This crate has no runtime; any runtime that drives the service is suitable.
 
 mod body;
 mod service;
@@ -48,20 +48,20 @@ pub struct TagLayer {
 }
 
 impl TagLayer {
-    /// A layer with empty pools, which makes no tags for [`Settings::doubt`]: a change that an earlier process has begun
-    /// may still be in progress.
+    /// Returns a layer with empty pools, which creates no tags for [`Settings::doubt`]: a change that an
+    /// earlier process has begun may still be in progress.
     pub fn new(settings: Settings) -> Self {
         let layer = Self::settled(settings);
         layer.pools.start_in_doubt();
         layer
     }
 
-    /// A layer with empty pools, which makes tags at once: no change that an earlier process has begun is in progress.
+    /// Returns a layer with empty pools, which creates tags at once: no change of an earlier process is in progress.
     pub fn settled(settings: Settings) -> Self {
         Self { pools: Arc::new(Pools::new(settings, seconds)) }
     }
 
-    /// The pools, whose [`report`](Pools::report) says what they hold and did.
+    /// Returns the pools, whose [`report`](Pools::report) has their contents and counters.
     pub fn pools(&self) -> &Arc<Pools> {
         &self.pools
     }
@@ -75,7 +75,7 @@ impl<S> Layer<S> for TagLayer {
     }
 }
 
-/// Seconds since this was asked first.
+/// Returns the seconds since the first call.
 fn seconds() -> u32 {
     static START: OnceLock<Instant> = OnceLock::new();
     u32::try_from(START.get_or_init(Instant::now).elapsed().as_secs()).unwrap_or(u32::MAX)

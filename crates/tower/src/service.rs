@@ -35,7 +35,7 @@ impl<S> Tagged<S> {
     }
 }
 
-/// An answer on its way.
+/// A response in progress.
 type Answering<B, E> = Pin<Box<dyn Future<Output = Result<Response<TagBody<B>>, E>> + Send>>;
 
 impl<S, A, B> Service<Request<A>> for Tagged<S>
@@ -111,7 +111,7 @@ fn not_modified<B: Body>(fields: HeaderMap) -> Response<TagBody<B>> {
     answer
 }
 
-/// The same answer with these lines besides.
+/// Returns the response with these lines added.
 fn with<B: Body>(mut answer: Response<TagBody<B>>, lines: HeaderMap) -> Response<TagBody<B>> {
     for (name, value) in &lines {
         answer.headers_mut().append(name, value.clone());

@@ -22,7 +22,7 @@ fn layer() -> TagLayer {
     TagLayer::settled(Settings { couplings: Couplings::new(&couplings, false), ..Settings::default() })
 }
 
-/// A service that says how often it was called to change something.
+/// Returns a service that answers with the number of its calls with unsafe methods.
 fn counting(
     layer: &TagLayer,
 ) -> impl Service<Asked, Response = Response<TagBody<Full<Bytes>>>, Error = Infallible> + Clone {
@@ -41,7 +41,7 @@ fn request(method: Method, target: &str, tag: &str) -> Asked {
     request.header("if-none-match", tag).body(Full::default()).expect("a request")
 }
 
-/// Status, tag and content of the answer.
+/// Returns status, tag and content of the response.
 async fn ask<B>(
     service: &(impl Service<Asked, Response = Response<TagBody<B>>, Error = Infallible> + Clone),
     request: Asked,
@@ -80,7 +80,7 @@ async fn content_that_is_too_long_arrives_whole() {
     assert_eq!((status, tag.as_str(), &content[..]), (StatusCode::OK, "", &b"abcdefghi"[..]));
 }
 
-/// Content that comes piece by piece, the last one first in the list.
+/// Content that arrives in pieces, with the last one first in the list.
 struct Pieces(Vec<&'static str>);
 
 impl Body for Pieces {

@@ -1,7 +1,7 @@
-//! How the writing thread turns the writers' content into records.
+//! Turns the content from the writers into records, in the writing thread.
 //!
-//! For an object in one piece, the filter decides first, then it is written at once. A longer one is written as it arrives,
-//! its head last: until then no scan can take it for a record.
+//! For an object in one piece, the filter decides first, then it is written at once. A longer object is
+//! written as it arrives, its head last: until then a scan cannot take it for a record.
 
 use super::Engine;
 use crate::index::{Location, ObjectLocation, Put};
@@ -9,10 +9,10 @@ use crate::log::{Class, Open};
 use crate::record::{self, Fixed, RecordKind, Sums};
 use crate::ticket::Ticket;
 
-/// Long objects that may be on their way at once; each has a segment to itself meanwhile.
+/// The most long objects in progress at once; each occupies a segment meanwhile.
 const MOST_STREAMS: usize = 256;
 
-/// A long object on its way.
+/// A long object in progress.
 pub(crate) struct Stream {
     open: Open,
     serial: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Its segment, and up to where that has been published.
+    /// Returns its segment, and the end of the published bytes there.
     pub(crate) fn published(&self) -> (u32, u64) {
         (self.open.segment.number, self.open.at)
     }
@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Stores an object that is all there. False if it could not be written.
+    /// Stores a complete object. Returns false if it could not be written.
     fn store(&mut self, ticket: &Ticket, body: &[u8]) -> bool {
         let serial = self.serial();
         let mut sums = Sums::new(serial);
@@ -105,7 +105,7 @@ impl Engine {
         Some(Stream { open, serial, body: 0, sums: Sums::new(serial) })
     }
 
-    /// Writes the next piece. False if the object has been given up.
+    /// Writes the next piece. Returns false if the object has been given up.
     fn go_on(&mut self, ticket: &Ticket, mut stream: Stream, bytes: &[u8], is_last: bool) -> bool {
         if ticket.is_given_up() || self.is_paused() || !self.make_room(bytes.len() as u64) {
             self.give_back(stream.open);
@@ -147,7 +147,7 @@ impl Engine {
             self.spoil(&open.segment);
             return false;
         }
-        // Even if no index entry will point to it: a record that is there must not seem to come after a snapshot.
+        // Done even if no index entry will point to it: a record in the file must not seem to come after a snapshot.
         open.at += fixed.len();
         match self.shared.index.put(fixed.hash, place, || !ticket.is_given_up()) {
             Put::In { .. } => self.published(&fixed),
@@ -157,7 +157,7 @@ impl Engine {
         true
     }
 
-    /// What the policy does not want, or was removed meanwhile, is given up.
+    /// Gives up an object that the policy refused, or that was removed meanwhile.
     fn refused(&mut self, ticket: &Ticket, put: Put) {
         if ticket.give_up() {
             self.shared.counts.refused.add(1);
@@ -189,7 +189,7 @@ fn place(open: &Open, fixed: &Fixed, ticket: &Ticket) -> Option<(ObjectLocation,
     Some((ObjectLocation::new(location, fixed.len(), ticket.cost, ticket.stored)?, location))
 }
 
-/// The fixed part of a record, and its table of sums.
+/// Returns the fixed part of a record, and its table of sums.
 fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>) {
     let table = sums.finish();
     let names = [&*ticket.key, ticket.meta()].concat();
@@ -197,7 +197,7 @@ fn fixed(ticket: &Ticket, serial: u64, body: u64, sums: Sums) -> (Fixed, Vec<u8>
         kind: RecordKind::Object,
         serial,
         hash: ticket.hash,
-        // Both were checked when the object was announced.
+        // Both were checked in `put`.
         key: ticket.key.len() as u16,
         meta: ticket.meta().len() as u32,
         body,

@@ -1,7 +1,7 @@
-//! Files in memory that break as a disk does: what was not synced may be lost in a crash, any sector of it,
-//! in any order; calls fail; bits flip. All by seed.
+//! Files in memory that fail as a disk does: unsynced bytes may be lost in a crash, any sector of them, in
+//! any order; calls fail; bits flip. A seed determines all faults.
 
-#![allow(dead_code, clippy::unwrap_used)] // Each test takes what it needs.
+#![allow(dead_code, clippy::unwrap_used)] // Each test uses some of these.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,18 +11,18 @@ use larder_disk::{File, Files, Space};
 
 const SECTOR: usize = 512;
 
-/// What goes wrong, and when.
+/// The faults, and their frequency.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
-    /// After so many changes every call fails, until the crash.
+    /// After this number of changes every call fails, until the crash.
     pub(crate) crash_after: Option<u64>,
-    /// Of 1000 writes and syncs, so many fail or are cut short.
+    /// The writes and syncs of 1000 that fail or are cut short.
     pub(crate) failing_writes: u64,
-    /// Of 1000 reads, so many fail.
+    /// The reads of 1000 that fail.
     pub(crate) failing_reads: u64,
-    /// What is read without waiting is never in memory; else it is half the time.
+    /// Whether reads without waiting never find bytes in memory; otherwise they do half the time.
     pub(crate) nothing_at_once: bool,
-    /// Bytes that the disk has.
+    /// The size of the disk in bytes.
     pub(crate) room: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Memory(Arc<Mutex<State>>);
 
 struct State {
     names: HashMap<String, Arc<Mutex<Inode>>>,
-    /// The names as they are after a crash.
+    /// The names after a crash.
     durable: HashMap<String, Arc<Mutex<Inode>>>,
     faults: Faults,
     changes: u64,
@@ -54,14 +54,14 @@ impl Memory {
         Self(Arc::new(Mutex::new(State { names, durable, faults, changes: 0, random })))
     }
 
-    /// What is left after the machine has stopped, with `flips` bits changed in it.
+    /// Returns the state after a crash of the machine, with `flips` bits changed in it.
     pub(crate) fn crash(&self, flips: usize, faults: Faults) -> Self {
         let mut state = self.state();
         let seed = state.random.u64(..);
         let after = Self::new(seed, faults);
         let mut durable: Vec<_> = state.durable.clone().into_iter().collect();
         durable.sort_by(|one, other| one.0.cmp(&other.0));
-        // A name that went may have gone for good, or not.
+        // The removal of a name may be durable or not.
         durable.retain(|(name, _)| state.names.contains_key(name) || state.random.bool());
         let mut left: HashMap<_, _> = durable.into_iter().collect();
         let mut names: Vec<_> = state.names.clone().into_iter().collect();
@@ -92,7 +92,7 @@ impl Memory {
         self.state().faults = faults;
     }
 
-    /// How often anything was changed.
+    /// Returns the number of changes.
     pub(crate) fn changes(&self) -> u64 {
         self.state().changes
     }
@@ -101,7 +101,7 @@ impl Memory {
         self.state().names.contains_key(name)
     }
 
-    /// Changes a file behind the store's back.
+    /// Changes a file without the store.
     pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.state().names[name].lock().unwrap().bytes);
     }
@@ -110,7 +110,7 @@ impl Memory {
         self.0.lock().unwrap()
     }
 
-    /// Counts a change, and says whether it fails.
+    /// Counts a change, and fails if a fault is due.
     fn before_change(&self) -> io::Result<()> {
         let mut state = self.state();
         state.changes += 1;

@@ -1,6 +1,6 @@
-//! A store in a folder of its own, and bodies to put into it.
+//! A store in a temporary folder, and bodies for it.
 
-#![allow(dead_code, clippy::unwrap_used)] // Each test takes what it needs.
+#![allow(dead_code, clippy::unwrap_used)] // Each test uses some of these.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use std::{fs, thread};
 use larder_disk::{About, Body, Directory, Disk, Event, OpenError, Options};
 use rustix::fs::{Advice, fadvise};
 
-/// A folder that goes when this does, and what the store in it reported.
+/// A folder that is removed with this value, and the events of the store in it.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
     events: Arc<Mutex<Vec<Event>>>,
@@ -21,7 +21,7 @@ impl Folder {
         Self { folder: tempfile::tempdir().unwrap(), events: Arc::default() }
     }
 
-    /// Within `path`, which is on a disk even where temporary files are not.
+    /// Creates the folder within `path`, which is on a disk even where temporary files are not.
     pub(crate) fn within(path: &str) -> Self {
         Self { folder: tempfile::tempdir_in(path).unwrap(), events: Arc::default() }
     }
@@ -67,12 +67,12 @@ impl Folder {
     }
 }
 
-/// What is known of an object before its body comes.
+/// Returns the properties of an object before its body arrives.
 pub(crate) fn about(len: u64, stored: u32) -> About {
     About { len: Some(len), stored, cost: 0 }
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Returns bytes that differ from place to place and from seed to seed.
 pub(crate) fn body(len: usize, seed: u8) -> Vec<u8> {
     fastrand::Rng::with_seed(u64::from(seed)).fill_vec(len)
 }
@@ -100,7 +100,7 @@ pub(crate) fn store(disk: &Disk, key: &[u8], body: &[u8], now: u32) {
     disk.sync().unwrap();
 }
 
-/// Has the pages of `body` leave memory. The system may need some of them for a moment.
+/// Drops the pages of `body` from memory. The system may need some of them for a moment.
 pub(crate) fn leave_memory(body: &Body) {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What the document says of the schema is so: its columns are those there are, and its queries have answers.
+//! The document describes the real schema: its columns are the existing ones, and its queries have answers.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn every_column_is_described(url: &str) {
     }
 }
 
-/// The first cells of the table below the heading that names `table`.
+/// Returns the first cells of the table below the heading that names `table`.
 fn described(table: &str) -> BTreeSet<String> {
     let heading = format!("\n### `{table}`");
     let (_, section) = DOCUMENT.split_once(&heading).unwrap_or_else(|| panic!("{table} is not described"));

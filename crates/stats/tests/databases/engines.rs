@@ -1,4 +1,4 @@
-//! The kinds of databases, and how to have one of each.
+//! The kinds of databases, and the creation of each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,12 +6,12 @@ use tempfile::TempDir;
 
 use crate::servers::Server;
 
-/// A kind of database, and how to have one of it.
+/// A kind of database, and the creation of one.
 pub(crate) trait Engine {
-    /// The URL of an empty database.
+    /// Returns the URL of an empty database.
     fn fresh(&self) -> String;
 
-    /// Changes the database behind everybody's back.
+    /// Changes the database without a recorder.
     fn alter(&self, url: &str, sql: &str);
 }
 

@@ -1,4 +1,4 @@
-//! A disk without room. The limit is one of this process, which therefore is one of its own.
+//! A disk without room. The test runs in a separate process, since the limit applies to a whole process.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Requests to record, and what a database should say of them, counted without one.
+//! Requests to record, and the expected figures of a database, computed without one.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,12 +8,12 @@ use larder_stats::{Content, Counts, Dimension, Transaction};
 
 pub(crate) const HOUR: u64 = 3_600_000;
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
 }
 
-/// An ordinary hit.
+/// Returns an ordinary hit.
 pub(crate) fn hit(time: u64, url: &str) -> Transaction {
     Transaction {
         time,
@@ -35,7 +35,7 @@ pub(crate) fn hit(time: u64, url: &str) -> Transaction {
     }
 }
 
-/// `count` requests of all kinds, spread over the three hours before `now`; the same for the same seed.
+/// Returns `count` requests of all kinds, spread over the three hours before `now`; the same for the same seed.
 pub(crate) fn varied(count: usize, now: u64, seed: u64) -> Vec<Transaction> {
     let mut random = fastrand::Rng::with_seed(seed);
     let request = |_| {
@@ -64,7 +64,7 @@ pub(crate) fn varied(count: usize, now: u64, seed: u64) -> Vec<Transaction> {
     (0..count).map(request).collect()
 }
 
-/// The sums of all.
+/// Returns the sums of all requests.
 pub(crate) fn totals<'t>(requests: impl IntoIterator<Item = &'t Transaction>) -> Counts {
     let mut counts = Counts::default();
     requests.into_iter().for_each(|request| add(&mut counts, request));
@@ -91,7 +91,7 @@ fn add(counts: &mut Counts, request: &Transaction) {
     counts.origin_us += request.origin_us.unwrap_or(0);
 }
 
-/// The sums of all that have a name in common.
+/// Returns the sums of all requests with a common name.
 pub(crate) fn grouped(
     requests: &[Transaction],
     name: impl Fn(&Transaction) -> String,
@@ -101,7 +101,7 @@ pub(crate) fn grouped(
     groups
 }
 
-/// What a request is called by in a dimension.
+/// Returns the name of a request in a dimension.
 pub(crate) fn name(dimension: Dimension, request: &Transaction) -> String {
     match dimension {
         Dimension::Site => request.site.to_string(),
@@ -113,7 +113,7 @@ pub(crate) fn name(dimension: Dimension, request: &Transaction) -> String {
     }
 }
 
-/// `count` objects in a cache.
+/// Returns `count` objects in a cache.
 pub(crate) fn contents(count: u64) -> Vec<Content> {
     let content = |number| Content {
         hash: format!("{number:016x}"),

@@ -1,4 +1,4 @@
-//! What becomes of requests while a server does not answer: they are written later, merged, or counted.
+//! Requests recorded while a server does not answer: they are written later, merged, or counted.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) fn all(server: &mut Server) {
     a_commit_of_unknown_fate_is_not_repeated(server);
 }
 
-/// Options whose events are kept.
+/// Returns options whose events are collected.
 fn told(options: Options) -> (Options, Arc<Mutex<Vec<Event>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let keeper = Arc::clone(&events);
@@ -53,7 +53,7 @@ fn nothing_is_lost_within_the_queue(server: &mut Server) {
         requests[range].iter().cloned().for_each(|request| recorder.record(request));
     };
     record(0..3_000);
-    // In the middle of its work.
+    // The server is killed while the recorder writes.
     until(&recorder, "a first batch", |figures| figures.written > 0);
     server.kill();
     record(3_000..6_000);
@@ -74,7 +74,7 @@ fn what_the_queue_has_no_place_for_is_counted(server: &mut Server) {
     let recorder = open(&url, options);
     server.kill();
     let now = model::now() / 1_000 * 1_000;
-    // Of these, all but one row can be merged, and then there is room for 499 others.
+    // Except for one row, the popular ones can be merged, and then there is room for 499 others.
     let popular = (0..2_000).map(|_| model::hit(now, "http://docs.example/popular"));
     let rare = (0..1_000).map(|number| model::hit(now, &format!("http://docs.example/{number}")));
     popular.chain(rare).for_each(|request| recorder.record(request));

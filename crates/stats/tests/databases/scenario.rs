@@ -1,4 +1,4 @@
-//! What holds of every database while it works.
+//! Properties of every working database.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     an_earlier_schema_is_brought_up_to_date(engine);
 }
 
-/// Nothing is merged, nothing deleted, and all is soon there.
+/// Returns options with which no rows are merged or deleted, and all are written soon.
 pub(crate) fn options() -> Options {
     let (requests, hours) = (Duration::MAX, Duration::MAX);
     let keep = Keep { requests, rows: u64::MAX, bytes: u64::MAX, hours, every: LONG };
@@ -41,7 +41,7 @@ pub(crate) fn read(url: &str) -> Database {
     Database::open_read(url).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Records all, and waits until they are written.
+/// Records all requests, and waits until they are written.
 fn write(url: &str, options: Options, requests: &[Transaction]) -> Figures {
     let recorder = open(url, options);
     requests.iter().cloned().for_each(|request| recorder.record(request));
@@ -50,7 +50,7 @@ fn write(url: &str, options: Options, requests: &[Transaction]) -> Figures {
     figures
 }
 
-/// What a query says, its columns separated by `|`.
+/// Returns the rows of a query, their columns separated by `|`.
 pub(crate) fn asked(url: &str, sql: &str) -> Vec<String> {
     let rows = read(url).query(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).rows;
     let line = |row: Vec<Option<String>>| {
@@ -159,7 +159,7 @@ fn the_time_asked_for_is_kept_to(engine: &dyn Engine) {
     let mut since = |time| read(&url).totals(time).unwrap().requests;
     let counted = [0, hour - 1, hour, hour + 5, hour + 6, hour + HOUR, hour + HOUR + 1, u64::MAX];
     assert_eq!(counted.map(&mut since), [5, 5, 4, 3, 2, 1, 0, 0]);
-    // Without the rows, a part of an hour is answered by the whole.
+    // Without the rows, the whole hour is counted for a part of it.
     engine.alter(&url, &format!("DELETE FROM transactions WHERE time < {}", hour + 6));
     assert_eq!([hour, hour + 5, hour + 6].map(&mut since), [4, 4, 4]);
     assert_eq!(since(hour + HOUR - 1), 2);
@@ -192,7 +192,7 @@ fn several_write_at_once(engine: &dyn Engine) {
     let writers = std::thread::scope(|scope| {
         let write = |seed| {
             let (url, requests) = (&url, model::varied(2_000, now, seed));
-            // The schema is made by all of them at the same time.
+            // All of them create the schema at the same time.
             let options = Options { instance: format!("proxy{seed}"), batch: 50, ..options() };
             scope.spawn(move || (write(url, options, &requests), requests))
         };
@@ -283,7 +283,7 @@ fn an_earlier_schema_is_brought_up_to_date(engine: &dyn Engine) {
     let url = engine.fresh();
     let revalidated = Transaction { outcome: "revalidated".into(), ..model::hit(model::now(), "http://x/") };
     write(&url, options(), &[revalidated]);
-    // Without the columns, and with them after a start that was cut off.
+    // Without the columns, and with them after an interrupted migration.
     let without =
         ["ALTER TABLE outcomes DROP COLUMN validated", "ALTER TABLE transactions DROP COLUMN http_version"];
     for changes in [&without[..], &["UPDATE outcomes SET validated = 0"]] {
@@ -341,7 +341,7 @@ pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
     assert!(size() * 3 < full, "{} of {full}", size());
 }
 
-/// Brings the file up to date with its log, which the last to close it does only if that is who wrote.
+/// Writes the log into the file, which the last connection does on closing only if it is a writer.
 fn tidied(sqlite: &Sqlite, url: &str) {
     sqlite.alter(url, "PRAGMA wal_checkpoint(TRUNCATE)");
 }

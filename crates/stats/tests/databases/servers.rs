@@ -1,5 +1,5 @@
-//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights, and gone with
-//! the program. A bench starts them, too (`xtask/src/bench/observe`).
+//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights; they
+//! end with the program. A bench starts them, too (`xtask/src/bench/observe`).
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
+/// The time after which a scenario has failed. Long, because machines that run tests can be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` gives something.
+/// Waits until `condition` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -27,7 +27,7 @@ pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>
     }
 }
 
-/// A server that can be stopped, and started again with what it had.
+/// A server that can be stopped, and restarted with its data.
 pub(crate) struct Server {
     kind: Kind,
     folder: TempDir,
@@ -75,7 +75,8 @@ impl Server {
         self
     }
 
-    /// Starts it, again if it ends at once: what is left of the one before may still hold its files or its port.
+    /// Starts the server, and again if it ends at once: remains of the one before may still hold its files or
+    /// its port.
     pub(crate) fn start(&mut self) {
         let mut child = self.spawn();
         eventually("a server that answers", || {
@@ -109,17 +110,17 @@ impl Server {
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts")
     }
 
-    /// Ends it as a failing machine would.
+    /// Kills the server as a failing machine would.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
-        // PostgreSQL's other processes notice, and let go of what they share.
+        // PostgreSQL's other processes detect this, and release shared resources.
         eventually("a closed port", || TcpStream::connect(("127.0.0.1", self.port)).is_err().then_some(()));
     }
 
-    /// Lets it do nothing until [`Server::resume`], with its connections open.
+    /// Stops all work of the server until [`Server::resume`], with its connections open.
     pub(crate) fn freeze(&self) {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::STOP).expect("stopped"));
     }
@@ -128,7 +129,7 @@ impl Server {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::CONT).expect("continued"));
     }
 
-    /// The server's process and those it started.
+    /// Returns the server's process and its child processes.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let parent = self.child.as_ref().expect("a server").id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
@@ -145,7 +146,7 @@ impl Server {
         self.folder.path().join("data")
     }
 
-    /// The user to be, where we may be anybody: both servers refuse to work for root.
+    /// Returns the user for the server, where this process is root: both servers refuse to run as root.
     fn user(&self) -> Option<u32> {
         let name = match self.kind {
             Kind::Mariadb => "mysql",
@@ -181,7 +182,7 @@ impl Server {
         client
     }
 
-    /// Makes an empty database, and gives its URL.
+    /// Creates an empty database, and returns its URL.
     pub(crate) fn make(&self) -> String {
         let name = format!("stats{}", self.made.fetch_add(1, Ordering::Relaxed));
         said(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
@@ -191,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Has statements run in the database at `url`.
+    /// Runs statements in the database at `url`.
     pub(crate) fn run(&self, url: &str, sql: &str) {
         let (_, database) = url.rsplit_once('/').expect("a database");
         said(&mut self.client(database, sql));
@@ -202,7 +203,7 @@ impl Server {
         client.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
-    /// A database that every server has.
+    /// Returns a database that exists in every server.
     fn first(&self) -> &'static str {
         match self.kind {
             Kind::Mariadb => "mysql",
@@ -220,7 +221,7 @@ impl Drop for Server {
     }
 }
 
-/// What `command` prints; it must succeed.
+/// Returns the output of `command`, which must succeed.
 fn said(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -228,7 +229,7 @@ fn said(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// A program on the path, in the folders of servers, or in that of some version of PostgreSQL.
+/// Finds a program on the path, in the folders of servers, or in that of some version of PostgreSQL.
 fn find(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let versions = versions.map(|version| version.path().join("bin"));

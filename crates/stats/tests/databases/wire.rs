@@ -1,4 +1,4 @@
-//! A wire between a recorder and its server that fails at the worst moment: while a transaction is committed.
+//! A connection between a recorder and its server that fails at the worst moment: while a transaction is committed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What becomes of the next commit once the wire is armed.
+/// The fault of the next commit once the wire is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The server does it, and its answer is lost.
+    /// The server commits, and its answer is lost.
     LosesAnswer,
-    /// It reaches the server when the client has given up and is back.
+    /// The commit reaches the server when the client has given up and reconnected.
     ComesLate,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Wire {
 struct State {
     fault: Fault,
     is_armed: AtomicBool,
-    /// A commit that comes late, and where it goes.
+    /// A delayed commit, and its destination.
     late: Mutex<Option<(TcpStream, Vec<u8>)>>,
 }
 
@@ -44,7 +44,7 @@ impl Wire {
         Self { port, state }
     }
 
-    /// Lets the next commit fail.
+    /// Makes the next commit fail.
     pub(crate) fn arm(&self) {
         self.state.is_armed.store(true, Ordering::SeqCst);
     }
@@ -54,9 +54,9 @@ impl Wire {
     }
 }
 
-/// Carries both ways until a side is gone.
+/// Forwards in both directions until a side closes.
 fn carry(client: &TcpStream, server: &TcpStream, state: &State) {
-    // From a commit that is struck on, the server's answers interest nobody.
+    // After a faulty commit, the server's answers are dropped.
     let is_deaf = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -71,7 +71,7 @@ fn carry(client: &TcpStream, server: &TcpStream, state: &State) {
                 return true;
             }
             let is_sent = { server }.write_all(bytes).is_ok();
-            // The client is back, and wants to write.
+            // The client has reconnected, and wants to write.
             if contains(bytes, "INTO writers")
                 && let Some((mut server, commit)) = state.late.lock().unwrap().take()
             {
@@ -85,7 +85,7 @@ fn carry(client: &TcpStream, server: &TcpStream, state: &State) {
     });
 }
 
-/// Hands over what is read until that fails.
+/// Passes all bytes read to `hand_over` until that fails.
 fn copy(mut from: &TcpStream, mut hand_over: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer)
@@ -97,7 +97,7 @@ fn contains(bytes: &[u8], words: &str) -> bool {
     bytes.windows(words.len()).any(|window| window == words.as_bytes())
 }
 
-/// Both sides may be gone already.
+/// Shuts a connection down; either side may have closed already.
 fn hang_up(stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -1,7 +1,8 @@
-//! A stored response's content in other codings than the origin's.
+//! The content of a stored response in other codings than the origin's.
 //!
-//! The forms belong to their response: they are charged with it, and every change of what is stored takes them along or
-//! drops them with it. They are made from the stored content and can be made again, so no disk has them.
+//! The forms belong to their response: their bytes count in its charge, and each change of the stored
+//! response takes them along or drops them. They are made from the stored content and can be made again, so
+//! they are not written to disks.
 
 use std::sync::Arc;
 
@@ -14,46 +15,47 @@ use crate::{Body, Entry, Extent, Memory};
 #[derive(Debug)]
 pub struct Coded {
     plain: Body,
-    /// Without a body: it is not worth it.
+    /// `None` in place of a body: the form in this coding is not worth storing.
     forms: Vec<(Coding, Option<Body>)>,
-    /// The response's `Vary` names `Accept-Encoding` itself.
+    /// Whether the response's `Vary` field names `Accept-Encoding` or is `*`.
     varies: bool,
 }
 
 impl Coded {
-    /// The content without a coding.
+    /// Returns the content without a coding.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain
     }
 
-    /// Whether the `Vary` of the response names `Accept-Encoding`, or anything: it was read once for all hits.
+    /// Whether the `Vary` field of the response names `Accept-Encoding` or is `*`. The field is read once for
+    /// all hits.
     #[inline]
     pub fn varies(&self) -> bool {
         self.varies
     }
 
-    /// The content in `coding`, if there is such a form.
+    /// Returns the content in `coding`, if that form is stored.
     #[inline]
     pub fn form(&self, coding: Coding) -> Option<&Body> {
         self.forms.iter().find(|(own, _)| *own == coding)?.1.as_ref()
     }
 
-    /// Whether it has been tried to make the form in `coding`.
+    /// Whether a worker has tried to make the form in `coding`.
     pub fn is_tried(&self, coding: Coding) -> bool {
         self.forms.iter().any(|(own, _)| *own == coding)
     }
 
-    /// The forms.
+    /// Iterates over the stored forms.
     pub fn forms(&self) -> impl Iterator<Item = (Coding, &Body)> {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
     }
 
-    /// Bytes of all forms together.
+    /// Returns the bytes of all forms together.
     pub(crate) fn len(&self) -> u64 {
         self.forms().map(|(_, body)| body.len()).sum()
     }
 
-    /// The same content with one more form, or with the note that there is no use in it.
+    /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
     fn with(entry: &Entry, coding: Coding, form: Option<Body>) -> Self {
         let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
@@ -84,18 +86,19 @@ impl Coded {
 }
 
 impl Memory {
-    /// Puts the form of `entry`'s content in `coding` beside it, or the note that there is no use in one. False if
-    /// `entry` is not stored any more as it was, or there is no room for the form.
+    /// Adds the form of `entry`'s content in `coding` to the stored response, or the note that such a form is not
+    /// worth storing. Returns false if `entry` has been removed or changed, or if there is no room for the form.
     pub fn add_form(&self, entry: &Entry, coding: Coding, form: Option<Body>) -> bool {
         let body = Body::coded(Coded::with(entry, coding, form));
         entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }
 
-/// The body for bytes that are all there: long ones in `extent`, from where they are sent as other long bodies are.
+/// Returns the body for `bytes`, which are complete: long ones go into `extent`, and are sent from it like
+/// other long bodies.
 ///
 /// # Errors
-/// The kernel's, when a memory file takes no more.
+/// The kernel's error when it refuses to extend the memory file.
 pub fn body_of(bytes: Vec<u8>, extent: impl FnOnce(u64) -> std::io::Result<Extent>) -> std::io::Result<Body> {
     let len = bytes.len() as u64;
     if len < super::SENDFILE_FROM {

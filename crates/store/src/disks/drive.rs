@@ -1,4 +1,4 @@
-//! One directory of the disk tier. It may become available late: the proxy serves without it until then.
+//! One directory of the disk tier. It may become available late: until then, the proxy serves without it.
 
 use std::hash::Hasher;
 use std::io;
@@ -15,34 +15,35 @@ use super::journal::{self, Journal};
 use crate::Purges;
 use crate::purges::Written;
 
-/// What a directory of the disk tier is to be.
+/// The configuration of a directory of the disk tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskTier {
-    /// Where it is; made if it is not there.
+    /// The path; the directory is created if it does not exist.
     pub path: PathBuf,
     /// Bytes that its files may take; at least 1 MiB.
     pub size: u64,
     /// The eviction policy, perhaps behind an admission filter.
     pub policy: Spec,
-    /// The largest body stored, in bytes; `None`: what fits.
+    /// The largest body stored, in bytes; `None`: limited only by the directory.
     pub max_object: Option<u64>,
 }
 
 impl DiskTier {
-    /// The directory at `path` with 10 GiB under SIEVE, which needs little memory an object and seldom moves one.
+    /// Returns the configuration for `path` with 10 GiB under SIEVE, which takes little memory for each
+    /// object and seldom moves one.
     pub fn at(path: PathBuf) -> Self {
         let policy = Spec::parse("sieve").unwrap_or_default();
         Self { path, size: 10 << 30, policy, max_object: None }
     }
 }
 
-/// Receives failures, with their directory.
+/// Receives failures, with the directory that they occurred in.
 pub type Tell = Arc<dyn Fn(&Path, Event) + Send + Sync>;
 
-/// A directory, in use or not yet.
+/// A directory, opened or not yet opened.
 pub struct Drive {
     path: PathBuf,
-    /// Stands for the path where keys are spread.
+    /// A hash of the path, for the assignment of keys to drives.
     seed: u64,
     size: AtomicU64,
     max_object: AtomicU64,
@@ -51,7 +52,7 @@ pub struct Drive {
     purges: Arc<Purges>,
     journal: OnceLock<(Journal, Tell)>,
     journal_errors: AtomicU64,
-    /// Whether it was told that the journal cannot be written.
+    /// Whether it was reported that the journal cannot be written.
     is_told: AtomicBool,
     trouble: Arc<Mutex<Option<String>>>,
 }
@@ -75,30 +76,30 @@ impl Drive {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The store in it, once it is in use.
+    /// Returns the store in the directory, once it is open.
     pub fn disk(&self) -> Option<&Arc<Disk>> {
         self.disk.get()
     }
 
-    /// Why it is not in use, if that was tried; else the last write that failed.
+    /// Returns the error of the last attempt to open the directory; once it is open, the last failed write.
     pub fn trouble(&self) -> Option<String> {
         locked(&self.trouble).clone()
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     pub fn policy(&self) -> String {
         locked(&self.policy).to_string()
     }
 
-    /// Takes it in use, unless it is already.
+    /// Opens the directory, unless it is open already.
     ///
     /// # Errors
-    /// Why that cannot be; it can be tried again.
+    /// The reason why it cannot be opened; the caller may try again.
     pub fn open(&self, tell: &Tell) -> Result<(), OpenError> {
         if self.disk.get().is_some() {
             return Ok(());
@@ -107,14 +108,14 @@ impl Drive {
         *locked(&self.trouble) = opened.as_ref().err().map(ToString::to_string);
         let disk = opened?;
         disk.set_size(self.size.load(Ordering::Relaxed));
-        // What was purged is known before anything is found.
+        // The purges are restored before any response can be found.
         self.take_purges_over(tell);
-        // Only one thread opens; were there two, the directory's lock would have refused the other.
+        // Only one thread opens. The directory's lock would have refused a second one.
         let _ = self.disk.set(Arc::new(disk));
         Ok(())
     }
 
-    /// Puts in force what was purged of what the directory holds.
+    /// Puts in force the purges that are recorded in the directory.
     fn take_purges_over(&self, tell: &Tell) {
         let now = UNIX_EPOCH.elapsed().map_or(u32::MAX, |since| since.as_secs() as u32);
         let (journal, read) = Journal::open(&self.path, &self.purges, now);
@@ -126,15 +127,15 @@ impl Drive {
         let _ = self.journal.set((journal, Arc::clone(tell)));
     }
 
-    /// Writes purges down that are in force.
+    /// Appends purges that are in force to the journal.
     pub(super) fn write_down(&self, rules: &[Written]) {
         if let Some((journal, tell)) = self.journal.get() {
-            // The failure has been reported.
+            // `told` has reported the failure.
             let _ = self.told(tell, journal.append(rules, &self.purges));
         }
     }
 
-    /// Makes durable what was written down.
+    /// Makes the journal durable.
     pub(super) fn sync_purges(&self) -> io::Result<()> {
         let Some((journal, tell)) = self.journal.get() else { return Ok(()) };
         self.told(tell, journal.sync(&self.purges))
@@ -152,7 +153,7 @@ impl Drive {
         written
     }
 
-    /// How often what was purged could not be read or written down.
+    /// Returns how often the journal could not be read or written.
     pub fn journal_errors(&self) -> u64 {
         self.journal_errors.load(Ordering::Relaxed)
     }
@@ -173,7 +174,7 @@ impl Drive {
         Disk::open(files, Options { report: Arc::new(report), ..options })
     }
 
-    /// Puts what a reload says in force; the path stays.
+    /// Applies the values of a reload; the path does not change.
     pub(super) fn change(&self, tier: &DiskTier) {
         self.max_object.store(tier.max_object.unwrap_or(u64::MAX), Ordering::Relaxed);
         let is_resized = self.size.swap(tier.size, Ordering::Relaxed) != tier.size;
@@ -187,13 +188,14 @@ impl Drive {
         }
     }
 
-    /// Bytes of the longest body that it takes at the moment.
+    /// Returns the bytes of the longest body that the directory takes at the moment.
     pub(super) fn largest(&self) -> u64 {
         self.disk().map_or(0, |disk| disk.largest().min(self.max_object.load(Ordering::Relaxed)))
     }
 
-    /// What is highest for the drive that a key belongs to. Weighted rendezvous hashing: of equally large drives
-    /// each gets an equal share, and one more or less moves only its own share.
+    /// Returns the score of this drive for `key`; the key belongs to the drive with the highest score.
+    /// Weighted rendezvous hashing: drives of equal size get equal shares, and adding or removing a drive
+    /// moves only the keys of its share.
     pub(super) fn claim(&self, key: &[u8]) -> f64 {
         let hash = SipHasher13::new_with_keys(self.seed, 0).hash(key);
         let even = (hash >> 11) as f64 / (1_u64 << 53) as f64;

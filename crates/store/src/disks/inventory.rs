@@ -1,8 +1,8 @@
-//! The stored responses on the disks: lists, one response by its name, and a verification of every byte. None of these
-//! counts as a use.
+//! The stored responses on the disks: lists, one response by its name, and a verification of every byte. None
+//! of these operations counts as a use.
 //!
-//! Only responses are listed: not the records that list selecting fields, nor those of newer heads, nor those that a
-//! purge has removed.
+//! Only responses are listed: not the records of selecting fields, nor those of newer heads, nor responses
+//! that a purge has removed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
 use crate::purges::Since;
 
-/// More bytes than any directory has: nothing in it has to leave.
+/// More bytes than any directory has, so that opening a directory evicts no object.
 const UNBOUNDED: u64 = 1 << 56;
 
-/// What a stored response is called: a number that its directory derives from its key, and keeps.
+/// The name of a stored response: a number that its directory derives from its key and does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name(u64);
 
@@ -32,7 +32,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What is not 16 hex digits is no name.
+/// The error for a text that is not 16 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoName;
 
@@ -45,14 +45,14 @@ impl FromStr for Name {
     }
 }
 
-/// A stored response, as a list shows it.
+/// A stored response, as an element of a list.
 #[derive(Clone, Debug)]
 pub struct Stored<'d> {
-    /// Its name.
+    /// The name of the response.
     pub name: Name,
-    /// Its cache key.
+    /// The cache key.
     pub key: Vec<u8>,
-    /// The request fields it was selected by (`larder_semantics::vary`); empty if it is no variant.
+    /// The request fields that select the response (`larder_semantics::vary`); empty if it is not a variant.
     pub signature: Vec<u8>,
     /// The status code.
     pub status: StatusCode,
@@ -60,32 +60,32 @@ pub struct Stored<'d> {
     pub freshness: Freshness,
     /// Bytes of content.
     pub len: u64,
-    /// Bytes that it takes on the disk.
+    /// Bytes that the response takes on the disk.
     pub size: u64,
-    /// When it was stored, in seconds since 1970.
+    /// The time at which it was stored, in seconds since 1970.
     pub stored: u32,
-    /// When it was last used, in seconds since 1970.
+    /// The time of its last use, in seconds since 1970.
     pub used: u32,
-    /// The directory it is in.
+    /// The directory that contains it.
     pub directory: &'d Path,
 }
 
-/// A stored response to be read.
+/// A stored response for reading.
 pub struct Held {
     /// The status code.
     pub status: StatusCode,
-    /// Its field lines, each with its end.
+    /// The field lines, each with its line end.
     pub lines: Vec<u8>,
-    /// Its content.
+    /// The content.
     pub content: Record,
 }
 
 impl Disks {
-    /// The directories at `paths`, which no proxy uses, opened to be looked at: nothing in them has to leave.
-    /// Waits until all that is in them is known.
+    /// Opens the directories at `paths` for inspection, while no proxy uses them: no object is evicted. Waits
+    /// until their scans have found all objects.
     ///
     /// # Errors
-    /// The first that cannot be used, and why; `NotFound` for what Larder has never used.
+    /// The error of the first directory that cannot be opened; `NotFound` for a directory that Larder has never used.
     pub fn at_rest(paths: &[PathBuf], tell: &Tell) -> Result<Self, OpenError> {
         let tier = |path: &PathBuf| DiskTier { size: UNBOUNDED, ..DiskTier::at(path.clone()) };
         let disks = Self::new(&paths.iter().map(tier).collect::<Vec<_>>());
@@ -97,18 +97,19 @@ impl Disks {
         Ok(disks)
     }
 
-    /// The first directory of which it is not known yet what it holds.
+    /// Returns the first directory whose scan is still running.
     pub fn unknown(&self) -> Option<&Path> {
         let is_scanning = |drive: &&Drive| drive.disk().is_some_and(|disk| disk.is_scanning());
         self.drives().iter().find(is_scanning).map(Drive::path)
     }
 
-    /// Records that the directories hold, of responses and of what belongs to them.
+    /// Returns the number of records in the directories: responses, and the records that belong to them.
     pub fn records(&self) -> u64 {
         self.in_use().map(|disk| disk.usage().objects).sum()
     }
 
-    /// Shows every stored response, as they lie on the disks, until `see` says false. Waits for the disks.
+    /// Passes every stored response to `see`, in the order on the disks, until `see` returns false. Blocks
+    /// while the disks read.
     pub fn list<'d>(&'d self, see: &mut dyn FnMut(Stored<'d>) -> bool) {
         let mut goes_on = true;
         for (directory, disk) in self.directories() {
@@ -122,8 +123,8 @@ impl Disks {
         }
     }
 
-    /// Shows the stored responses of a cache key, in whichever directory they are, until `see` says false.
-    /// Waits for the disks; where responses vary, until they have been looked through.
+    /// Passes the stored responses of a cache key, in all directories, to `see` until it returns false.
+    /// Blocks while the disks read; if responses vary, until the disks have been searched for the variants.
     pub fn list_of<'d>(&'d self, key: &[u8], see: &mut dyn FnMut(Stored<'d>) -> bool) {
         for (directory, disk) in self.directories() {
             let Some(page) = disk.listed(&page_key(key)) else { continue };
@@ -144,7 +145,7 @@ impl Disks {
         }
     }
 
-    /// The response that a record holds, as purges have left it; `None` for what is none.
+    /// Returns the response in a record, with the effects of purges applied; `None` if the record is not a response.
     fn stored<'d>(&self, directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Stored<'d>> {
         let key = cache_key(&listed.key)?;
         let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
@@ -173,7 +174,7 @@ impl Disks {
         })
     }
 
-    /// The stored response with this name. Waits for the disks.
+    /// Returns the stored response with this name. Blocks while the disk reads.
     pub fn named(&self, name: Name) -> Option<Held> {
         self.in_use().find_map(|disk| {
             let (key, found) = disk.named(name.0, 0)?;
@@ -188,8 +189,9 @@ impl Disks {
         })
     }
 
-    /// Reads everything, at most `rate` bytes a second, and gives up what is not what was written. Goes on for
-    /// as long as `go_on` says so, which is told how far it is at every block. Waits for the disks.
+    /// Reads all records, at most `rate` bytes a second, and removes those whose bytes differ from the
+    /// written ones. Continues while `go_on` returns true; `go_on` receives the progress at every block.
+    /// Blocks while the disks read.
     pub fn verify(&self, rate: u64, go_on: &mut dyn FnMut(&Verified) -> bool) -> Verified {
         self.in_use().fold(Verified::default(), |before, disk| {
             sum(before, disk.verify(rate, &mut |there| go_on(&sum(before, *there))))
@@ -209,7 +211,8 @@ fn sum(one: Verified, other: Verified) -> Verified {
     }
 }
 
-/// Whether a request can find the response in the record of this key: a variant needs the record that leads to it.
+/// Whether a request can find the response in the record of this key. A variant is found only through the
+/// URL's record.
 pub(super) fn is_found(disk: &Disk, key: &[u8]) -> bool {
     let Some(number) = variant_number(key) else { return true };
     let page = cache_key(key).and_then(|key| disk.peek(&page_key(key), 0));
@@ -218,7 +221,7 @@ pub(super) fn is_found(disk: &Disk, key: &[u8]) -> bool {
     )
 }
 
-/// What `read` makes of the newer head of a record, if it has one.
+/// Applies `read` to the newer head of a record, if there is one.
 pub(super) fn newer_head<T>(
     disk: &Disk,
     key: &[u8],

@@ -1,21 +1,20 @@
-//! Purges that outlive the process: a file beside the segments, to which each rule is appended.
+//! Purges that survive the process: a file beside the segments, to which each rule is appended.
 //!
-//! What was stored before a purge may lie on the disk for long, so the rule that speaks of it does, too. The file
-//! begins with a header; behind it each record is one rule:
+//! Responses stored before a purge may stay on the disk for a long time, so the rules of the purge stay
+//! there, too. The file begins with a header; each record behind it is one rule:
 //!
-//! | bytes | what                                             |
+//! | bytes | meaning                                          |
 //! |-------|--------------------------------------------------|
-//! | 8     | what is purged, as a number                      |
-//! | 4     | in which second (UNIX)                           |
-//! | 2     | of a prefix: how long it is                      |
-//! | 1     | the kind of scope, as a place in [`PurgeKind::ALL`]   |
-//! | 1     | the effect, as a place in [`Effect::ALL`]        |
-//! | 8     | a sum of these                                   |
+//! | 8     | hash of the scope                                |
+//! | 4     | second of the purge (UNIX)                       |
+//! | 2     | length of the prefix, for a prefix               |
+//! | 1     | kind of scope, as an index into [`PurgeKind::ALL`] |
+//! | 1     | effect, as an index into [`Effect::ALL`]         |
+//! | 8     | checksum of these fields                         |
 //!
-//! Numbers are little-endian. When there is anything else in the file, it is unknown what was purged: then all that
-//! was received before has to be validated. A file that has become long is rewritten, and replaces
-//! the old one when it is durable. Rules that cannot be written are in force all the same, and are written with
-//! the next ones.
+//! Numbers are little-endian. If the file contains anything else, the earlier purges are unknown: then all responses
+//! received before have to be validated. A long file is rewritten, and the new file replaces the old one once it is
+//! durable. Rules that cannot be written are in force all the same, and are written with the next ones.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -31,16 +30,16 @@ use larder_semantics::purge::Effect;
 use crate::private;
 use crate::purges::{self, PurgeKind, Purges, Written};
 
-/// What the file is called.
+/// The name of the file.
 pub(super) const NAME: &str = "purges";
-/// What it is called before it is whole.
+/// The name of a new file until it is complete.
 const NEW: &str = "purges.new";
 const SIZE: usize = 24;
 const HEADER: &[u8; SIZE] = b"larder purges, layout 1\n";
 /// A file with more records than this is rewritten.
 const LONG: usize = 4 * (purges::MOST + purges::MOST_OF_ALL);
 
-/// The file of one directory.
+/// The journal of one directory.
 pub(super) struct Journal {
     directory: PathBuf,
     state: Mutex<State>,
@@ -48,24 +47,24 @@ pub(super) struct Journal {
 
 #[derive(Default)]
 struct State {
-    /// `None`: it has to be rewritten.
+    /// `None`: the file has to be rewritten.
     file: Option<File>,
     records: usize,
 }
 
-/// What a file holds.
+/// The contents of a file.
 enum Contents {
-    /// So many rules.
+    /// This number of rules.
     Rules(usize),
-    /// What is no file of ours, or no more.
+    /// The file is not a journal, or is damaged.
     Damaged,
 }
 
 impl Journal {
-    /// Takes the rules in `directory` over into `purges`, as those of an earlier process.
+    /// Restores the rules in `directory` to `purges`, as rules of an earlier process.
     ///
     /// # Errors
-    /// What is wrong with the file. Then everything that was received up to `second` (UNIX) counts as invalid.
+    /// The fault of the file. Then everything received up to `second` (UNIX) counts as invalid.
     pub(super) fn open(directory: &Path, purges: &Purges, second: u32) -> (Self, io::Result<()>) {
         let path = directory.join(NAME);
         let read = match private::open(private::options().read(true), &path) {
@@ -87,10 +86,10 @@ impl Journal {
         (Self { directory: directory.to_owned(), state: Mutex::default() }, Err(damage))
     }
 
-    /// Writes `rules` down, which are in force in `purges` already.
+    /// Appends `rules`, which are in force in `purges` already.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub(super) fn append(&self, rules: &[Written], purges: &Purges) -> io::Result<()> {
         let mut state = self.state();
         if state.records.saturating_add(rules.len()) > LONG {
@@ -103,10 +102,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes what was written durable, and writes what could not be written before. Waits for the disk.
+    /// Makes the written rules durable, and writes those that could not be written before. Blocks while the
+    /// disk syncs.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub(super) fn sync(&self, purges: &Purges) -> io::Result<()> {
         let mut state = self.state();
         match &state.file {
@@ -145,7 +145,7 @@ fn load(file: &mut impl Read, purges: &Purges) -> io::Result<Contents> {
                 None => return Ok(Contents::Damaged),
             },
             Ok(None) => return Ok(Contents::Rules(records)),
-            // Half a record: a crash has cut it off.
+            // A crash has cut the last record off.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Contents::Damaged),
             Err(error) => return Err(error),
         }
@@ -153,7 +153,7 @@ fn load(file: &mut impl Read, purges: &Purges) -> io::Result<Contents> {
     }
 }
 
-/// The next record; `None` at the end. The error is `UnexpectedEof` for a part of one.
+/// Reads the next record; returns `None` at the end. The error is `UnexpectedEof` for an incomplete record.
 fn next(file: &mut impl Read) -> io::Result<Option<[u8; SIZE]>> {
     let mut record = [0; SIZE];
     let first = loop {
@@ -220,7 +220,7 @@ mod tests {
         Scope::Tag(n.to_string().into_bytes())
     }
 
-    /// The rules that a process finds in `directory`, and whether the file was as it was written.
+    /// Returns the rules that a process finds in `directory`, and whether the file was undamaged.
     fn found(directory: &Path) -> (Vec<Written>, bool) {
         let purges = Purges::default();
         let (_, read) = Journal::open(directory, &purges, 1_000);
@@ -233,7 +233,7 @@ mod tests {
         rules
     }
 
-    /// Orders and writes down some purges.
+    /// Orders some purges and writes them to the journal.
     fn journal(directory: &Path) -> Purges {
         let purges = Purges::default();
         let (journal, read) = Journal::open(directory, &purges, 1_000);

@@ -1,4 +1,4 @@
-//! Writing responses to a disk: while they arrive, or after a change.
+//! Writes responses to a disk: while they arrive, or after a change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,20 +14,20 @@ use crate::body::SENDFILE_FROM;
 use crate::head::Head;
 use crate::{Body, Entry, Storage as At};
 
-/// Bytes of a body that are handed over at once.
+/// Bytes of a body that are passed to the writer at once.
 const PIECE: usize = 256 << 10;
 
-/// Bytes by which the head of what broke off may be longer: it says which part it is.
+/// Bytes by which the head of an incomplete response may be longer: its `Content-Range` names the stored part.
 const ROOM_FOR_RANGE: usize = 96;
 
-/// A response on its way onto a disk. Dropped before it is finished, it leaves nothing.
+/// A response that is being written to a disk. If it is dropped before it is finished, nothing is stored.
 pub(crate) struct Keeping {
     writer: Writer,
-    /// Bytes that the head has to take.
+    /// Bytes reserved for the head.
     meta_len: usize,
     /// Bytes of body that there is still room for.
     room: u64,
-    /// What has to be said besides: by which fields responses to this URL vary.
+    /// The record to write besides the response: the fields by which responses to this URL vary.
     varies: Option<Note>,
 }
 
@@ -40,7 +40,7 @@ struct Note {
 }
 
 impl Keeping {
-    /// Takes the next bytes of the body; false when the response will not be stored.
+    /// Takes the next bytes of the body. Returns false if the response will not be stored.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
         match self.room.checked_sub(bytes.len() as u64) {
             Some(room) => {
@@ -51,18 +51,18 @@ impl Keeping {
         }
     }
 
-    /// Bytes that the disk has written so far, if much waits to be written.
+    /// Returns the bytes that the disk has written so far, if many bytes wait to be written.
     pub(crate) fn behind(&self) -> Option<u64> {
         self.writer.is_behind().then(|| self.writer.written())
     }
 
-    /// Whether the disk has given it up.
+    /// Whether the disk has given the response up.
     pub(crate) fn is_given_up(&self) -> bool {
         self.writer.is_given_up()
     }
 
-    /// Publishes what has come of a response that broke off, under the head `part` has for that; false when it is not
-    /// stored.
+    /// Publishes the part of an incomplete response that has arrived, under the head `part`. Returns false if
+    /// it is not stored.
     pub(crate) fn finish_early(self, part: &Head) -> bool {
         let mut meta = Meta::Response(record_of(part, &part.fields.view().own())).encode();
         if meta.len() > self.meta_len {
@@ -72,7 +72,7 @@ impl Keeping {
         self.writer.finish_early(&meta) && self.varies.is_none_or(Note::write)
     }
 
-    /// Publishes the response, which is whole; false when it is not stored.
+    /// Publishes the complete response. Returns false if it is not stored.
     pub(crate) fn finish(self) -> bool {
         self.writer.finish() && self.varies.is_none_or(Note::write)
     }
@@ -85,14 +85,14 @@ impl Note {
     }
 }
 
-/// Where a response belongs.
+/// The place of a response on a disk.
 struct Destination {
     key: Vec<u8>,
     varies: Option<Note>,
 }
 
 impl Disks {
-    /// Begins to store the response to `key` with this head. `None` if it is not to be stored.
+    /// Begins to store the response to `key` with this head. Returns `None` if it is not stored.
     pub(crate) async fn begin(&self, key: &[u8], head: &Head) -> Option<Keeping> {
         let (drive, now) = (self.drive(key)?, head.freshness.received);
         let disk = drive.disk()?;
@@ -101,8 +101,8 @@ impl Disks {
         begin_at(drive, disk, place, record_of(head, &head.fields.view().own()), about)
     }
 
-    /// Stores `entry`, a response whose head has changed or that was put together, if that can be done without
-    /// waiting. False if [`keep`](Self::keep) has to do it.
+    /// Stores `entry`, a response whose head has changed or that was assembled from parts, if that is
+    /// possible without waiting. Returns false if [`keep`](Self::keep) has to do it.
     pub(crate) fn keep_at_once(&self, entry: &Entry) -> bool {
         let At::Heap(content) = entry.body().place() else { return false };
         if !entry.signature().is_empty() {
@@ -120,8 +120,8 @@ impl Disks {
         true
     }
 
-    /// Stores `entry` in place of what there is of it. Where the body is on the disk already only the head is
-    /// written.
+    /// Stores `entry` in place of the response on the disk. If its body is on the disk already, only the head
+    /// is written.
     pub(crate) async fn keep(&self, entry: &Entry) {
         let Some(drive) = self.drive(entry.key()) else { return };
         let Some(disk) = drive.disk() else { return };
@@ -154,7 +154,7 @@ impl Disks {
 }
 
 impl Disks {
-    /// Where a response with this signature belongs: beside those that vary by the same fields, if there are any.
+    /// Returns the place of a response with this signature: beside the variants by the same fields, if there are any.
     async fn place(&self, disk: &Arc<Disk>, key: &[u8], signature: &[u8], now: u32) -> Destination {
         let page = page_key(key);
         if signature.is_empty() {
@@ -173,19 +173,20 @@ impl Disks {
     }
 }
 
-/// URLs whose responses have begun to vary, which their records may not say yet: variants that come at the same
-/// time belong together. One that was forgotten costs its variants, which are fetched again.
+/// URLs whose responses have begun to vary, while their records on the disk may not say so yet: variants that
+/// arrive at the same time get the same number. If a URL is dropped from this table, its variants become
+/// unreachable and are fetched again.
 #[derive(Default)]
 pub(super) struct Varying(Mutex<Numbers>);
 
-/// By cache key: the number, and a signature of the fields.
+/// For each cache key: the number, and a signature of the fields.
 type Numbers = HashMap<Box<[u8]>, (u64, Box<[u8]>)>;
 
 impl Varying {
-    /// As many URLs as are remembered.
+    /// The most URLs in the table.
     const MOST: usize = 1 << 10;
 
-    /// The number of the variants of `key` that vary by the fields of `signature`.
+    /// Returns the number of the variants of `key` that vary by the fields of `signature`.
     fn number(&self, key: &[u8], signature: &[u8]) -> u64 {
         let mut known = self.lock();
         if let Some((number, other)) = known.get(key)
@@ -201,12 +202,12 @@ impl Varying {
         number
     }
 
-    /// Lets the number of `key` never be given again.
+    /// Removes the number of `key`, so that it is not used again.
     pub(super) fn forget(&self, key: &[u8]) {
         self.lock().remove(key);
     }
 
-    /// Lets no number be given again.
+    /// Removes all numbers, so that none of them is used again.
     pub(super) fn forget_all(&self) {
         self.lock().clear();
     }
@@ -225,7 +226,7 @@ fn begin_at(
 ) -> Option<Keeping> {
     let room = drive.largest();
     if about.len.unwrap_or(0) > room {
-        // What is there is of the past.
+        // The stored record is outdated.
         disk.remove(&place.key);
         return None;
     }
@@ -238,7 +239,7 @@ fn begin_at(
     Some(Keeping { writer, meta_len: meta.len(), room, varies: place.varies })
 }
 
-/// The record of the body that `entry` has as well, by its serial.
+/// Finds the record with the same body as `entry`, and returns its serial.
 async fn same_body(disk: &Arc<Disk>, key: &[u8], entry: &Entry) -> Option<u64> {
     let found = read(disk, key, entry.freshness().received, 0).await?;
     let Some(Meta::Response(head)) = Meta::decode(&found.meta) else { return None };
@@ -257,7 +258,7 @@ fn about(entry: &Entry) -> About {
     About { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
 }
 
-/// What a disk keeps of `head`, whose own lines are `own`.
+/// Returns the representation of `head` on a disk, where `own` are the lines that it does not share.
 fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
     meta::Head {
         status: head.status,
@@ -268,7 +269,7 @@ fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
     }
 }
 
-/// The same of `entry`.
+/// Returns the same for `entry`.
 fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::Head<'e> {
     meta::Head {
         status: entry.status(),

@@ -1,31 +1,30 @@
-//! What stands beside a body on a disk, and the keys of the records.
+//! The data beside a body on a disk, and the keys of the records.
 //!
-//! The response to a URL is one record. Where responses vary, the URL's record only says by which fields,
-//! and each variant has a record of its own. A purge removes the URL's record; the variants' keys contain a
-//! number that the next such record will not repeat, so that no purged variant is found again. What
-//! a 304 changes in the head of a long response is a record of its own, too: the body stays where it is.
-//! So a key is one of three:
+//! The response to a URL is one record. Where responses vary, the URL's record only names the selecting fields, and
+//! each variant has its own record. A purge removes the URL's record; the keys of the variants contain a number that
+//! the next URL's record does not repeat, so that no purged variant is found again. The changes of a 304 to the head
+//! of a long response are a separate record, too: the body stays where it is. So there are three kinds of keys:
 //!
-//! - `p`, cache key: the response, or by what it varies;
+//! - `p`, cache key: the response, or the fields by which responses vary;
 //! - `v`, number (8 bytes), length of the cache key (4 bytes), cache key, signature: a variant;
-//! - `h`, one of those: the newer head of that record.
+//! - `h`, one of the keys above: the newer head of that record.
 //!
 //! Numbers are little-endian.
 
 use http::StatusCode;
 use larder_semantics::freshness::{Flags, Freshness};
 
-/// A later layout gets another number; what carries none of ours is no record of ours.
+/// The version of the layout. A later layout gets another number; records with other numbers are ignored.
 const LAYOUT: u8 = 1;
 
-/// What a record says beside its body.
+/// The content of a record beside its body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meta<'m> {
-    /// It is a response.
+    /// The record is a response.
     Response(Head<'m>),
-    /// Responses vary by the fields of this signature; the variants' keys contain this number.
+    /// Responses vary by the fields of this signature; the keys of the variants contain this number.
     Varies(u64, &'m [u8]),
-    /// The record with this serial has this head now.
+    /// The newer head of the record with this serial.
     Newer(u64, Head<'m>),
 }
 
@@ -35,28 +34,28 @@ pub(super) struct Head<'m> {
     pub(super) status: StatusCode,
     pub(super) freshness: Freshness,
     pub(super) signature: &'m [u8],
-    /// Field lines that others may have as well.
+    /// Field lines that other responses may have as well.
     pub(super) shared: &'m [u8],
-    /// Field lines of its own.
+    /// Field lines of this response alone.
     pub(super) own: &'m [u8],
 }
 
-/// The key of a URL's record.
+/// Returns the key of a URL's record.
 pub(super) fn page_key(key: &[u8]) -> Vec<u8> {
     [b"p", key].concat()
 }
 
-/// The key of a variant.
+/// Returns the key of a variant.
 pub(super) fn variant_key(key: &[u8], number: u64, signature: &[u8]) -> Vec<u8> {
     [b"v", &number.to_le_bytes()[..], &(key.len() as u32).to_le_bytes(), key, signature].concat()
 }
 
-/// The key of the newer head of the record with `key`.
+/// Returns the key of the newer head of the record with `key`.
 pub(super) fn head_key(key: &[u8]) -> Vec<u8> {
     [b"h", key].concat()
 }
 
-/// The cache key that a record of this key is about; `None` for what only belongs to another record.
+/// Returns the cache key in the key of a record; `None` for the record of a newer head.
 pub(super) fn cache_key(key: &[u8]) -> Option<&[u8]> {
     match key.split_first()? {
         (b'p', key) => Some(key),
@@ -68,7 +67,7 @@ pub(super) fn cache_key(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The number in a variant's key; `None` for other keys.
+/// Returns the number in a variant's key; `None` for other keys.
 pub(super) fn variant_number(key: &[u8]) -> Option<u64> {
     let (number, _) = key.strip_prefix(b"v")?.split_first_chunk()?;
     Some(u64::from_le_bytes(*number))
@@ -97,7 +96,7 @@ impl<'m> Meta<'m> {
         out
     }
 
-    /// `None` for what is not ours.
+    /// Returns `None` for bytes in another layout.
     pub(super) fn decode(bytes: &'m [u8]) -> Option<Self> {
         let (layout, rest) = bytes.split_first()?;
         let (kind, rest) = rest.split_first()?;
@@ -161,7 +160,7 @@ impl<'m> Head<'m> {
         let [signature, shared, own] = [number()?, number()?, number()?].map(|len| len as usize);
         let (signature, rest) = rest.split_at_checked(signature)?;
         let (shared, rest) = rest.split_at_checked(shared)?;
-        // Room may be left behind it.
+        // Unused bytes may follow.
         let own = rest.get(..own)?;
         let status = StatusCode::from_u16(u16::from_le_bytes(*status)).ok()?;
         Some(Self { status, freshness, signature, shared, own })

@@ -1,8 +1,8 @@
-//! The disk tier: responses that outlive the process, in one directory or several.
+//! The disk tier: responses that survive the process, in one directory or several.
 //!
-//! What is stored is written here while it arrives; [`larder_disk`] keeps the bytes, here is how a response
-//! becomes a record of them and is found again ([`meta`]). No call waits for a disk, but for those that say so
-//! and those that are `async`, which wait on a thread of their own.
+//! Responses are written to disks while they arrive. [`larder_disk`] stores the bytes; this module maps
+//! responses to its records and finds them again ([`meta`]). Only the calls whose documentation says so block
+//! while a disk works; `async` ones wait on a separate thread.
 
 mod drive;
 mod inventory;
@@ -34,7 +34,8 @@ use crate::{Entry, LinePool, Pruned, Purges};
 use meta::{Meta, page_key, variant_key};
 use search::{Search, SearchStep};
 
-/// A body that is checked as a whole before the first byte of it leaves. A longer one is checked as it goes.
+/// Bodies up to this length are checked as a whole before the first byte is sent. Longer ones are checked
+/// while they are sent.
 const CHECKED_FIRST: u64 = 4 << 20;
 
 /// All directories. Each key belongs to one of them, in proportion to their sizes.
@@ -45,58 +46,59 @@ pub struct Disks {
     purges: Arc<Purges>,
 }
 
-/// What looking without waiting came to.
+/// The result of a lookup without waiting.
 pub enum Glance {
-    /// This response.
+    /// The response that was found.
     Entry(Entry),
-    /// Nothing is stored.
+    /// No response is stored.
     Absent,
-    /// That cannot be said without waiting.
+    /// The lookup has to wait for the disk.
     Waits,
 }
 
 impl Disks {
-    /// The directories of `tiers`, none of them in use yet.
+    /// Returns the directories of `tiers`, none of them open yet.
     pub fn new(tiers: &[DiskTier]) -> Self {
         let purges = Arc::default();
         let drives = tiers.iter().map(|tier| Drive::new(tier, &purges)).collect();
         Self { drives, varying: keep::Varying::default(), purges }
     }
 
-    /// Whether there are none.
+    /// Whether there are no directories.
     pub fn is_empty(&self) -> bool {
         self.drives.is_empty()
     }
 
-    /// All of them.
+    /// Returns all directories.
     pub fn drives(&self) -> &[Drive] {
         &self.drives
     }
 
-    /// What has been purged of what they hold.
+    /// Returns the purges in force.
     pub(crate) fn purges(&self) -> &Arc<Purges> {
         &self.purges
     }
 
-    /// Writes purges down that are in force, for those directories that are in use.
+    /// Appends purges that are in force to the journals of the open directories.
     pub(crate) fn write_down(&self, rules: &[Written]) {
         self.drives.iter().for_each(|drive| drive.write_down(rules));
     }
 
-    /// Makes all purges durable that were ordered so far. Waits for the disks.
+    /// Makes all purges ordered so far durable. Blocks while the disks sync.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// The same as for [`sync`](Self::sync).
     pub fn sync_purges(&self) -> io::Result<()> {
         all(self.drives.iter().map(Drive::sync_purges))
     }
 
-    /// Those in use.
+    /// Iterates over the open directories.
     fn in_use(&self) -> impl Iterator<Item = &Arc<Disk>> {
         self.drives.iter().filter_map(Drive::disk)
     }
 
-    /// Puts what a reload says of a directory in force. Directories come and go with the process only.
+    /// Applies a reload's values to the directories. Directories are added and removed only at the start of
+    /// the process.
     pub fn change(&self, tiers: &[DiskTier]) {
         for drive in &self.drives {
             if let Some(tier) = tiers.iter().find(|tier| tier.path == drive.path()) {
@@ -113,7 +115,7 @@ impl Disks {
         }
     }
 
-    /// Whether a response to `key` with a body of `length` bytes may be stored, as far as one can know.
+    /// Whether a response to `key` with a body of `length` bytes may be stored, as far as is known.
     pub(crate) fn takes(&self, key: &[u8], length: Option<u64>) -> bool {
         self.drive(key).is_some_and(|drive| length.unwrap_or(1) <= drive.largest())
     }
@@ -123,8 +125,8 @@ impl Disks {
         self.drive(key).and_then(Drive::disk).is_some_and(|disk| disk.is_writing())
     }
 
-    /// What is stored for a request with these fields, which counts as a use at `now` (UNIX seconds). A long
-    /// body that has yet to be checked waits.
+    /// Finds the stored response to a request with these fields, and counts that as a use at `now` (UNIX
+    /// seconds). Returns [`Glance::Waits`] also for a long body that has yet to be checked.
     pub(crate) fn glance(&self, key: &[u8], request: &impl Fields, lines: &LinePool, now: u32) -> Glance {
         let Some(disk) = self.drive(key).and_then(Drive::disk) else { return Glance::Absent };
         let mut search = Search::new(key);
@@ -145,7 +147,7 @@ impl Disks {
         }
     }
 
-    /// What is stored for a request with these fields, without counting as anything. Waits for the disk.
+    /// Finds the stored response to a request with these fields, without counting a use. Blocks while the disk reads.
     pub(crate) fn look(&self, key: &[u8], request: &impl Fields, lines: &LinePool) -> Option<Entry> {
         let disk = self.drive(key).and_then(Drive::disk)?;
         let mut search = Search::new(key);
@@ -158,7 +160,7 @@ impl Disks {
         }
     }
 
-    /// What is stored under `key` with the signature that `signature` makes of another variant's.
+    /// Finds the response stored under `key` whose signature `signature` derives from that of another variant.
     pub(crate) async fn find(
         &self,
         key: &[u8],
@@ -181,7 +183,7 @@ impl Disks {
         }
     }
 
-    /// Counts as a use of `entry`, which was found elsewhere, at `now` (UNIX seconds).
+    /// Counts a use of `entry`, which was found in another tier, at `now` (UNIX seconds).
     pub fn touch(&self, entry: &Entry, now: u32) {
         let Some(disk) = self.drive(entry.key()).and_then(Drive::disk) else { return };
         let page = page_key(entry.key());
@@ -194,7 +196,7 @@ impl Disks {
         }
     }
 
-    /// Forgets all that is stored under `key`, and what is being stored.
+    /// Removes all responses stored under `key`, and those being stored.
     pub(crate) fn remove(&self, key: &[u8]) {
         self.varying.forget(key);
         if let Some(disk) = self.drive(key).and_then(Drive::disk) {
@@ -202,13 +204,13 @@ impl Disks {
         }
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&self) {
         self.varying.forget_all();
         self.in_use().for_each(|disk| disk.clear());
     }
 
-    /// As [`Store::prune`](crate::Store::prune) says; counts in `pruned`.
+    /// Implements [`Store::prune`](crate::Store::prune) for the disks; counts in `pruned`.
     pub(crate) fn prune(
         &self,
         is_spent: &dyn Fn(&Freshness) -> bool,
@@ -228,31 +230,31 @@ impl Disks {
         }
     }
 
-    /// Makes what is stored durable. Waits for the disks.
+    /// Makes all stored responses durable. Blocks while the disks sync.
     ///
     /// # Errors
-    /// The first of the operating system's; the others are synced all the same.
+    /// The operating system's first error; the other directories are synced all the same.
     pub fn sync(&self) -> io::Result<()> {
         all(self.in_use().map(|disk| disk.sync()).chain([self.sync_purges()]))
     }
 
-    /// Writes down what is where, for the next start. Waits for the disks.
+    /// Writes snapshots of the indexes for the next start. Blocks while the disks write.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// The same as for [`sync`](Self::sync).
     pub fn snapshot(&self) -> io::Result<()> {
         let known = self.in_use().filter(|disk| !disk.is_scanning());
         all(known.map(|disk| disk.snapshot()))
     }
 }
 
-/// The first error, when all has been done.
+/// Consumes all outcomes, and returns the first error.
 fn all(outcomes: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
     let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
     errors.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Whether a record is of no use any more. A long body may have a newer head than its own.
+/// Whether a record is spent. A long body may have a newer head in another record.
 fn is_outdated(disk: &Disk, listed: &Listed, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
     match Meta::decode(&listed.meta) {
         Some(Meta::Response(head)) => {
@@ -270,7 +272,7 @@ fn is_outdated(disk: &Disk, listed: &Listed, is_spent: &dyn Fn(&Freshness) -> bo
     }
 }
 
-/// Reads the record of `key`: at once, or on a thread that may wait.
+/// Reads the record of `key`: at once, or on a thread that may block.
 async fn read(disk: &Arc<Disk>, key: &[u8], now: u32, whole: u64) -> Option<Found> {
     match disk.find_at_once(key, now, whole) {
         AtOnce::Found(found) => Some(found),
@@ -282,7 +284,7 @@ async fn read(disk: &Arc<Disk>, key: &[u8], now: u32, whole: u64) -> Option<Foun
     }
 }
 
-/// Does what waits for a disk on a thread that has nothing else to do.
+/// Runs `work`, which blocks while a disk works, on a thread for blocking work.
 async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }

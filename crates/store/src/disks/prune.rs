@@ -1,5 +1,5 @@
-//! Removes expired, unused or purged responses from the disks. This does not count as use, and gives way to everything
-//! else.
+//! Removes expired, unused or purged responses from the disks. This does not count as a use, and gives way to
+//! all other work.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::inventory::{is_found, newer_head};
 use super::meta::{Meta, cache_key, page_key};
 use crate::LinesRef;
 
-/// A response as it lies on a disk.
+/// A response on a disk.
 pub(crate) struct Lying<'d> {
     disk: &'d Arc<Disk>,
     listed: &'d Listed,
-    /// Received with the response itself.
+    /// The time at which the response itself was received.
     received: u32,
-    /// Its cache key.
+    /// The cache key.
     pub(crate) key: &'d [u8],
-    /// What it is selected by.
+    /// The signature of the request fields that select it.
     pub(crate) signature: &'d [u8],
-    /// Its field lines.
+    /// The field lines.
     pub(crate) fields: LinesRef<'d>,
-    /// Bytes that it takes.
+    /// Bytes that it takes on the disk.
     pub(crate) size: u64,
 }
 
@@ -35,7 +35,7 @@ impl<'d> Lying<'d> {
         Some(Self { disk, listed, received, key, signature, fields, size })
     }
 
-    /// When it was last received or validated, in seconds since 1970.
+    /// Returns the time at which it was last received or validated, in seconds since 1970.
     pub(crate) fn received(&self) -> u32 {
         let Listed { key, serial, len, .. } = self.listed;
         newer_head(self.disk, key, *serial, *len, |head| head.freshness.received).unwrap_or(self.received)
@@ -48,8 +48,8 @@ impl<'d> Lying<'d> {
 }
 
 impl Disks {
-    /// Shows every response to `dies`, at most `rate` a second, and forgets those of which it says true. Goes on for
-    /// as long as `go_on` says so.
+    /// Passes every response to `dies`, at most `rate` a second, and removes those for which it returns true.
+    /// Continues while `go_on` returns true.
     pub(crate) fn remove_purged(
         &self,
         rate: u64,
@@ -62,7 +62,8 @@ impl Disks {
         }
     }
 
-    /// Shows the response to `key`, if there is one. False if there may be several, which have to be looked for.
+    /// Passes the response to `key`, if there is one, to `see`. Returns false if responses to `key` vary:
+    /// then the caller has to search for them.
     pub(crate) fn page(&self, key: &[u8], see: &mut dyn FnMut(&Lying<'_>)) -> bool {
         let mut is_all = true;
         for disk in self.in_use() {

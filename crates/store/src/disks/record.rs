@@ -1,4 +1,4 @@
-//! A body on a disk, as an entry refers to it.
+//! A body on a disk, as the content of an entry.
 
 use std::fmt;
 use std::fs::File;
@@ -11,14 +11,14 @@ use bytes::Bytes;
 
 use super::{CHECKED_FIRST, elsewhere};
 
-/// What was found ready is sent without a second look for so long: it costs some system calls.
+/// A record that was found ready is sent without a second check for this time: a check costs some system calls.
 const LATELY: Duration = Duration::from_millis(2);
 
-/// A body in a segment of a disk. Its bytes are there for as long as this is held.
+/// A body in a segment of a disk. Its bytes stay there while this value exists.
 pub struct Record {
     body: larder_disk::Body,
     serial: u64,
-    /// When it was found ready.
+    /// The time at which it was found ready.
     ready: OnceLock<Instant>,
 }
 
@@ -27,23 +27,23 @@ impl Record {
         Self { body, serial, ready: OnceLock::new() }
     }
 
-    /// Bytes of content.
+    /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         self.body.len()
     }
 
-    /// True without content.
+    /// Whether there is no content.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
 
-    /// What tells this record from all others of its disk.
+    /// Returns the serial number, which is unique among the records of its disk.
     pub(super) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Whether it may be sent without waiting, or is so long that it is checked while it is sent: all of it is
-    /// known to be what was written, and the beginning of it is in memory.
+    /// Whether it may be sent without waiting: its bytes are verified, and those that are checked before the first
+    /// byte is sent are in memory.
     pub(super) fn is_ready(&self) -> bool {
         let is_ready = self.body.is_verified() && self.body.is_at_hand(0..self.len().min(CHECKED_FIRST));
         if is_ready {
@@ -52,8 +52,8 @@ impl Record {
         is_ready
     }
 
-    /// The file and the offset of byte `range.start`, for `sendfile`: if the bytes are known to be what
-    /// was written, and sending them will not wait for the disk.
+    /// Returns the file and the offset of byte `range.start`, for `sendfile`, if the bytes are verified and
+    /// sending them will not wait for the disk.
     pub fn at_hand(&self, range: Range<u64>) -> Option<(&File, u64)> {
         let is_whole = range == (0..self.len());
         let was_just_ready = || self.ready.get().is_some_and(|since| since.elapsed() < LATELY);
@@ -65,28 +65,28 @@ impl Record {
         Some((span.file?, span.offset + range.start))
     }
 
-    /// The bytes of `range`. Waits for the disk.
+    /// Reads the bytes of `range`. Blocks while the disk reads.
     ///
     /// # Errors
-    /// `InvalidData` when they are not what was written; then the object is gone from the disk.
+    /// `InvalidData` when they differ from the written bytes; then the object has been removed from the disk.
     pub fn read(&self, range: Range<u64>) -> io::Result<Bytes> {
         self.body.read(range).map(Bytes::from).map_err(damaged)
     }
 
-    /// The bytes of `range`, without holding others up.
+    /// Reads the bytes of `range` without blocking the thread.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The same as for [`read`](Self::read).
     pub async fn load(self: &Arc<Self>, range: Range<u64>) -> io::Result<Bytes> {
         let record = Arc::clone(self);
         elsewhere(move || record.read(range)).await?
     }
 
-    /// Makes sure that it can be sent, as far as that can be known before the first byte leaves: reads all of it, or
-    /// of a long one looks whether its file is long enough. Does not hold others up.
+    /// Checks that it can be sent, as far as possible before the first byte is sent: reads all of it, or for
+    /// a long record checks that its file is long enough. Does not block the thread.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The same as for [`read`](Self::read).
     pub(super) async fn check(self: &Arc<Self>) -> io::Result<()> {
         if self.len() > CHECKED_FIRST {
             return self.body.is_there().map_err(damaged);

@@ -1,5 +1,5 @@
-//! From a cache key to a response on a disk: one record, a second one if responses vary, a third if a long response has a
-//! newer head. The caller reads them, and may or may not wait.
+//! The search for a response on a disk: one record, a second one if responses vary, a third if a long
+//! response has a newer head. The caller reads the records, and may or may not wait.
 
 use larder_disk::Found;
 
@@ -9,20 +9,20 @@ use crate::entry::Parts;
 use crate::purges::Generation;
 use crate::{Body, Entry, LinePool};
 
-/// A search under way.
+/// A search in progress.
 pub(super) struct Search<'k> {
     key: &'k [u8],
     /// The key of the record to read next.
     pub(super) wanted: Vec<u8>,
-    /// What was found, but for its newer head.
+    /// The response that was found, and its serial, before its newer head is looked up.
     found: Option<(Entry, u64)>,
 }
 
-/// What a record led to.
+/// The next step of a search.
 pub(super) enum SearchStep {
-    /// The record that is wanted now.
+    /// The caller has to read the record that is wanted now.
     Look,
-    /// The end.
+    /// The search has ended.
     Done(Option<Entry>),
 }
 
@@ -31,7 +31,7 @@ impl<'k> Search<'k> {
         Self { key, wanted: page_key(key), found: None }
     }
 
-    /// Goes on with the record that was wanted, or without it.
+    /// Continues with the record that was wanted, or without it.
     pub(super) fn take(
         &mut self,
         record: Option<Found>,

@@ -1,4 +1,4 @@
-//! One part of the table of equivalent queries, and its bounds.
+//! One part of the table of equivalent queries, and its limits.
 
 use std::collections::HashMap;
 use std::mem;
@@ -8,30 +8,31 @@ use larder_semantics::no_vary_search::Variation;
 
 use super::Began;
 
-/// Values of the field that are known for one path: the latest.
+/// The most values of the field for one path; the latest are kept.
 pub const MOST_FIELDS: usize = 4;
-/// URLs with stored responses that answer the same requests: one for each variant (`Vary`).
+/// The most URLs with stored responses that answer the same requests: one for each variant (`Vary`).
 pub const MOST_URLS: usize = 32;
-/// Fetches under way that are known to answer the same requests.
+/// The most fetches in flight that are known to answer the same requests.
 const MOST_LEADERS: usize = 8;
 /// Bytes that the table takes.
 pub const MOST_BYTES: usize = 16 << 20;
 pub(super) const PARTS: usize = 16;
-/// When the younger half of a part has more, the older one is forgotten.
+/// The limit of the younger half of a part, in bytes; beyond it, the older half is dropped.
 const HALF: usize = MOST_BYTES / PARTS / 2;
-/// About what a map and an allocation take for an item.
+/// Approximate bytes that a map and an allocation take for an item.
 const OVERHEAD: usize = 64;
 
-/// A value of the field.
+/// A known value of the field.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) value: Box<[u8]>,
     pub(super) variation: Variation,
-    /// [`removals`](super::Equivalents::removals) when it became known: later ones are noted by what it makes equivalent.
+    /// The number of [`removals`](super::Equivalents::removals) when the value became known. Later removals
+    /// are noted for the class of URLs that the value makes equivalent.
     pub(super) since: u64,
 }
 
-/// The older half is forgotten as a whole. What is asked for moves to the younger one.
+/// The older half is dropped as a whole. A lookup moves an item to the younger half.
 #[derive(Default)]
 pub(super) struct Part {
     young: Half,
@@ -47,25 +48,25 @@ struct Half {
 
 pub(super) type Query = Option<Box<[u8]>>;
 
-/// What is stored, or under way, for the queries that one value of the field makes equivalent.
+/// The stored responses and the fetches in flight for the queries that one value of the field makes equivalent.
 #[derive(Default)]
 pub(super) struct Class {
-    /// The latest first.
+    /// The stored responses, the latest first.
     pub(super) stored: Vec<Stored>,
     pub(super) leaders: Vec<Query>,
 }
 
 pub(super) struct Stored {
     pub(super) query: Query,
-    /// The hash of its signature.
+    /// The hash of the signature.
     pub(super) variant: u64,
     pub(super) received: u32,
-    /// When its fetch began. `None`: it answers its own URL only.
+    /// The start of the fetch. `None`: the response answers only its own URL.
     pub(super) began: Option<Began>,
 }
 
 impl Part {
-    /// The values known for a path, the latest first.
+    /// Returns the values known for a path, the latest first.
     pub(super) fn fields(&mut self, path: u64) -> Vec<Arc<Known>> {
         if let Some(fields) = self.old.paths.remove(&path) {
             self.make_room();
@@ -84,7 +85,7 @@ impl Part {
         self.young.classes.get(&hash)
     }
 
-    /// Notes the latest value for a path, after so many removals. `None` if it has no effect.
+    /// Notes the latest value for a path, after this number of removals. Returns `None` if the value has no effect.
     pub(super) fn learn(&mut self, path: u64, value: &[u8], removals: u64) -> Option<Arc<Known>> {
         let mut fields = self.fields(path);
         let before = size_of_fields(&fields);
@@ -123,7 +124,7 @@ impl Part {
 }
 
 fn size_of_fields(fields: &[Arc<Known>]) -> usize {
-    // The names take about as much again.
+    // The factor includes the parsed names.
     fields.iter().map(|known| OVERHEAD + 3 * known.value.len()).sum()
 }
 
@@ -140,25 +141,26 @@ impl Class {
         self.leaders.insert(0, query.map(Box::from));
     }
 
-    /// Whether a response that was fetched for another URL is later than `new`, and answers the same requests.
+    /// Whether a later response, fetched for another URL, answers the same requests as `new`.
     pub(super) fn is_outdated(&self, new: &Stored) -> bool {
         let is_later =
             |old: &&Stored| old.began.is_some() && old.variant == new.variant && old.query != new.query;
         self.stored.iter().filter(is_later).any(|old| old.received > new.received)
     }
 
-    /// Notes that nothing is fetched for this query any more.
+    /// Notes that the fetch for this query has ended.
     pub(super) fn end(&mut self, query: Option<&[u8]>) {
         self.leaders.retain(|leader| leader.as_deref() != query);
     }
 
-    /// Notes the latest response, which was fetched or `is_found` on a disk; returns what it takes the place of.
+    /// Notes the latest response, which was fetched, or found on a disk if `is_found`. Returns the responses
+    /// that it replaces.
     pub(super) fn keep(&mut self, new: Stored, is_found: bool) -> Vec<Stored> {
         let is_same = |old: &Stored| old.variant == new.variant && old.query == new.query;
         if self.stored.iter().any(|old| is_same(old) && old.received > new.received) {
             return Vec::new();
         }
-        // What was found on a disk may be what this process has fetched.
+        // A response found on a disk may be one that this process has fetched.
         let known = self.stored.iter().find(|old| is_found && is_same(old) && old.received == new.received);
         let began = known.map_or(new.began, |old| old.began);
         let new = Stored { began, ..new };
@@ -172,7 +174,7 @@ impl Class {
         }
         kept.insert(0, new);
         let beyond = kept.split_off(kept.len().min(MOST_URLS));
-        // Other variants of a URL lead a purge to those that are left out.
+        // Purges find the omitted responses through other variants of the same URL.
         let is_left = |old: &Stored| kept.iter().all(|kept| kept.query != old.query);
         replaced.extend(beyond.into_iter().filter(is_left));
         self.stored = kept;
@@ -207,13 +209,13 @@ mod tests {
         }
         assert_eq!(queries(&class.stored), ["b", "b"]);
         assert!(class.is_outdated(&stored("a", 1, 11)) && !class.is_outdated(&stored("a", 3, 11)));
-        // What answers its own URL only takes nobody's place, and nobody is outdated by it.
+        // A response that answers only its own URL neither replaces nor outdates another.
         let own = |received| Stored { began: None, ..stored("c", 1, received) };
         assert!(class.is_outdated(&own(11)) && class.keep(own(13), false).is_empty());
         assert_eq!(queries(&class.stored), ["c", "b", "b"]);
         assert!(!class.is_outdated(&stored("a", 1, 12)));
         assert_eq!(queries(&class.keep(stored("a", 1, 12), false)), ["c", "b"]);
-        // What is found on a disk is what was fetched in that second, or else of no use to others.
+        // A response found on a disk is the one fetched in that second; otherwise it does not answer other URLs.
         assert!(class.keep(Stored { began: None, ..stored("a", 1, 12) }, true).is_empty());
         assert!(class.stored[0].began.is_some());
         assert!(class.keep(Stored { began: None, ..stored("a", 1, 13) }, true).is_empty());
@@ -234,7 +236,7 @@ mod tests {
         let mut class = Class::default();
         let replaced: usize = (0..100).map(|n| class.keep(stored(&n.to_string(), n, 10), false).len()).sum();
         assert_eq!((class.stored.len(), replaced), (MOST_URLS, 100 - MOST_URLS));
-        // Nothing of a URL is given up whose other variants are kept.
+        // No response of a URL is removed while other variants of the URL are kept.
         let given_up = (0..100).flat_map(|n| class.keep(stored("one", n, 10), false));
         assert!(given_up.collect::<Vec<_>>().iter().all(|old| old.query.as_deref() != Some(b"one")));
         (0..100).for_each(|n| class.lead(Some(format!("{n}").as_bytes())));

@@ -1,17 +1,17 @@
-//! The last removal of a URL of each class, as increasing numbers. Slots are shared, so that a removal may seem later than
-//! it was, and never earlier.
+//! The number of the last removal in each class of URLs. Classes may share a place, so that a removal may
+//! seem later than it was, but never earlier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 1 << 15;
-/// Bits of a number; above it, a place has a part of the hash of the last class.
+/// Bits of a removal's number; the bits above contain a part of the hash of the last class.
 const BITS: u32 = 40;
 
 /// The table.
 pub(super) struct Removed {
     count: AtomicU64,
     last: Box<[AtomicU64]>,
-    /// The last of the other classes that share the place.
+    /// The last removals of the other classes that share the place.
     others: Box<[AtomicU64]>,
 }
 
@@ -23,17 +23,17 @@ impl Default for Removed {
 }
 
 impl Removed {
-    /// How many there were so far.
+    /// Returns the number of removals so far.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts another one; returns its number.
+    /// Counts a removal and returns its number.
     pub(super) fn count_one(&self) -> u64 {
         self.count.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Notes another one, of the class with this hash.
+    /// Records a removal in the class with this hash.
     pub(super) fn note(&self, hash: u64) {
         let number = self.count_one();
         let (place, tag) = (hash as usize % PLACES, hash >> BITS << BITS);
@@ -42,7 +42,7 @@ impl Removed {
         loop {
             let other = old & !(u64::MAX << BITS);
             if old != 0 && old >> BITS << BITS != tag {
-                // First, so that it is always found in one place or the other.
+                // Stored first, so that readers always find it in one of the two places.
                 self.others[place].fetch_max(other, Ordering::AcqRel);
             } else if other > number {
                 return;
@@ -54,7 +54,7 @@ impl Removed {
         }
     }
 
-    /// The number of the last one of the class with this hash, or a later one; 0 if there was none.
+    /// Returns the number of the last removal in the class with this hash, or a later number; 0 if there was none.
     pub(super) fn last(&self, hash: u64) -> u64 {
         let place = hash as usize % PLACES;
         let last = self.last[place].load(Ordering::Acquire);

@@ -12,26 +12,27 @@ use crate::{Arena, Body, Entry, Extent};
 #[derive(Debug)]
 pub(super) enum Buffer {
     Growing(Growing),
-    /// All of it, as it was stored.
+    /// All of the body, as it was stored.
     Stored(Entry),
 }
 
-/// A body on its way in: its beginning in a memory file if it is large, what is behind that in the heap.
+/// A body in progress: its beginning in a memory file if it is large, the bytes behind that in the heap.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
     file: Option<Arc<Extent>>,
     heap: Vec<u8>,
-    /// Where the heap's bytes begin.
+    /// The position of the first byte in the heap.
     from: u64,
-    /// No memory file takes any more of it. What follows is in the heap for as long as somebody has yet to read it.
+    /// The kernel refused to extend the memory file. Further bytes stay in the heap until all readers have read them.
     is_refused: bool,
 }
 
 impl Buffer {
-    /// Appends to a body that will have `expected` bytes, if that is known.
+    /// Appends to a body that will have `expected` bytes, if its length is known.
     ///
     /// # Errors
-    /// Once, when a memory file takes no more of it: the body can be read as before, but not be stored.
+    /// Once, when the kernel refuses to extend the memory file: readers can still read the body, but it
+    /// cannot be stored.
     pub(super) fn append(&mut self, bytes: &[u8], expected: Option<u64>, arena: &Arena) -> io::Result<()> {
         match self {
             Self::Growing(growing) => growing.append(bytes, expected, arena),
@@ -39,7 +40,7 @@ impl Buffer {
         }
     }
 
-    /// At most `most` bytes from `position` on, and how many these are; `None` if they are not there.
+    /// Returns at most `most` bytes from `position` on, and their number; `None` if the bytes are not there.
     pub(super) fn piece(&self, position: u64, most: u64) -> Option<(Piece, u64)> {
         match self {
             Self::Growing(growing) => growing.piece(position, most),
@@ -47,14 +48,14 @@ impl Buffer {
         }
     }
 
-    /// Gives back what lies before `position`, as far as that pays.
+    /// Frees the bytes before `position`, where that is worth the effort.
     pub(super) fn discard(&mut self, position: u64) {
         if let Self::Growing(growing) = self {
             growing.discard(position);
         }
     }
 
-    /// Lets `store` make an entry of the body, which is read from there from now on.
+    /// Passes the body to `store`, which makes an entry of it; readers read from the entry from now on.
     pub(super) fn seal(&mut self, store: impl FnOnce(Body) -> Option<Entry>) -> Option<Entry> {
         let Self::Growing(growing) = self else { return None };
         let entry = store(growing.take()?)?;
@@ -84,7 +85,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Appends to the memory file, in which all goes that is in the heap.
+    /// Appends to the memory file, and moves the heap's bytes there first.
     fn write(&mut self, bytes: &[u8], arena: &Arena) -> io::Result<()> {
         let file = match &self.file {
             Some(file) => file,
@@ -115,14 +116,14 @@ impl Growing {
             file.discard(position);
         }
         let read = (position.saturating_sub(self.from) as usize).min(self.heap.len());
-        // Half of it at a time, so that what is left is not moved for each piece.
+        // Removed in halves, so that the remaining bytes are not moved for each piece.
         if self.is_refused && read >= self.heap.len() / 2 {
             self.heap.drain(..read);
             self.from += read as u64;
         }
     }
 
-    /// All of the body, if it is in one place.
+    /// Takes the whole body, if it is in one place.
     fn take(&mut self) -> Option<Body> {
         match &self.file {
             _ if self.is_refused => None,

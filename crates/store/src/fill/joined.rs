@@ -2,20 +2,20 @@
 
 use super::{FillWriter, Reader};
 
-/// What [`Fills::join_reload`](super::Fills::join_reload) found.
+/// The result of [`Fills::join_reload`](super::Fills::join_reload).
 pub enum Reloading {
-    /// No reload fetches this: you do.
+    /// No reload fetches this: the caller leads the fetch.
     Writer(FillWriter),
-    /// Another one does that began later than you came: read what it gets.
+    /// A reload is in flight that began later than the caller's request arrived: the caller reads its response.
     Follow(Reader),
-    /// Another one does that began earlier. Look again when its verdict is known.
+    /// A reload is in flight that began earlier. The caller joins again when its verdict is known.
     Wait(Reader),
 }
 
-/// What [`Fills::join`](super::Fills::join) found.
+/// The result of [`Fills::join`](super::Fills::join).
 pub enum Joined {
     /// No fetch of this is in flight: the caller fetches it.
     Writer(FillWriter),
-    /// Somebody does: read what they get.
+    /// A fetch is in flight: the caller reads its response.
     Follow(Reader),
 }

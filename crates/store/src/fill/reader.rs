@@ -1,4 +1,4 @@
-//! The reading end of a fill: each reader at its own pace, from its own position.
+//! The reading end of a fill: each reader reads at its own pace, from its own position.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub enum Piece {
     Bytes(Bytes),
     /// This many bytes of the extent, from this position.
     File(Arc<Extent>, u64, u64),
-    /// This many bytes of the content of what was stored meanwhile, from this position.
+    /// This many bytes of the content of an entry that was stored meanwhile, from this position.
     Stored(Entry, u64, u64),
-    /// No more.
+    /// The end of the body.
     End(Ending),
 }
 
@@ -39,7 +39,7 @@ impl Reader {
         Self { fill, position: 0, to: u64::MAX, id }
     }
 
-    /// Tells the fetch from all others that are in progress.
+    /// Returns an identifier of the fetch, unique among those in progress.
     pub fn fetch(&self) -> usize {
         Arc::as_ptr(&self.fill).addr()
     }
@@ -48,17 +48,17 @@ impl Reader {
         &self.fill
     }
 
-    /// The cache key that is fetched.
+    /// Returns the cache key of the fetch.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
     }
 
-    /// Waits for what the fill turns out to be.
+    /// Waits for the fill's verdict.
     pub async fn verdict(&self) -> Verdict {
         self.fill.until(|progress| progress.verdict.clone()).await
     }
 
-    /// Reads only bytes `from` up to and not including `to`. To be said before the first piece.
+    /// Reads only the bytes from `from` up to and not including `to`. To be called before the first piece is read.
     pub fn narrow(&mut self, from: u64, to: u64) {
         (self.position, self.to) = (from, to);
         self.sent();
@@ -89,13 +89,13 @@ impl Reader {
         }
     }
 
-    /// Says that everything handed out so far has left, which lets a windowed fill go on.
+    /// Reports that all bytes returned so far have been sent, which lets a windowed fill continue.
     pub fn sent(&self) {
         locked(&self.fill.readers).positions.insert(self.id, self.position);
         self.fill.moved.notify_waiters();
     }
 
-    /// The content's length, once all of it is there.
+    /// Returns the content's length, once all of the content has arrived.
     pub fn total(&self) -> Option<u64> {
         let progress = self.fill.progress();
         progress.ending.map(|_| progress.len)

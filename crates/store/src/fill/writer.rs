@@ -14,61 +14,61 @@ use crate::memory::Purpose;
 use crate::purges::Generation;
 use crate::{Entry, Hinted, Memory};
 
-/// A response to be stored books so many bytes beyond what has arrived.
+/// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
-/// The same before the body is known to be large.
+/// The same while the body is not known to be large.
 const STEP: u64 = 16 << 10;
-/// A body that is not stored runs so far ahead of its slowest reader even if the budget is used up.
+/// The lead in bytes that a body which is not stored may have over its slowest reader even if the budget is used up.
 const NARROW: u64 = 64 << 10;
 
 /// The leader's end of a fill.
 pub struct FillWriter {
     fill: Arc<Fill>,
     fills: Arc<Fills>,
-    /// Where the content goes besides.
+    /// The disk that the content is written to as well.
     disk: Option<Keeping>,
-    /// A disk was to store it, and has taken no more of it.
+    /// A disk should have stored it, and has stopped taking it.
     lost_by_disk: bool,
     kept: Kept,
     booked: u64,
-    /// Bytes of content, if the origin said.
+    /// Bytes of content, if the origin named their number.
     length: Option<u64>,
-    /// Why memory does not store it; it goes on as a window then.
+    /// The reason why memory does not store it; the body continues as a window then.
     unstored: Option<Unstored>,
-    /// The error, if a memory file took no more.
+    /// The error, if the kernel refused to extend a memory file.
     refused: Option<io::Error>,
-    /// The origin is asked for what it stores.
+    /// Whether the stored response is the origin's answer to a request sent since this fill began.
     asks_origin: bool,
 }
 
-/// Where a response is kept when it is whole.
+/// Where a complete response is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// In memory and on a disk, as far as these take it.
     Everywhere,
-    /// In memory, if that takes it.
+    /// In memory, if the budget allows.
     InMemory,
-    /// Nowhere: only the waiting requests read it.
+    /// In no tier: only the waiting requests read it.
     Nowhere,
 }
 
-/// Why memory does not store a response.
+/// The reason why memory does not store a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstored {
     /// It is [`Kept::Nowhere`].
     Unwanted,
-    /// It is larger than may be stored.
+    /// The response is larger than the limit.
     TooLarge,
-    /// The budget of responses on their way in is used up.
+    /// The budget of responses in progress is used up.
     NoRoom,
-    /// A memory file took no more of it.
+    /// The kernel refused to extend a memory file.
     Refused,
-    /// It is for a disk only, and that is not written to.
+    /// The response is only for a disk, which takes no writes at the moment.
     NotWritten,
 }
 
 impl FillWriter {
-    /// The writer of a fill that publishes nothing if it was cancelled before it began.
+    /// Returns the writer of a fill that publishes nothing if it was cancelled before it began.
     pub(super) fn new(fill: Arc<Fill>, fills: Arc<Fills>) -> Self {
         Self {
             fill,
@@ -84,29 +84,29 @@ impl FillWriter {
         }
     }
 
-    /// Forbids to follow it, and publishes nothing if it `is_cancelled` already.
+    /// Forbids requests to follow it. If it `is_cancelled` already, it publishes nothing.
     pub(super) fn keep_alone(&self, is_cancelled: bool) {
         self.fill.joinable.store(false, Ordering::Release);
         self.fill.cancelled.store(is_cancelled, Ordering::Release);
     }
 
-    /// The generation that was in force before its request was sent: what it fetches is of that one.
+    /// Returns the generation that was in force before the request was sent; the response belongs to that generation.
     pub fn born(&self) -> Generation {
         self.fill.born
     }
 
-    /// The leading client's reader; to be made before the first byte is appended.
+    /// Returns the leading client's reader. To be called before the first byte is appended.
     pub fn reader(&self) -> Reader {
         self.fill.reader()
     }
 
-    /// Says whether what it stores is the origin's answer to a request that was sent since this fill began, which it is not
-    /// unless this says so: only that may answer requests for other URLs (`No-Vary-Search`).
+    /// Sets whether the stored response is the origin's answer to a request that was sent since this fill began. The
+    /// default is false. Only such a response may answer requests for other URLs (`No-Vary-Search`).
     pub fn asks_origin(&mut self, asks_origin: bool) {
         self.asks_origin = asks_origin;
     }
 
-    /// Says where the response is kept when it is whole, unless that is everywhere. To be said before
+    /// Limits the tiers that store the complete response; the default is all. To be called before
     /// [`stream`](Self::stream).
     pub fn limit(&mut self, kept: Kept) {
         self.kept = kept;
@@ -114,8 +114,8 @@ impl FillWriter {
 
     /// Announces the head of a response that is being stored. Readers start.
     ///
-    /// A body known to find no room in memory is carried as a window from the start; the answer says whether
-    /// the response will be stored, in memory or on a disk, as far as one can know.
+    /// A body that is known not to fit into memory is a window from the start. Returns whether the response
+    /// will be stored, in memory or on a disk, as far as is known.
     pub fn stream(&mut self, head: impl Into<Arc<Head>>) -> bool {
         let head = head.into();
         self.fills.store.purges.know(&self.fill.key, &head.fields.view(), self.fill.born);
@@ -135,8 +135,8 @@ impl FillWriter {
         self.unstored.is_none() || on_disk
     }
 
-    /// Lets a disk take what will be appended, if there is one. To be said after [`stream`](Self::stream), and
-    /// before the first byte.
+    /// Starts to write the content to a disk, if there is one. To be called after [`stream`](Self::stream),
+    /// and before the first byte.
     pub async fn keep(&mut self) {
         let takes = self.kept == Kept::Everywhere && !self.fills.store.disks.is_empty();
         if !takes || self.is_cancelled() {
@@ -148,23 +148,23 @@ impl FillWriter {
         self.lost_by_disk = self.disk.is_none() && self.fills.store.disks.takes(&self.fill.key, head.length);
     }
 
-    /// Bytes that the disk has written so far, if much waits for it, and nothing but the disk stores this response: what
-    /// comes faster than the disk writes is lost.
+    /// Returns the bytes that the disk has written so far, if many bytes wait for it, and only the disk
+    /// stores this response: then bytes that arrive faster than the disk writes are lost.
     pub fn disk_behind(&self) -> Option<u64> {
         self.unstored.and_then(|_| self.disk.as_ref()?.behind())
     }
 
-    /// Lets the disk not store it.
+    /// Stops storing the response on the disk.
     pub fn give_up_disk(&mut self) {
         self.lost_by_disk |= self.disk.take().is_some();
     }
 
-    /// Whether a disk was to store it, and has taken no more of it.
+    /// Whether a disk should have stored it, and has stopped taking it.
     pub fn is_lost_by_disk(&self) -> bool {
         self.lost_by_disk || self.disk.as_ref().is_some_and(Keeping::is_given_up)
     }
 
-    /// Tells the fetch from all others that are in progress.
+    /// Returns an identifier of the fetch, unique among those in progress.
     pub fn fetch(&self) -> usize {
         Arc::as_ptr(&self.fill).addr()
     }
@@ -175,7 +175,7 @@ impl FillWriter {
         self.announce(verdict);
     }
 
-    /// Appends content. Waits only when the body finds no room in memory and the slowest reader is more than
+    /// Appends content. Waits only when the body does not fit into memory and the slowest reader is more than
     /// [`WINDOW`](super::WINDOW) bytes behind.
     ///
     /// # Errors
@@ -201,10 +201,10 @@ impl FillWriter {
         self.wait_for_readers(len).await
     }
 
-    /// Holds the leader back until the slowest reader is close, and gives back what all have read.
+    /// Makes the leader wait until the slowest reader is close, and frees the bytes that all readers have read.
     ///
     /// # Errors
-    /// When there is no reader, and the body has no other use.
+    /// When there is no reader, and no disk stores the body.
     async fn wait_for_readers(&mut self, len: u64) -> io::Result<()> {
         let fill = Arc::clone(&self.fill);
         loop {
@@ -223,7 +223,7 @@ impl FillWriter {
         }
     }
 
-    /// Makes the books say that `held` bytes are there; false if they do not.
+    /// Books exactly `held` bytes; returns false if the budget does not allow it.
     fn book_window(&mut self, held: u64) -> bool {
         if held <= self.booked {
             self.fills.store.memory.filling().unbook(self.booked - held);
@@ -233,14 +233,13 @@ impl FillWriter {
         self.book(held - self.booked, Purpose::Window)
     }
 
-    /// Lets memory store no more of it: it continues as a window, and later requests find nothing to read from the
-    /// start.
+    /// Stops storing it in memory: it continues as a window, and later requests cannot read it from the start.
     fn go_unstored(&mut self, why: Unstored) {
         self.unstored.get_or_insert(why);
         self.fills.close(&self.fill);
     }
 
-    /// Why memory does not store it, as far as one knows yet.
+    /// Returns the reason why memory does not store it, as far as is known.
     pub fn unstored(&self) -> Option<Unstored> {
         self.unstored
     }
@@ -250,12 +249,12 @@ impl FillWriter {
         locked(&self.fill.readers).positions.is_empty()
     }
 
-    /// Forbids to follow a fill without readers; false if it has a reader.
+    /// Forbids requests to follow a fill without readers; returns false if it has a reader.
     pub fn give_up_unread(&self) -> bool {
         self.fills.close_unread(&self.fill)
     }
 
-    /// Publishes the response, complete, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
+    /// Publishes the complete response, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
     ///
     /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
     pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
@@ -272,21 +271,21 @@ impl FillWriter {
         let (entry, disk) = (entry.filter(|_| !learned.is_refused), disk.filter(|_| !learned.is_refused));
         let on_disk = disk.is_some_and(Keeping::finish);
         if on_disk && entry.is_none() {
-            // What memory has is of the past.
+            // The response in memory is outdated.
             self.fills.store.memory.remove(&self.fill.key);
         }
         let stored = entry.filter(|entry| self.publish(entry, replaces));
         self.fills.note_stored(&self.fill);
         let received = head.map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
-        // Not before, so that requests it answers find it in one place or the other.
+        // Forgotten only now, so that requests find the response in the table or in the store.
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
         stored
     }
 
-    /// Stores `entry`, unless what it is about was purged since the fetch began; `replaces` as in
-    /// [`Memory::put`](crate::Memory::put). False when memory has not stored it.
+    /// Stores `entry`, unless it was purged since the fetch began; `replaces` as in
+    /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it.
     pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let began = self.fills.now(&self.fill.key);
         if let Some(fields) = entry.tagged() {
@@ -309,7 +308,7 @@ impl FillWriter {
         stored
     }
 
-    /// Notes which other queries `entry`, which is about to be stored, answers.
+    /// Records which other queries `entry`, which is about to be stored, answers.
     fn learn_entry(&self, entry: &Entry) -> Learned {
         match entry.says_queries() {
             true => {
@@ -333,7 +332,7 @@ impl FillWriter {
             Some(_) => Memory::put_outdated,
         };
         let stored = !self.is_cancelled() && put(memory, entry.clone(), replaces);
-        // A purge between the look and the put must win as well.
+        // A purge between the check and the put must win as well.
         if stored && self.is_cancelled() {
             memory.remove(&self.fill.key);
             return false;
@@ -341,7 +340,7 @@ impl FillWriter {
         stored
     }
 
-    /// Keeps the links of a response that it stores, or could store, as the hint of its URL. One without links leaves none.
+    /// Keeps the links of a storable response as the hint of its URL. A response without links removes the hint.
     pub fn hint<F: Fields>(&self, response: &Hinted<'_, F>) {
         let (store, key) = (&self.fills.store, self.key());
         let hash = store.memory.hash(key);
@@ -350,7 +349,7 @@ impl FillWriter {
         };
         store.purges.know(key, &entry.fields(), entry.checked());
         store.hints.put(hash, entry);
-        // What was removed or invalidated meanwhile has no hint.
+        // A key that was cancelled meanwhile has no hint.
         if self.is_cancelled() {
             store.hints.remove(key, hash);
         }
@@ -360,43 +359,43 @@ impl FillWriter {
         self.fill.cancelled.load(Ordering::Acquire)
     }
 
-    /// Whether a disk may keep it, where it will be of the second in which it was received: purges from before then
-    /// must not have reached it. What memory keeps is of the generation in which its fetch began.
+    /// Whether a disk may keep it. On a disk, it counts as of the second in which it was received, so earlier
+    /// purges must not have reached it. In memory, it has the generation in which its fetch began.
     fn may_stay(&self) -> bool {
         !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
-    /// The cache key this is stored under.
+    /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
     }
 
-    /// Bytes of content so far.
+    /// Returns the bytes of content so far.
     pub fn len(&self) -> u64 {
         self.fill.progress().len
     }
 
-    /// Why a memory file has not taken all of it, so that memory does not store it.
+    /// Returns the kernel's error if a memory file did not take all of the content; memory does not store it then.
     pub fn refused(&self) -> Option<&io::Error> {
         self.refused.as_ref()
     }
 
-    /// True before the first byte of content.
+    /// Whether no content has arrived yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The signature of the announced response.
+    /// Returns the signature of the announced response.
     pub fn signature(&self) -> Option<Vec<u8>> {
         self.head().map(|head| head.signature.clone())
     }
 
-    /// The head of the announced response.
+    /// Returns the head of the announced response.
     pub fn head(&self) -> Option<Arc<Head>> {
         self.fill.head()
     }
 
-    /// Ends the fill, which broke off, and publishes what came of it under the head `part` has for that.
+    /// Ends an incomplete fill, and publishes the part that arrived under the head `part`.
     pub fn break_off(mut self, part: &Head) {
         let began = self.fills.now(&self.fill.key);
         if !self.may_stay() {
@@ -413,13 +412,13 @@ impl FillWriter {
         self.end(Ending::Truncated);
     }
 
-    /// Ends the fill, complete, without publishing anything.
+    /// Ends the fill, complete, without publishing.
     pub fn finish_unstored(self) {
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
     }
 
-    /// Ends when this fill has no follower.
+    /// Waits until this fill has no follower.
     pub async fn deserted(&self) {
         loop {
             let moved = self.fill.moved.notified();
@@ -449,13 +448,13 @@ impl FillWriter {
         });
     }
 
-    /// Whether memory takes content of `len` bytes, which comes from elsewhere than an origin: there is room for it
-    /// until this writer ends.
+    /// Books room for content of `len` bytes that does not come from an origin, until this writer ends.
+    /// Returns whether memory has room for it.
     pub fn takes(&mut self, len: u64) -> bool {
         self.make_room(len, len).is_none()
     }
 
-    /// Books room for the first `len` bytes of `whole`, and some more of it; else says why there is none.
+    /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
     fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
         let purpose = Purpose::of(whole);
         if !self.fills.fits(whole) || whole > self.fills.store.memory.filling().most(purpose) {
@@ -469,7 +468,7 @@ impl FillWriter {
     }
 
     fn book(&mut self, bytes: u64, purpose: Purpose) -> bool {
-        // Bodies that are evicted while they have readers belong to no entry; they count here.
+        // Bodies evicted while they have readers belong to no entry; they are counted here.
         let memory = &self.fills.store.memory;
         let held = self.fills.arena.held().saturating_add(bytes);
         let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);

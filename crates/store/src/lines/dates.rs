@@ -1,14 +1,14 @@
 //! `Date` and `Last-Modified` at rest: numbers instead of lines of 37 and 46 bytes, which two responses seldom share.
 //!
-//! Only a line that is written exactly as a number would be written again becomes one. Any other stays as it is.
+//! A line becomes a number only if it would be written identically again. Any other stays a line.
 
 use larder_semantics::date;
 
-/// A line `Date` of the year 1970, to be filled in.
+/// A line `Date` of the year 1970, as a template.
 pub(super) const DATE: [u8; 37] = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
 /// The same for `Last-Modified`.
 pub(super) const MODIFIED: [u8; 46] = *b"Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
-/// Where the values stand in them.
+/// The offsets of the values in them.
 const DATE_NAME: usize = 6;
 const MODIFIED_NAME: usize = 15;
 /// Bytes of a value.
@@ -17,21 +17,21 @@ const VALUE: usize = 29;
 /// The two lines as numbers: seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dates {
-    /// What the last line says, if that is a `Date`.
+    /// The time of the last line, if that is a `Date`.
     pub(crate) date: Option<u32>,
-    /// The first `Last-Modified` that a number can stand for.
+    /// The first `Last-Modified` that can be stored as a number.
     pub(crate) modified: Option<Modified>,
 }
 
-/// A `Last-Modified`.
+/// A line `Last-Modified` as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Modified {
     pub(crate) time: u32,
-    /// Where its line stands: behind so many bytes of other lines.
+    /// The place of the line: the bytes of other lines before it.
     pub(crate) at: u16,
 }
 
-/// Takes the two lines out of `lines`, as far as numbers can stand for them.
+/// Removes the two lines from `lines`, if they can be stored as numbers.
 pub(super) fn take(lines: &mut Vec<u8>) -> Dates {
     let end = lines.len().checked_sub(DATE.len()).filter(|&at| begins(lines, at));
     let found = end.and_then(|at| Some((at, time(&lines[at..], &DATE, DATE_NAME)?)));
@@ -60,28 +60,28 @@ fn begins(lines: &[u8], at: usize) -> bool {
     at == 0 || lines[at - 1] == b'\n'
 }
 
-/// What `line` says, if it is `form` with another date.
+/// Returns the time in `line`, if the line is `form` with another date.
 fn time(line: &[u8], form: &[u8], name: usize) -> Option<u32> {
     let is_named = line[..name] == form[..name] && line[name + VALUE..] == *b"\r\n";
     let value = is_named.then(|| &line[name..name + VALUE])?;
     date::parse(value).filter(|&time| value == date::format(time))
 }
 
-/// The line `Date` of this time.
+/// Returns the line `Date` for this time.
 pub(super) fn date_line(time: u32) -> [u8; DATE.len()] {
     let mut line = DATE;
     put(&mut line, DATE_NAME, time);
     line
 }
 
-/// The line `Last-Modified` of this time.
+/// Returns the line `Last-Modified` for this time.
 pub(super) fn modified_line(time: u32) -> [u8; MODIFIED.len()] {
     let mut line = MODIFIED;
     put(&mut line, MODIFIED_NAME, time);
     line
 }
 
-/// Appends the line `Date` of this time.
+/// Appends the line `Date` for this time.
 #[inline]
 pub(super) fn write_date(out: &mut Vec<u8>, time: u32) {
     let start = out.len();
@@ -89,7 +89,7 @@ pub(super) fn write_date(out: &mut Vec<u8>, time: u32) {
     put(&mut out[start..], DATE_NAME, time);
 }
 
-/// Appends the line `Last-Modified` of this time.
+/// Appends the line `Last-Modified` for this time.
 #[inline]
 pub(super) fn write_modified(out: &mut Vec<u8>, time: u32) {
     let start = out.len();
@@ -97,7 +97,8 @@ pub(super) fn write_modified(out: &mut Vec<u8>, time: u32) {
     put(&mut out[start..], MODIFIED_NAME, time);
 }
 
-/// Writes the value of `line`, behind its name. Where it stays: to copy what was just written bit by bit takes longer.
+/// Writes the value of `line` in place, behind its name. Copying a value just written in small parts would
+/// take longer.
 #[inline]
 fn put(line: &mut [u8], name: usize, time: u32) {
     if let Some(value) = line[name..].first_chunk_mut() {

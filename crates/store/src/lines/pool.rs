@@ -1,9 +1,9 @@
 //! Blocks of field lines that several responses have in common.
 //!
-//! A block is made of lines that were seen before, and only once the block itself was seen before. So a line that is
-//! different in each response is part of that response alone, and leaves the rest to be shared. The pool has a limit
-//! of its own within the memory budget: beyond it, lines belong to their responses, whose size counts them. A block
-//! goes with its last user.
+//! A block consists of lines that were seen before, and is stored only if the block itself was seen before.
+//! So a line that is different in each response is stored with that response alone, and the other lines can
+//! be shared. The pool has a separate limit within the memory budget: beyond it, lines are stored with their
+//! responses, and count in their size. A block is freed with its last user.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use super::repeats::Repeats;
 use super::{Lines, write_line};
 use crate::charge::allocated;
 
-/// Names whose values tell one response from another: not worth a look.
+/// Names whose values differ from response to response, so that sharing is not tried.
 const OWN: [HeaderName; 10] = [
     header::ETAG,
     header::LAST_MODIFIED,
@@ -32,11 +32,11 @@ const OWN: [HeaderName; 10] = [
     HeaderName::from_static("surrogate-key"),
     HeaderName::from_static("xkey"),
 ];
-/// What the set of blocks takes for one, in bytes.
+/// Bytes that the set of blocks takes for one block.
 const BOOKKEEPING: usize = 24;
-/// However small the memory is, blocks may take this many bytes, so that small caches share lines as large ones do.
+/// The least limit for blocks in bytes, so that small caches share lines as large ones do.
 const LEAST: usize = 16 << 10;
-/// One hash is remembered for so many bytes that the pool may take, within these bounds.
+/// The pool remembers one hash for this many bytes of its limit, within these bounds.
 const BYTES_A_PLACE: usize = 512;
 const PLACES: std::ops::RangeInclusive<usize> = 256..=16_384;
 
@@ -55,15 +55,15 @@ struct Pool {
 struct Table {
     blocks: HashSet<Block>,
     repeats: Repeats,
-    /// What the blocks take.
+    /// Bytes that the blocks take.
     bytes: usize,
 }
 
-/// Lines that several responses may have in common: one word. Each counts as a user of its block.
+/// A reference to lines that several responses may have in common: one word. Each reference is a user of its block.
 #[derive(Debug)]
 pub(crate) struct SharedLines(ThinArc<Users, u8>);
 
-/// A block as the pool has it, which is no user.
+/// The pool's reference to a block, which does not count as a user.
 #[derive(Debug)]
 struct Block(ThinArc<Users, u8>);
 
@@ -74,14 +74,14 @@ struct Users {
 }
 
 impl Default for LinePool {
-    /// A pool of 1 MiB.
+    /// Returns a pool of 1 MiB.
     fn default() -> Self {
         Self::new(1 << 20)
     }
 }
 
 impl LinePool {
-    /// A pool that takes at most `limit` bytes.
+    /// Returns a pool that takes at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let places = (limit / BYTES_A_PLACE).clamp(*PLACES.start(), *PLACES.end());
         let repeats = Repeats::new(places);
@@ -90,8 +90,8 @@ impl LinePool {
         Self(Arc::new(Pool { table: Mutex::new(table), hashes: RandomState::new(), limit }))
     }
 
-    /// The lines of `fields`, with `date` as their `Date`. Lines that repeat are shared, all of one name or none: the
-    /// order of lines of one name matters.
+    /// Returns the lines of `fields`, with `date` as their `Date`. Lines that repeat are shared, either all
+    /// lines of a name or none: the order of lines of one name matters.
     pub fn keep(&self, fields: &HeaderMap, date: u32) -> Lines {
         let (mut all, mut names) = (Vec::with_capacity(512), Vec::with_capacity(fields.keys_len()));
         for name in fields.keys() {
@@ -118,7 +118,7 @@ impl LinePool {
         self.share(&shared, own)
     }
 
-    /// The lines `shared`, from the pool if that has or takes them, and `own`.
+    /// Returns the lines `shared`, from the pool if it has or takes them, and `own`.
     pub(crate) fn share(&self, shared: &[u8], own: Vec<u8>) -> Lines {
         match self.block(shared) {
             Some(shared) => Lines::new(Some(shared), own),
@@ -148,7 +148,7 @@ impl LinePool {
         Some(shared)
     }
 
-    /// Bytes of memory that the blocks take.
+    /// Returns the bytes of memory that the blocks take.
     pub fn bytes(&self) -> u64 {
         self.0.table().bytes as u64
     }
@@ -159,10 +159,10 @@ impl Pool {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives up `block` if it is unused.
+    /// Removes `block` if it is unused.
     fn forget(&self, block: &ThinArc<Users, u8>) {
         let mut table = self.table();
-        // Looked at under the lock, where new users come from.
+        // Checked under the lock, which each new user needs.
         if block.header.header.count.load(Ordering::Acquire) > 0 {
             return;
         }
@@ -175,7 +175,7 @@ impl Pool {
 }
 
 impl Block {
-    /// Bytes of memory that a block of so many bytes takes.
+    /// Returns the bytes of memory that a block of this length takes.
     fn bytes(len: usize) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
         allocated(COUNTS + size_of::<Users>() + len) + BOOKKEEPING
@@ -243,7 +243,7 @@ mod tests {
         lines.shared.as_ref().map_or(b"", SharedLines::bytes)
     }
 
-    /// Of responses that are the same but for one field.
+    /// Responses that differ in one field only.
     fn page(pool: &LinePool, number: usize) -> Lines {
         let unique = number.to_string();
         pool.keep(&fields(&[("server", "s"), ("x-request-id", &unique), ("content-type", "text/html")]), 0)

@@ -1,9 +1,9 @@
-//! Which field lines repeat from response to response: a memory of fixed size for hashes seen before.
+//! Detects field lines that repeat from response to response, with a table of fixed size for hashes seen before.
 //!
-//! It may forget a line that repeats, or take a new one for known; either costs some bytes, never a wrong line.
+//! The table may lose a line that repeats, or take a new one for known; either costs some bytes, never a wrong line.
 
-/// Hashes that share a place. Those in the first half were seen at least twice; unique ones pass through the second
-/// half, and push nothing out of the first.
+/// Hashes that share a place. Those in the first half were seen at least twice; unique ones pass through the
+/// second half, and evict none from the first.
 const WAYS: usize = 8;
 const FIRST_HALF: usize = WAYS / 2;
 
@@ -12,12 +12,12 @@ const FIRST_HALF: usize = WAYS / 2;
 pub(super) struct Repeats(Box<[[u32; WAYS]]>);
 
 impl Repeats {
-    /// Room for `places` times [`WAYS`] hashes.
+    /// Returns a table with room for `places` times [`WAYS`] hashes.
     pub(super) fn new(places: usize) -> Self {
         Self(vec![[0; WAYS]; places.max(1)].into())
     }
 
-    /// Whether this hash was seen before, as far as one remembers.
+    /// Whether this hash was seen before, as far as the table remembers.
     pub(super) fn saw(&mut self, hash: u64) -> bool {
         let place = (hash >> 32) as usize % self.0.len();
         let (ways, mark) = (&mut self.0[place], (hash as u32).max(1));
@@ -34,7 +34,7 @@ impl Repeats {
         }
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory held.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.0)
     }

@@ -9,30 +9,30 @@ use super::resident::Kept;
 const SHARD_BYTES: u64 = 128 << 20;
 const SHARD_ENTRIES: u64 = 1 << 16;
 const MOST_SHARDS: u64 = 64;
-/// What a shard's index and slots, the policy that takes most and the allocator's own notes take for one resident, in
-/// bytes.
+/// Bytes for one resident in a shard's index and slots, in the policy with the most memory, and in the
+/// allocator's metadata.
 const BOOKKEEPING: u64 = 96;
-/// The part of the budget kept for responses on their way in and for field lines that responses share.
+/// The divisor for the part of the budget that is reserved for responses in progress and shared field lines.
 const FILLING_SHARE: u64 = 8;
-/// That part when the budget counts entries or content, in bytes.
+/// The bytes of that part when the budget counts entries or content.
 const FILLING_BYTES: u64 = 256 << 20;
 
-/// What counts as the size of a response: for a capacity in bytes, and for the policy.
+/// The bytes that count as the size of a response, for a capacity in bytes and for the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
-    /// All that is held: content, head, key and bookkeeping. An eighth of a capacity is for responses in progress.
+    /// All bytes held: content, head, key and bookkeeping. An eighth of a capacity is for responses in progress.
     #[default]
     All,
-    /// Content alone, at least a byte of each URL. All else comes on top of the capacity.
+    /// Content alone, at least one byte for each URL. All other bytes come on top of the capacity.
     Content,
 }
 
 /// A capacity, and the sizes of responses in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How much.
+    /// The capacity.
     pub capacity: Capacity,
-    /// By which sizes.
+    /// The bytes that count as a response's size.
     pub counts: Counts,
 }
 
@@ -48,17 +48,17 @@ impl Budget {
         self.capacity.by == By::Bytes && self.counts == Counts::All
     }
 
-    /// Bytes for responses in progress and for field lines that responses share.
+    /// Returns the bytes for responses in progress and for shared field lines.
     pub(super) fn filling(self) -> u64 {
         if self.is_whole() { self.capacity.amount / FILLING_SHARE } else { FILLING_BYTES }
     }
 
-    /// What is left for stored responses, in the capacity's unit.
+    /// Returns the rest for stored responses, in the capacity's unit.
     pub(super) fn kept(self) -> u64 {
         if self.is_whole() { self.capacity.amount - self.filling() } else { self.capacity.amount }
     }
 
-    /// How many shards share it.
+    /// Returns the number of shards.
     pub(super) fn shards(self) -> u64 {
         let least = match self.capacity.by {
             By::Bytes => SHARD_BYTES,
@@ -69,22 +69,22 @@ impl Budget {
 }
 
 impl Kept {
-    /// Bytes held for it.
+    /// Returns the bytes held for the resident.
     fn held(&self) -> u64 {
         self.charge() + BOOKKEEPING
     }
 
-    /// As its shard weighs it.
+    /// Returns the object of this resident for the policy.
     pub(super) fn object(&self, key: u64, counts: Counts) -> Object {
         let size = match counts {
             Counts::All => self.held(),
-            // What weighs nothing could be stored without an end.
+            // Residents of size zero could be stored without a limit.
             Counts::Content => self.content().max(1),
         };
         Object { key, size, cost: self.cost() }
     }
 
-    /// Bytes held for it that its weight does not count.
+    /// Returns the bytes held for the resident that its size does not include.
     pub(super) fn uncounted(&self, counts: Counts) -> u64 {
         match counts {
             Counts::All => 0,
@@ -94,7 +94,7 @@ impl Kept {
 }
 
 impl Memory {
-    /// Bytes of the largest response that can be stored.
+    /// Returns the bytes of the largest response that can be stored.
     pub fn largest(&self) -> u64 {
         match self.budget.capacity.by {
             By::Bytes => (self.budget.kept() - self.withheld.bytes()) / self.shards.len() as u64,
@@ -102,7 +102,7 @@ impl Memory {
         }
     }
 
-    /// Bytes that bodies in memory files may take, those being read after their eviction included.
+    /// Returns the limit in bytes for bodies in memory files, including those that clients read after their eviction.
     pub(crate) fn most_held(&self) -> u64 {
         let Capacity { by, amount } = self.budget.capacity;
         match by {
@@ -112,12 +112,12 @@ impl Memory {
         }
     }
 
-    /// The capacity it was made with.
+    /// Returns the capacity that the tier was created with.
     pub fn capacity(&self) -> Capacity {
         self.budget.capacity
     }
 
-    /// What counts as the size of a response.
+    /// Returns which bytes count as the size of a response.
     pub fn counts(&self) -> Counts {
         self.budget.counts
     }

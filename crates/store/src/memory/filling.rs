@@ -4,29 +4,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::body::SENDFILE_FROM;
 
-/// However small the memory is, responses on their way in may take this much.
+/// The least budget in bytes for responses in progress, for any size of the memory.
 const LEAST: u64 = 1 << 20;
 
-/// What bytes are booked for. The more room a kind of response may ask for, the sooner it gets none, so that large and
-/// slow responses leave room for small ones.
+/// The purpose of booked bytes. Kinds of responses that may need more room get a smaller share of the budget,
+/// so that large and slow responses leave room for small ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A response of up to [`SENDFILE_FROM`] bytes: all of the budget.
     Small,
-    /// A larger one that is to be stored: seven eighths.
+    /// A larger response that will be stored: seven eighths.
     Large,
-    /// What the slowest reader of a response that is not stored has yet to read: half.
+    /// The bytes of an unstored response that its slowest reader has yet to read: half.
     Window,
 }
 
 impl Purpose {
-    /// The purpose of storing a body of `len` bytes.
+    /// Returns the purpose of storing a body of `len` bytes.
     pub(crate) fn of(len: u64) -> Self {
         if len <= SENDFILE_FROM { Self::Small } else { Self::Large }
     }
 }
 
-/// Counts the bytes of responses on their way in.
+/// Counts the bytes of responses in progress.
 #[derive(Debug)]
 pub(crate) struct Filling {
     booked: AtomicU64,
@@ -38,7 +38,7 @@ impl Filling {
         Self { booked: AtomicU64::new(0), limit: limit.max(LEAST) }
     }
 
-    /// Books `bytes`. False, and nothing booked, if the share of `purpose` is used up.
+    /// Books `bytes`. Returns false, and books nothing, if the share of `purpose` is used up.
     pub(crate) fn book(&self, bytes: u64, purpose: Purpose) -> bool {
         let booked = self.booked.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if booked > self.most(purpose) {
@@ -48,12 +48,12 @@ impl Filling {
         true
     }
 
-    /// Takes back what was booked.
+    /// Releases booked bytes.
     pub(crate) fn unbook(&self, bytes: u64) {
         self.booked.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that may be booked for `purpose` while nothing else is booked.
+    /// Returns the bytes that may be booked for `purpose` while no others are booked.
     pub(crate) fn most(&self, purpose: Purpose) -> u64 {
         match purpose {
             Purpose::Small => self.limit,
@@ -62,7 +62,7 @@ impl Filling {
         }
     }
 
-    /// Bytes booked now.
+    /// Returns the bytes booked now.
     pub(crate) fn booked(&self) -> u64 {
         self.booked.load(Ordering::Relaxed)
     }

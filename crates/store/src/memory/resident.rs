@@ -1,4 +1,4 @@
-//! What is stored under one key, and how it is used.
+//! The responses stored under one key, and their uses.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use crate::Entry;
 use crate::charge::allocated;
 
-/// What is stored under one key.
+/// The responses stored under one key.
 #[derive(Clone, Debug)]
 pub enum Resident {
     /// One response.
     One(Entry),
-    /// Several, selected by their signatures (RFC 9111 section 4.1); the latest first.
+    /// Several responses, selected by their signatures (RFC 9111 section 4.1); the latest first.
     Many(Arc<Vec<Entry>>),
 }
 
 impl Resident {
-    /// The stored responses, the latest first.
+    /// Returns the stored responses, the latest first.
     pub fn variants(&self) -> &[Entry] {
         match self {
             Self::One(entry) => std::slice::from_ref(entry),
@@ -24,7 +24,7 @@ impl Resident {
         }
     }
 
-    /// `None` without any.
+    /// Returns `None` for no variants.
     pub(super) fn of(mut variants: Vec<Entry>) -> Option<Self> {
         match variants.len() {
             0 => None,
@@ -34,20 +34,20 @@ impl Resident {
     }
 }
 
-/// A [`Resident`] and how it is used. As two variants it takes no more room than a resident and two numbers.
+/// A [`Resident`] and its uses. In the form of two variants it takes no more room than a resident and two numbers.
 pub(super) enum Kept {
     One(Uses, Entry),
     Many(Uses, Arc<Vec<Entry>>),
 }
 
-/// How a resident is used.
+/// The uses of a resident.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uses {
-    /// When it was last asked for (UNIX seconds).
+    /// The time of the last request for it (UNIX seconds).
     pub(super) last: Cell<u32>,
-    /// How often it was found.
+    /// The number of hits.
     pub(super) hits: Cell<u32>,
-    /// How often before the latest of its responses was stored or confirmed.
+    /// The number of hits before the latest of its responses was stored or validated.
     pub(super) earlier: Cell<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Uses {
         self.hits.set(self.hits.get().saturating_add(1));
     }
 
-    /// The same when a response that was received at `received` is stored, or confirmed.
+    /// Returns the uses after a response that was received at `received` has been stored, or validated.
     pub(super) fn renewed(self, received: u32) -> Self {
         self.last.set(self.last.get().max(received));
         self.earlier.set(self.hits.get());

@@ -1,20 +1,22 @@
-//! Keeps the process near the budget when the allocator needs more memory than what is stored.
+//! Keeps the process near the budget when the allocator needs more memory than the stored responses.
 //!
-//! An allocator gives a page back once nothing is left in it. Where the sizes of responses change, a few survivors of the
-//! old sizes keep pages that responses of the new sizes cannot use. What is stored stays within the budget then, and
-//! the process does not. So the tier withholds a part of its capacity for as long as that lasts.
+//! An allocator returns a page to the kernel once all of it is free. Where the sizes of responses change, a
+//! few remaining responses of the old sizes occupy pages that responses of the new sizes cannot use. Then the
+//! stored responses stay within the budget, but the process exceeds it. So the tier withholds a part of its
+//! capacity as long as this lasts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Memory, lock};
 
-/// Beyond the budget, the memory that may be held without being used: a sixteenth of the budget, and 8 MiB. Freed pages
-/// that the allocator has not given back yet come on top.
+/// The memory beyond the budget that may be held without being used: a sixteenth of the budget, and 8 MiB.
+/// Freed pages that the allocator has not returned yet come on top.
 const SPARE_SHARE: u64 = 16;
 const SPARE_LEAST: u64 = 8 << 20;
-/// The part of the capacity that is withheld at most.
+/// The largest part of the capacity that is withheld, as a fraction.
 const WITHHELD_MOST: (u64, u64) = (7, 8);
-/// The part of the capacity by which it changes at once. A shard is locked while it evicts as much, about a millisecond.
+/// The divisor for the part of the capacity by which it changes at once. A shard is locked while it evicts as
+/// much, about a millisecond.
 const STEP_SHARE: u64 = 32;
 
 /// Bytes of the capacity that are withheld.
@@ -28,9 +30,9 @@ impl Withheld {
 }
 
 impl Memory {
-    /// Makes room for `unused` bytes of pages that are in use in part only: withholds some more of the
-    /// capacity while they and what is stored are clearly beyond the budget together, and some less otherwise. For a
-    /// caller that asks several times a second; a capacity that counts entries or content stays as it is.
+    /// Makes room for `unused` bytes in pages that are only partly in use: withholds more of the capacity while these
+    /// bytes and the stored responses together clearly exceed the budget, and less otherwise. The caller is expected
+    /// to call it several times a second. A capacity that counts entries or content does not change.
     pub fn make_room(&self, unused: u64) {
         if !self.budget.is_whole() {
             return;
@@ -45,7 +47,7 @@ impl Memory {
         }
     }
 
-    /// Gives each shard its part of `amount`. Those that have more evict.
+    /// Gives each shard its part of `amount`. Shards with more evict.
     fn share_out(&self, amount: u64) {
         let shards = self.shards.len() as u64;
         for (n, shard) in (0..shards).zip(&self.shards) {
@@ -58,12 +60,13 @@ impl Memory {
     }
 }
 
-/// What shard `n` of so many gets of `amount`.
+/// Returns the part of `amount` for shard `n` of `shards`.
 pub(super) fn part(amount: u64, shards: u64, n: u64) -> u64 {
     amount / shards + u64::from(n < amount % shards)
 }
 
-/// What to withhold of a capacity of `kept` bytes, after `before`, when `held` bytes are held under a budget.
+/// Returns the bytes to withhold of a capacity of `kept` bytes, after `before`, when `held` bytes are held
+/// under `budget`.
 fn withheld(before: u64, held: u64, budget: u64, kept: u64) -> u64 {
     let (most, step) = (kept / WITHHELD_MOST.1 * WITHHELD_MOST.0, kept / STEP_SHARE);
     let allowed = budget + budget / SPARE_SHARE + SPARE_LEAST;

@@ -1,7 +1,7 @@
-//! Iterates over all residents while requests are served, in slices, so that no request waits for long.
+//! Iterates over all residents in slices while requests are served, so that no request waits for long.
 //!
-//! A shard is locked while references to some residents are taken, and while residents are removed. In between, where a
-//! resident is examined and where its memory is freed, nothing is locked.
+//! A shard is locked while the walk takes references to some residents, and while it removes residents. In
+//! between, while it examines a resident or frees its memory, no lock is held.
 
 use std::thread;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use super::{Kept, Memory, Resident, Shard, Uses, lock};
 use crate::Entry;
 
-/// Slots of a shard that are looked at while it is locked: a few microseconds.
+/// Slots of a shard that are visited under its lock: a few microseconds.
 const SLICE: u32 = 64;
 /// Pause before the next slice, in which shard and processor are free for requests.
 const REST: Duration = Duration::from_micros(100);
 
-/// How what is stored under a key is used.
+/// The uses of the responses stored under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// When it was last asked for (UNIX seconds).
+    /// The time of the last request for it (UNIX seconds).
     pub last: u32,
-    /// How often it was found.
+    /// The number of hits.
     pub hits: u32,
-    /// How often since the latest of its responses was stored or confirmed.
+    /// The number of hits since the latest of its responses was stored or validated.
     pub lately: u32,
 }
 
@@ -32,7 +32,7 @@ impl Used {
     }
 }
 
-/// A resident as it was when it was met.
+/// A copy of a resident at the time of the visit.
 struct Met {
     hash: u64,
     resident: Resident,
@@ -40,7 +40,7 @@ struct Met {
 }
 
 impl Memory {
-    /// What is stored under `key` and how it is used, without counting as a use.
+    /// Returns the responses stored under `key` and their uses, without counting a use.
     pub fn used(&self, key: &[u8]) -> Option<(Resident, Used)> {
         let hash = self.hash(key);
         let shard = self.shard(hash);
@@ -48,19 +48,19 @@ impl Memory {
         Some((kept.resident(), Used::of(kept)))
     }
 
-    /// The keyed hash that stands for the variant of `key` with this signature.
+    /// Returns the keyed hash of the variant of `key` with this signature.
     pub fn variant(&self, key: &[u8], signature: &[u8]) -> u64 {
         self.hash(&[key, signature].concat())
     }
 
-    /// Shows what is stored under each key, and how it is used. What is stored meanwhile may be missed, or
-    /// be shown twice if it replaces something.
+    /// Passes the responses stored under each key, and their uses, to `see`. Responses stored meanwhile may
+    /// be missed, or be shown twice if they replace others.
     pub fn list(&self, see: &mut dyn FnMut(&Resident, Used)) {
         self.walk(&mut |_, slice| slice.iter().for_each(|met| see(&met.resident, met.used)));
     }
 
     /// Removes the URLs for which `dies` returns true; it gets the variants and the time of their last request (UNIX
-    /// seconds). Their replacements meanwhile stay. Returns the number of URLs examined.
+    /// seconds). Responses that replaced them meanwhile stay. Returns the number of URLs examined.
     pub fn prune(&self, dies: &mut dyn FnMut(&[Entry], u32) -> bool) -> u64 {
         let mut looked = 0;
         self.walk(&mut |shard, mut slice| {
@@ -89,7 +89,7 @@ impl Memory {
     }
 }
 
-/// Takes those out that are there yet.
+/// Removes those that are still stored.
 fn take_out(shard: &Shard, dead: &[Met]) -> Vec<Kept> {
     if dead.is_empty() {
         return Vec::new();
@@ -105,7 +105,7 @@ fn take_out(shard: &Shard, dead: &[Met]) -> Vec<Kept> {
 }
 
 impl Resident {
-    /// Whether both are the same, not merely equal.
+    /// Whether both are identical, not merely equal.
     fn is(&self, other: &Self) -> bool {
         let (one, other) = (self.variants(), other.variants());
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is(other))

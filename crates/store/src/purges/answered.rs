@@ -1,37 +1,37 @@
-//! Invalidations by responses: cache groups of their own origins (RFC 9875).
+//! Invalidations by responses: cache groups of the responses' origins (RFC 9875).
 //!
-//! These rules come from origins, and a client of a forward proxy may have an origin of its own. So they are counted apart
+//! These rules come from origins, and a client of a forward proxy may control an origin. So they are counted apart
 //! from those of administrators, and each origin has a limit: beyond it, its rules become one that reaches all of its
-//! responses with groups, and no others. When all origins together have too many, those with the most are merged first.
+//! responses with groups, and no others. When all origins together have too many, the largest are merged first.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Mark, PurgeKind};
 
-/// Groups of one origin that are kept apart.
+/// The most separate groups of one origin.
 pub const MOST_OF_ORIGIN: usize = 1 << 10;
-/// The same of all origins; as many origins are kept apart.
+/// The most separate groups of all origins together, and the most origins.
 pub const MOST_OF_ALL: usize = 1 << 14;
 
-/// The origin of rules that an earlier process wrote down: which one it is, they do not say.
+/// The origin of rules that an earlier process wrote to a journal, which does not contain the origin.
 pub(super) const UNKNOWN: u64 = 0;
 
-/// All rules by answers.
+/// All rules from responses.
 #[derive(Default)]
 pub(super) struct Answered {
-    /// By a hash of the origin.
+    /// The origins by their hash.
     origins: HashMap<u64, Origin>,
-    /// The groups of all origins.
+    /// The number of groups of all origins.
     groups: usize,
-    /// What reaches whatever has groups.
+    /// The rule that reaches every response with groups.
     all: Option<Mark>,
 }
 
 #[derive(Default)]
 struct Origin {
-    /// What reaches whatever of this origin has groups.
+    /// The rule that reaches every response of this origin with groups.
     whole: Option<Mark>,
-    /// By a hash of origin and name.
+    /// The groups by a hash of origin and name.
     groups: HashMap<u64, Mark>,
 }
 
@@ -51,7 +51,7 @@ impl Answered {
         self.limit();
     }
 
-    /// Invalidates whatever of `origin` has groups.
+    /// Invalidates all responses of `origin` with groups.
     pub(super) fn add_origin(&mut self, origin: u64, mark: Mark) {
         let of_origin = self.origins.entry(origin).or_default();
         of_origin.whole = of_origin.whole.max(Some(mark));
@@ -61,12 +61,12 @@ impl Answered {
         self.limit();
     }
 
-    /// Invalidates whatever has groups.
+    /// Invalidates all responses with groups.
     pub(super) fn add_all(&mut self, mark: Mark) {
         self.all = self.all.max(Some(mark));
     }
 
-    /// Forgets rules that are no later than `mark`.
+    /// Removes rules that are no later than `mark`.
     pub(super) fn forget(&mut self, mark: Mark) {
         let later = |rule: Option<Mark>| rule.filter(|rule| *rule > mark);
         self.all = later(self.all);
@@ -78,7 +78,7 @@ impl Answered {
         self.groups = self.origins.values().map(|origin| origin.groups.len()).sum();
     }
 
-    /// Rules that are kept apart.
+    /// Returns the number of separate rules.
     pub(super) fn len(&self) -> usize {
         let whole = self.origins.values().filter(|origin| origin.whole.is_some()).count();
         self.groups + whole + usize::from(self.all.is_some())
@@ -88,7 +88,7 @@ impl Answered {
         self.origins.is_empty() && self.all.is_none()
     }
 
-    /// Shows the rules about a response of `origin` that has these groups, and at least one.
+    /// Passes the rules about a response of `origin` that has these groups, at least one, to `see`.
     pub(super) fn about(&self, origin: u64, groups: impl Iterator<Item = u64>, see: &mut dyn FnMut(Mark)) {
         self.all.into_iter().for_each(&mut *see);
         let (of_origin, unknown) = (self.origins.get(&origin), self.origins.get(&UNKNOWN));
@@ -100,7 +100,7 @@ impl Answered {
         }
     }
 
-    /// Takes all rules: about groups and origins by their hashes.
+    /// Passes all rules to `take`, with the hash of their group or origin.
     pub(super) fn each(&self, take: &mut dyn FnMut(PurgeKind, u64, Mark)) {
         for (hash, known) in &self.origins {
             known.whole.into_iter().for_each(|mark| take(PurgeKind::AnsweredOrigin, *hash, mark));
@@ -111,14 +111,14 @@ impl Answered {
             .for_each(|mark| take(PurgeKind::AnsweredAll, PurgeKind::AnsweredAll.hash([b"", b""]), mark));
     }
 
-    /// Makes one rule of all those of an origin.
+    /// Merges all rules of an origin into one.
     fn fold(&mut self, origin: u64) {
         let Some(known) = self.origins.get_mut(&origin) else { return };
         self.groups -= known.groups.len();
         let last = known.groups.drain().map(|(_, mark)| Some(mark)).max().flatten();
         known.whole = known.whole.max(last);
         if origin == UNKNOWN {
-            // It may be about any origin.
+            // The rules may belong to any origin.
             self.origins.remove(&origin);
             self.all = self.all.max(last);
         }

@@ -11,29 +11,29 @@ use std::collections::HashMap;
 
 use super::{Generation, Mark};
 
-/// Groups and origins that are known at most. Beyond, any group may be one that something stored has.
+/// The most known groups and origins. Beyond, any group may belong to a stored response.
 pub const MOST_KNOWN: usize = 1 << 17;
-/// The parts of all origins, by hash.
+/// The number of partitions of all origins, by hash.
 const PARTS: u64 = 1 << 10;
 
-/// Groups and their origins, by their hashes.
+/// Groups and their origins, by hash.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Whether invalidations are told apart by this; otherwise all make rules.
+    /// Whether invalidations of unknown groups are skipped; otherwise all create rules.
     pub(super) is_on: bool,
     /// The generation in which each became known.
     hashes: HashMap<u64, Generation>,
-    /// The last invalidation of a group that was not known, by part.
+    /// The last invalidation of an unknown group, for each partition.
     skipped: HashMap<u64, Mark>,
 }
 
 impl Known {
-    /// Whether something that is stored may have a group, or be of an origin and have any.
+    /// Whether a stored response may have this group, or have any group of this origin.
     pub(super) fn may_have(&self, hash: u64) -> bool {
         !self.is_on || self.hashes.len() >= MOST_KNOWN || self.hashes.contains_key(&hash)
     }
 
-    /// Whether there is nothing to note of a response of `origin` with these groups.
+    /// Whether a response of `origin` with these groups adds no knowledge.
     pub(super) fn has(&self, origin: u64, groups: &[u64], born: Generation) -> bool {
         let is_over = |group| {
             let since = self.hashes.get(group);
@@ -42,8 +42,8 @@ impl Known {
         !self.is_on || groups.iter().all(is_over)
     }
 
-    /// Makes the groups of a response of `origin` known in generation `now`. Those that may have been invalidated since its
-    /// fetch began, and when that was at the latest.
+    /// Makes the groups of a response of `origin` known in generation `now`. Returns the groups that may have
+    /// been invalidated since its fetch began, and the latest time of that.
     pub(super) fn insert(
         &mut self,
         origin: u64,
@@ -52,7 +52,7 @@ impl Known {
         now: Generation,
     ) -> Vec<(u64, Mark)> {
         let missed = self.missed(origin, born);
-        // An invalidation since a group is known has made a rule of its own.
+        // An invalidation after a group became known has created a separate rule.
         let invalidated = |group: &u64| {
             let since = self.hashes.get(group).copied().unwrap_or(Generation::LAST);
             let mark = missed.map(|mark| Mark { generation: mark.generation.min(since), ..mark })?;
@@ -67,18 +67,18 @@ impl Known {
         invalidated
     }
 
-    /// The last invalidation of a group that was not known, if it came after `born`.
+    /// Returns the last invalidation of an unknown group, if it came after `born`.
     fn missed(&self, origin: u64, born: Generation) -> Option<Mark> {
         self.skipped.get(&(origin % PARTS)).copied().filter(|mark| mark.generation > born)
     }
 
-    /// Remembers an invalidation of a group that is not known.
+    /// Records an invalidation of an unknown group.
     pub(super) fn skip(&mut self, origin: u64, mark: Mark) {
         let last = self.skipped.entry(origin % PARTS).or_insert(mark);
         *last = mark.max(*last);
     }
 
-    /// Forgets invalidations that are no later than `mark`.
+    /// Removes invalidations that are no later than `mark`.
     pub(super) fn forget(&mut self, mark: Mark) {
         self.skipped.retain(|_, skipped| *skipped > mark);
     }

@@ -8,28 +8,29 @@ use siphasher::sip::SipHasher13;
 
 use super::answered::UNKNOWN;
 
-/// A purge of one scope, as it is written down.
+/// A purge of one scope, in the form of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The scope, as a number.
+    /// The scope, as a hash.
     pub(crate) hash: u64,
     pub(crate) kind: PurgeKind,
-    /// Of a prefix.
+    /// The length, for a prefix.
     pub(crate) length: u16,
     pub(crate) effect: Effect,
     pub(crate) second: NonZeroU32,
-    /// Of a group by an answer, its origin as a number; this is not written down.
+    /// The hash of the origin, for a group from a response; the journal does not contain it.
     pub(crate) origin: u64,
 }
 
 impl Written {
-    /// Whether responses received until `second` (UNIX) were purged is unknown.
+    /// Returns a rule for the case that purges up to `second` (UNIX) are unknown: all responses received
+    /// until then are invalid.
     pub(crate) fn everything_invalid(second: u32) -> Self {
         written(&Scope::All, Effect::Invalid, NonZeroU32::new(second).unwrap_or(NonZeroU32::MIN))
     }
 }
 
-/// What rules are about.
+/// The kinds of scopes of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PurgeKind {
     Url,
@@ -37,15 +38,15 @@ pub(crate) enum PurgeKind {
     Host,
     Tag,
     Group,
-    /// Whatever has tags or groups: what is left of rules about these.
+    /// All responses with tags or groups: the merged rule of these.
     Tagged,
     All,
     SiteTag,
-    /// A group, by an answer of its origin.
+    /// A group, from a response of its origin.
     AnsweredGroup,
-    /// Whatever of an origin has groups, by one of its answers.
+    /// All responses of an origin with groups, from one of its responses.
     AnsweredOrigin,
-    /// Whatever has groups: what is left of the other rules by answers.
+    /// All responses with groups: the merged rule of the other rules from responses.
     AnsweredAll,
 }
 
@@ -64,7 +65,7 @@ impl PurgeKind {
         Self::AnsweredAll,
     ];
 
-    /// Stands for a scope, in all processes: two that share it would only be purged together.
+    /// Returns the hash of a scope, the same in all processes. Scopes with equal hashes are only purged together.
     pub(super) fn hash(self, parts: [&[u8]; 2]) -> u64 {
         let mut hasher = self.hasher();
         parts.iter().for_each(|part| hasher.write(part));
@@ -75,7 +76,7 @@ impl PurgeKind {
         SipHasher13::new_with_keys(self as u64, 0)
     }
 
-    /// How rules of this kind are folded when there are too many.
+    /// Returns the kind that rules of this kind are merged into when there are too many.
     pub(super) fn folded(self) -> Self {
         match self {
             Self::Tag | Self::SiteTag | Self::Group | Self::Tagged => Self::Tagged,
@@ -85,7 +86,7 @@ impl PurgeKind {
     }
 }
 
-/// The same of all sites.
+/// Returns the scope with its tags of all sites.
 pub(super) fn of_any_site(scope: Scope) -> Scope {
     match scope {
         Scope::SiteTag { tag, .. } => Scope::Tag(tag),
@@ -93,7 +94,7 @@ pub(super) fn of_any_site(scope: Scope) -> Scope {
     }
 }
 
-/// A purge of `scope`.
+/// Returns the rule for a purge of `scope`.
 pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Written {
     let named;
     let (kind, parts) = match scope {
@@ -105,7 +106,7 @@ pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Writ
             named = end_of_name(site);
             (PurgeKind::SiteTag, [&named[..], &tag[..]])
         }
-        // An origin says where it ends.
+        // The end of an origin is unambiguous.
         Scope::Origin(origin) => (PurgeKind::AnsweredOrigin, [&origin[..], b""]),
         Scope::Group { origin, name } if effect == Effect::Invalid => {
             (PurgeKind::AnsweredGroup, [&origin[..], name.as_bytes()])
@@ -114,7 +115,7 @@ pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Writ
         Scope::All => (PurgeKind::All, [&b""[..], b""]),
     };
     let length = if kind == PurgeKind::Prefix { parts[0].len() } else { 0 };
-    // No key is longer, so that nothing begins with what is cut off here.
+    // Keys are no longer, so that none begins with a prefix that is cut off here.
     let length = length.try_into().unwrap_or(u16::MAX);
     let origin = match kind {
         PurgeKind::AnsweredGroup => PurgeKind::AnsweredOrigin.hash([parts[0], b""]),
@@ -123,7 +124,7 @@ pub(super) fn written(scope: &Scope, effect: Effect, second: NonZeroU32) -> Writ
     Written { hash: kind.hash(parts), kind, length, effect, second, origin }
 }
 
-/// A site's name and a byte that no name has.
+/// Returns a site's name and a byte that does not occur in names.
 pub(super) fn end_of_name(site: &str) -> Vec<u8> {
     [site.as_bytes(), b"\n"].concat()
 }

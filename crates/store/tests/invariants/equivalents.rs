@@ -1,4 +1,5 @@
-//! What answers requests for other queries (`No-Vary-Search`) is no older than the last change of any of them.
+//! Responses to requests for other queries (`No-Vary-Search`) are no older than the last change of any of
+//! these queries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use larder_store::{Entry, Fills, Joined, LinePool, Store};
 
 use crate::seed;
 
-/// The cache key of this query: behind a URL, a key has one byte that says whose clients it is for.
+/// Returns the cache key of this query; the last byte of a key names the kind of its clients.
 fn key(query: &str) -> Vec<u8> {
     let mut key = Vec::new();
     key::write(&mut key, "http", b"site.test", format!("/p?{query}").as_bytes());
@@ -27,7 +28,7 @@ fn stores() -> (Arc<Store>, Arc<Fills>) {
     crate::store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16)
 }
 
-/// Ends a fetch that got this version, in this second.
+/// Ends a fetch with a response of this version, received in this second.
 fn answered(mut writer: FillWriter, signature: &[u8], version: u64, received: u32) -> Option<Entry> {
     let fields: HeaderMap = [
         (header::ETAG, HeaderValue::from(version)),
@@ -58,7 +59,7 @@ fn fetch(fills: &Arc<Fills>, query: &str, signature: &[u8], version: u64, receiv
     assert!(answered(begin(fills, query, signature), signature, version, received).is_some());
 }
 
-/// An unsafe request to this query has been answered, or a purge.
+/// Applies a successful unsafe request to this query, or a purge.
 fn change(fills: &Arc<Fills>, query: &str, is_purge: bool) {
     let urls = fills.with_equivalents(vec![Scope::Url(key(query))]);
     if is_purge {
@@ -79,7 +80,8 @@ fn version(entry: &Entry) -> u64 {
         .expect("a number")
 }
 
-/// The version that answers a request for this query, if one is stored and valid: of its own URL, or of others.
+/// Returns the version that answers a request for this query, if a valid one is stored under its own URL;
+/// `other` does the same for other URLs.
 fn own(store: &Store, query: &str, signature: &[u8]) -> Option<u64> {
     valid(store, &key(query), signature, Some)
 }
@@ -106,7 +108,7 @@ fn valid(
 #[test]
 fn each_variant_is_as_old_as_its_own_fetch() {
     let (store, fills) = stores();
-    // Begun before a change, and before the field of the path is known.
+    // The fetch begins before a change, and before the field of the path is known.
     let old = begin(&fills, "id=1&utm=1", b"one");
     change(&fills, "id=1&utm=2", false);
     assert!(answered(old, b"one", 0, 10).is_some());
@@ -173,11 +175,11 @@ fn what_comes_from_elsewhere_answers_its_own_url_and_changes_reach_it() {
     assert_eq!(own(&store, "id=1&utm=1", b""), None);
 }
 
-/// Random fetches that begin and end between changes; says how many answers for other queries there were, and how many were
-/// older than a change. `is_told`: the store is told of the changes.
+/// Runs random fetches that begin and end between changes. Returns the number of answers for other queries,
+/// and how many of them were older than a change. `is_told`: the store is notified of the changes.
 fn run(rng: &mut fastrand::Rng, is_told: bool) -> (usize, usize) {
     let (store, fills) = stores();
-    // What the origin has, by class.
+    // The origin's versions, by class.
     let mut now = BTreeMap::new();
     let mut under_way: Vec<(FillWriter, Vec<u8>, u64)> = Vec::new();
     let (mut answers, mut old) = (0, 0);
@@ -217,7 +219,8 @@ fn no_answer_for_another_query_is_older_than_a_change() {
     let mut rng = seed();
     let (answers, old) = run(&mut rng, true);
     assert_eq!(old, 0, "of {answers}");
-    // Without being told it cannot know: a run in which some hundred looks find nothing old is out of reach of chance.
+    // Without notifications, some of several hundred lookups find an outdated response; a run without any is
+    // practically impossible.
     let (answers, old) = run(&mut rng, false);
     assert!(old > 0, "of {answers}");
 }

@@ -1,4 +1,4 @@
-//! One fill at a time: what its leader may do, and what its readers get.
+//! Tests of a single fill: the actions of its leader, and the bytes of its readers.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -22,7 +22,7 @@ fn writer(fills: &Arc<Fills>) -> FillWriter {
     }
 }
 
-/// A leader, and readers of the same fill: its own client's and three followers'.
+/// Returns a leader, and readers of the same fill: its own client's and three followers'.
 fn begin() -> (Arc<Store>, Arc<Fills>, FillWriter, Vec<JoinHandle<Read>>) {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let writer = writer(&fills);
@@ -50,7 +50,7 @@ async fn all(readers: Vec<JoinHandle<Read>>) -> Vec<Read> {
     all
 }
 
-/// Asserts that nothing is left of any fill.
+/// Asserts that no fill has left memory in use.
 fn assert_nothing_under_way(store: &Store, fills: &Fills) {
     assert_eq!(store.memory.validate(), Ok(()));
     assert_eq!((fills.under_way(), store.memory.usage().filling), (0, 0));
@@ -127,7 +127,7 @@ async fn through_a_window(length: Option<u64>) {
     }
     assert!(writer.finish(None).is_none());
     assert_eq!(all(readers.into()).await, [Some((LARGE, Ending::Complete)); 3]);
-    // What was stored until it proved too large, the window, and the piece and page in hand.
+    // The bytes stored until the body proved too large, the window, and the piece and page in progress.
     assert!(most <= (1 << 20) + WINDOW + (1 << 17), "{most} bytes held");
     assert_nothing_under_way(&store, &fills);
 }
@@ -153,13 +153,13 @@ async fn a_window_that_nobody_reads_ends_the_fetch() {
     assert_nothing_under_way(&store, &fills);
 }
 
-/// Whatever comes first, the purge or the end of the fill: nothing is stored once both are done.
+/// Whether the purge or the end of the fill comes first: no response is stored once both are done.
 #[test]
 fn a_purge_beside_the_end_of_a_fill_wins() {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let (begin, done) = (Barrier::new(2), Barrier::new(2));
     const ROUNDS: usize = 20_000;
-    // Judged afterwards: a panic would leave the other thread waiting.
+    // Checked afterwards: a panic would leave the other thread waiting.
     let mut survived = 0;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -181,7 +181,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
     assert_eq!(survived, 0, "of {ROUNDS}");
 }
 
-/// A fetch that becomes a fill only once there is something to store was begun before that.
+/// A fetch that becomes a fill only once it has a response to store began before that.
 #[test]
 fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
     for purged in [false, true] {
@@ -201,7 +201,7 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
 #[test]
 fn ones_own_change_is_told_from_any_other() {
     let (kept, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
-    // More keys than the table has parts, so that some share one.
+    // More keys than the table has parts, so that some keys share a part.
     let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
     let hash = kept.memory.hash(&keys[0]);
     let urls: Vec<_> = keys.iter().cloned().map(Scope::Url).collect();

@@ -1,5 +1,5 @@
-//! Answers that invalidate cache groups make rules only for groups that something stored may have, and whatever such a
-//! group turns out to belong to later is reached all the same if its fetch had begun.
+//! Responses that invalidate cache groups create rules only for groups that a stored response may have. A
+//! response that turns out later to belong to such a group is reached all the same if its fetch had begun.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use larder_store::{Disks, Entry, Joined, Store};
 use super::purges::{find, finish, group, head, key_of, open, put_unknown, recalled, store_there, writer};
 use super::{disks, seed};
 
-/// When everything was received.
+/// The second in which all responses were received.
 const THEN: u32 = 1_000;
 
 fn named(name: &str) -> String {
@@ -98,22 +98,22 @@ fn beyond_its_limit_any_group_may_be_that_of_something_stored() {
     assert_eq!(store.purges.len(), 1);
 }
 
-/// A fetch that has begun.
+/// A fetch in flight.
 struct Fetch {
     page: usize,
     group: usize,
     born: larder_store::Generation,
 }
 
-/// Fetches begin and end, and groups are invalidated, in any order. Says how many responses could be used that had been
-/// invalidated since their fetch began, and how many could be used in all.
+/// Begins and ends fetches, and invalidates groups, in random order. Returns how many responses were usable
+/// although they had been invalidated since their fetch began, and how many were usable in all.
 fn run(rng: &mut Rng, knows: bool) -> (usize, usize) {
     const PAGES: usize = 8;
     let (store, fills) = open(Disks::default());
     let (mut under_way, mut stored, mut invalidated) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let (mut faults, mut usable, mut named) = (0, 0, BTreeSet::new());
     for step in 0..400_usize {
-        // Groups come and go: those of long ago are known, new ones are not.
+        // Groups come and go: the earlier ones are known, new ones are not.
         let any = step / 40 * 4 + rng.usize(..12);
         match rng.u8(..8) {
             0..2 => under_way.push(Fetch { page: rng.usize(..PAGES), group: any, born: store.purges.now() }),

@@ -1,6 +1,6 @@
-//! What holds of the store whatever is asked of it, by however many threads at once.
+//! Invariants of the store under any operations, by any number of threads.
 //!
-//! Every content is derived from its key and version, so that a reader can tell a wrong byte.
+//! Every content is derived from its key and version, so that a reader detects a wrong byte.
 
 mod equivalents;
 mod fills;
@@ -29,7 +29,7 @@ use larder_store::{
 };
 use tokio::task::yield_now;
 
-/// Random numbers that differ from run to run; `LARDER_SEED` repeats those of one.
+/// Returns random numbers that differ from run to run; `LARDER_SEED` repeats a run.
 fn seed() -> fastrand::Rng {
     let given = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -37,19 +37,19 @@ fn seed() -> fastrand::Rng {
     fastrand::Rng::with_seed(seed)
 }
 
-/// A store of `capacity` whose bodies are at most `max_object` bytes.
+/// Returns a store of `capacity` for bodies of at most `max_object` bytes.
 fn store(capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
     store_on(Disks::default(), capacity, max_object)
 }
 
-/// The same, with disks.
+/// Does the same, with disks.
 fn store_on(disks: Disks, capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
     let store = Arc::new(Store::new(Memory::new(capacity, &Spec::default(), 3), disks));
     let fills = Fills::new(Arc::clone(&store), Arena::new().expect("memory files"), max_object);
     (store, Arc::new(fills))
 }
 
-/// Small disks in these directories, in use.
+/// Returns small disks in these directories, open.
 fn disks(paths: &[&Path]) -> Disks {
     let tier = |path: &&Path| DiskTier { size: 4 << 20, ..DiskTier::at(path.to_path_buf()) };
     let disks = Disks::new(&paths.iter().map(tier).collect::<Vec<_>>());
@@ -58,7 +58,7 @@ fn disks(paths: &[&Path]) -> Disks {
     disks
 }
 
-/// Bytes `from` up to `to` of a version of a content.
+/// Returns bytes `from` up to `to` of a version of a content.
 fn content(key: &[u8], version: u64, from: u64, to: u64) -> Vec<u8> {
     let seed =
         key.iter().fold(version + 1, |seed, &byte| (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
@@ -70,7 +70,7 @@ fn fields(version: u64, len: u64) -> Lines {
     LinePool::default().keep(&[(header::ETAG, told)].into_iter().collect(), 0)
 }
 
-/// Version and length, as [`fields`] wrote them.
+/// Returns version and length, as [`fields`] wrote them.
 fn told(fields: LinesRef<'_>) -> (u64, u64) {
     let text = std::str::from_utf8(fields.first("etag").expect("a tag")).expect("text");
     let (version, len) = text.split_once(' ').expect("two numbers");
@@ -97,12 +97,12 @@ fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
         .expect("a short key")
 }
 
-/// What is stored under `key`, asked for as a request does.
+/// Looks up the responses stored under `key` as a request does.
 fn find(memory: &Memory, key: &[u8]) -> Option<Resident> {
     memory.find(key, memory.hash(key), 0)
 }
 
-/// Asserts that a stored response is what was once stored under `key`.
+/// Asserts that a stored response equals a response that was stored under `key`.
 fn assert_genuine(entry: &Entry, key: &[u8]) {
     assert_eq!(entry.key(), key);
     let (version, len) = told(entry.fields());
@@ -111,10 +111,10 @@ fn assert_genuine(entry: &Entry, key: &[u8]) {
     assert!(bytes == content(key, version, 0, len), "wrong bytes under {key:?}, version {version}");
 }
 
-/// How a reader's content ended, and after how many bytes; `None` without content.
+/// The end of a reader's content, and its length; `None` without content.
 type Read = Option<(u64, Ending)>;
 
-/// Reads a fill of `key` to its end, and asserts every byte; lets others run `pauses` times for each piece.
+/// Reads a fill of `key` to its end, and asserts every byte; yields `pauses` times for each piece.
 async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
     let (version, len) = match reader.verdict().await {
         Verdict::Stream(head) => told(head.fields.view()),
@@ -156,7 +156,7 @@ async fn read(mut reader: Reader, key: &[u8], pauses: u8) -> Read {
     }
 }
 
-/// Waits until `condition` gives something.
+/// Waits until `condition` returns a value.
 async fn eventually<T>(mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {

@@ -1,4 +1,4 @@
-//! The memory tier alone.
+//! Tests of the memory tier alone.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +16,7 @@ fn key(n: u64) -> Vec<u8> {
     format!("http://h/{n}").into_bytes()
 }
 
-/// A body of any size, in the heap or in a memory file.
+/// Returns a body of random length, in the heap or in a memory file.
 fn body(rng: &mut Rng, arena: &Arena, key: &[u8], version: u64) -> Body {
     if rng.u8(..16) > 0 {
         return Body::Heap(content(key, version, 0, rng.u64(..6_000)).into());
@@ -27,7 +27,7 @@ fn body(rng: &mut Rng, arena: &Arena, key: &[u8], version: u64) -> Body {
     Body::file(Arc::new(extent))
 }
 
-/// Adds a form of any shorter length, or the note that there is none.
+/// Adds a form of a random shorter length, or the note that there is none.
 fn add_form(memory: &Memory, rng: &mut Rng, stored: &Entry) {
     let coding = Coding::ALL[rng.usize(..Coding::ALL.len())];
     let form = Some(rng.u64(..stored.body().len().max(1))).filter(|len| *len < stored.body().len());
@@ -112,13 +112,13 @@ fn a_capacity_of_content_counts_content_alone() {
     let stored = || (1..9).filter(|n| find(&memory, &key(*n)).is_some()).collect::<Vec<_>>();
     assert!(put(1, 400) && put(2, 300) && put(3, 300));
     assert_eq!((stored(), memory.usage().content), (vec![1, 2, 3], 1_000));
-    // Heads and bookkeeping are told beside it.
+    // Heads and bookkeeping are counted separately.
     assert!(memory.usage().bytes > 1_000 + 3 * 96, "{:?}", memory.usage());
     assert!(put(4, 1));
     assert_eq!((stored(), memory.usage().content), (vec![2, 3, 4], 601));
     assert!(!put(5, 1_001) && put(6, 1_000));
     assert_eq!((stored(), memory.usage().content), (vec![6], 1_000));
-    // An empty page weighs a byte.
+    // An empty page has the size of one byte.
     assert!(put(7, 0));
     assert_eq!((stored(), memory.usage().objects), (vec![7], 1));
     assert_eq!((memory.prune(&mut |_, _| true), memory.validate()), (1, Ok(())));
@@ -151,7 +151,7 @@ fn what_is_refreshed_keeps_its_fame() {
     assert_eq!([1, 2, 3].map(find), [true, false, true]);
 }
 
-/// Several slices in each of several shards.
+/// The residents fill several slices in each of several shards.
 #[test]
 fn a_look_through_all_meets_each_once_and_takes_out_what_is_there_yet() {
     const MANY: u64 = 5_000;
@@ -167,7 +167,7 @@ fn a_look_through_all_meets_each_once_and_takes_out_what_is_there_yet() {
     assert!(met.iter().all(|times| *times == 1));
     let looked = store.memory.prune(&mut |variants, _| {
         let number = number(&variants[0]);
-        // What dies is replaced before it is taken out.
+        // The resident is replaced before it is removed.
         if number % 4 == 0 {
             put(number, 1);
         }
@@ -200,7 +200,7 @@ fn forms_are_charged_and_go_with_their_response() {
     let noted = stored();
     let tried = |coding| noted.coded().is_some_and(|coded| coded.is_tried(coding));
     assert_eq!(Coding::ALL.map(tried), [false, true, true]);
-    // More than a single response may take.
+    // More bytes than a single response may have.
     assert!(memory.put(of_len(1, 160_000), None));
     let large = stored();
     assert!(large.coded().is_none() && !memory.add_form(&large, Coding::Gzip, form(100_000)));

@@ -17,13 +17,13 @@ use larder_store::{Body, Disks, Entry, Fills, Generation, Joined, LinePool, Line
 use super::{disks, eventually, store_on};
 
 const CAPACITY: Capacity = Capacity { by: By::Bytes, amount: 64 << 20 };
-const THEN: u32 = 1_000; // When everything here was received.
+const THEN: u32 = 1_000; // The second in which all responses here were received.
 
 pub(super) fn open(disks: Disks) -> (Arc<Store>, Arc<Fills>) {
     store_on(disks, CAPACITY, 1 << 20)
 }
 
-/// The key of a URL as those who ask through one kind of listener have it.
+/// Returns the key of a URL for the clients of one kind of listener.
 pub(super) fn key_of(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
     let mut key = Vec::new();
     key::write(&mut key, scheme, authority.as_bytes(), path.as_bytes());
@@ -54,7 +54,7 @@ pub(super) fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], bo
     put_unknown(store, key, fields, born);
 }
 
-/// The same, though nobody has said which groups it has.
+/// Does the same without making its groups known.
 pub(super) fn put_unknown(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
     let parts = Parts {
         key,
@@ -69,7 +69,7 @@ pub(super) fn put_unknown(store: &Store, key: &[u8], fields: &[(&'static str, &s
     assert!(store.memory.put(Entry::new(parts).expect("a short key"), None));
 }
 
-/// What memory has for a request.
+/// Returns the response in memory for a request.
 pub(super) fn find(store: &Store, key: &[u8]) -> Option<Entry> {
     let first = |resident: &larder_store::Resident| resident.variants().first().cloned();
     let found = store.memory.find(key, store.memory.hash(key), 0).as_ref().and_then(first)?;
@@ -171,7 +171,7 @@ fn an_effect_is_the_strongest_of_all_and_lasts() {
 #[test]
 fn a_soft_purge_leaves_each_response_as_large_as_it_was_so_that_its_history_counts() {
     let (store, fills) = open(Disks::default());
-    // Together they fill all parts of a size class of the allocator.
+    // Together they cover all sizes within a size class of the allocator.
     let keys: Vec<_> = (0..32).map(|n| key_of("http", "a", &format!("/{}", "x".repeat(n)))).collect();
     keys.iter().for_each(|key| put(&store, key, &[], store.purges.now()));
     let sizes = || keys.iter().map(|key| find(&store, key).map(|entry| entry.charge())).collect::<Vec<_>>();
@@ -211,7 +211,7 @@ pub(super) fn writer(fills: &Arc<Fills>, key: &[u8]) -> FillWriter {
     }
 }
 
-/// Lets a fetch that has begun end well.
+/// Completes a fetch in flight.
 pub(super) async fn finish(mut writer: FillWriter, fields: &[(&'static str, &str)]) {
     writer.stream(head(fields));
     writer.keep().await;
@@ -259,7 +259,7 @@ async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_sinc
     }
 }
 
-/// What is found after a new start.
+/// Returns the freshness of the response that is found after a restart.
 pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
     let (store, fills) = open(disks(&[directory]));
     eventually(async || store.disks.unknown().is_none().then_some(())).await;
@@ -267,7 +267,7 @@ pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> 
     found.map(|entry| entry.freshness())
 }
 
-/// Stores a response on a disk, and waits until it is found there.
+/// Stores a response on a disk, and waits until a lookup finds it there.
 pub(super) async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
     finish(writer(fills, key), fields).await;
     eventually(async || fills.recall(key, &HeaderMap::new(), THEN).await).await;
@@ -313,7 +313,7 @@ async fn a_fill_that_a_purge_has_reached_stays_off_the_disk() {
     let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
     let (store, fills) = open(disks(&[directory.path()]));
     let early = writer(&fills, &key);
-    // By the second alone, the response would be the newer one.
+    // By the second alone, the response would be later than the purge.
     fills.order(&[tag("t")], Effect::Stale, THEN - 10);
     finish(early, &[("cache-tag", "t")]).await;
     store.disks.sync().expect("the disk takes it");
@@ -335,15 +335,15 @@ async fn without_knowing_what_was_purged_everything_is_validated() {
     assert_eq!(recalled(directory.path(), &key).await, Some(freshness().invalid()));
 }
 
-/// Versions of a few responses that writers raise and purge, while others fetch and look.
+/// Versions of a few responses that writers raise and purge, while other threads fetch and look.
 struct Race {
     store: Arc<Store>,
     fills: Arc<Fills>,
-    /// What an origin would answer.
+    /// The current versions at the origin.
     versions: [AtomicU64; 6],
-    /// What was purged before: an older version must not be found any more.
+    /// The versions that were purged: older versions must not be found any more.
     purged: [AtomicU64; 6],
-    /// Purges are ordered; without, the checker has to notice.
+    /// Whether purges are ordered; without them, the check has to fail.
     purges: bool,
 }
 
@@ -383,7 +383,7 @@ impl Race {
         );
     }
 
-    /// Whether something was found that may be used as it is, and whether it is as new as it has to be.
+    /// Whether the response that was found may be used without validation, and whether it is new enough.
     fn look(&self, n: usize) -> Option<bool> {
         let purged = self.purged[n].load(Ordering::SeqCst);
         let usable = |entry: &Entry| {
@@ -403,7 +403,7 @@ impl Race {
     }
 }
 
-/// How often something was found, and how often it was too old, while memory is looked through again and again.
+/// Returns how often a response was found, and how often it was too old, while memory is swept continuously.
 fn race(purges: bool) -> (u64, u64) {
     let (store, fills) = open(Disks::default());
     let race = Race { store, fills, versions: Default::default(), purged: Default::default(), purges };

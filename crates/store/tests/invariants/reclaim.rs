@@ -1,4 +1,5 @@
-//! Looks through memory after purges: they free and count what purges reach, and change nothing that requests see.
+//! Sweeps of memory after purges: they free and count the objects that purges reach, and change no response
+//! to a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use larder_store::{Disks, Generation};
 use super::purges::{find, group, host, key_of, open, put, tag};
 use super::{seed, store_on};
 
-/// A purge is in force within this time, whatever is stored.
+/// A purge is in force within this time, for any number of stored responses.
 const IN_FORCE: Duration = Duration::from_millis(1);
 
 /// Stores 50,000 responses, or `LARDER_OBJECTS`.
@@ -36,7 +37,7 @@ fn a_purge_is_in_force_without_a_look_at_what_is_stored() {
         let mut count = Count::of(ordered, true);
         if n == 0 {
             store.sweep_memory(&mut [&mut count], store.purges.now());
-            // One was found, and is gone already.
+            // The first response was looked up, and is removed already.
             assert_eq!(count.reached().objects, (stored / 50 - 1) as u64);
         }
     }
@@ -48,15 +49,16 @@ fn a_purge_is_in_force_without_a_look_at_what_is_stored() {
     assert_eq!(freed, (19 * (stored / 50 - 1)) as u64, "what nobody asks for is freed, too");
 }
 
-/// What is stored, as a list of its names and of when it was stored or last changed by a look.
+/// The model of the stored responses: their names, and the generation in which each was stored or last
+/// changed by a sweep.
 #[derive(Default)]
 struct Model {
     stored: BTreeMap<usize, Generation>,
-    /// When each scope was purged last in each way, as [`larder_store::Purges`] remembers it.
+    /// The last purge of each scope with each effect, as in [`larder_store::Purges`].
     rules: BTreeMap<(usize, bool), Generation>,
 }
 
-/// Names have a tag, a group and a host each.
+/// The number of names, each with a tag, a group and a host.
 const NAMES: usize = 60;
 
 fn scope(number: usize) -> Scope {
@@ -85,7 +87,7 @@ impl Model {
         })
     }
 
-    /// Looks through everything; says how many responses each of `counted` reaches.
+    /// Sweeps the model; returns the number of responses that each of `counted` reaches.
     fn sweep(&mut self, counted: &[(usize, bool, Generation)], until: Generation) -> Vec<u64> {
         let mut counts = vec![0; counted.len()];
         let mut gone = BTreeSet::new();
@@ -104,7 +106,7 @@ impl Model {
     }
 }
 
-/// Stores, purges and looks at random, in a store that is looked through and in one that is not.
+/// Stores, purges and looks up at random, in a store that is swept and in one that is not.
 #[test]
 fn looks_count_what_purges_reach_and_change_nothing_that_is_found() {
     let mut rng = seed();
@@ -161,7 +163,7 @@ fn looks_count_what_purges_reach_and_change_nothing_that_is_found() {
 
 type Waiting = (Count, (usize, bool, Generation));
 
-/// Looks through everything for some of those who wait: the first ones.
+/// Sweeps for the first of the waiting purges.
 fn look(store: &larder_store::Store, model: &mut Model, waiting: &mut Vec<Waiting>, rng: &mut Rng) {
     let mut batch: Vec<_> = waiting.drain(..rng.usize(..=waiting.len())).collect();
     let until = waiting.first().map_or(store.purges.now(), |(_, (_, _, next))| next.before());

@@ -1,4 +1,4 @@
-//! Everything at once: leaders that finish, fail, panic and are purged, readers that come and go.
+//! All operations at once: leaders that finish, fail, panic and are purged, readers that come and go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const CLIENTS: u64 = 16;
 const REQUESTS: u64 = 500;
 const MAX_OBJECT: u64 = 150_000;
 
-/// What was met, so that a storm that turns calm is noticed.
+/// Counts of the outcomes, so that a storm with too few of them is detected.
 #[derive(Debug, Default)]
 struct Met {
     hits: AtomicU64,
@@ -36,10 +36,10 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Fetches some version of what `writer` leads; one fetch in eight ends in each wrong way.
+/// Fetches some version for `writer`; one fetch in eight ends in each way of failure.
 async fn fetch(mut writer: FillWriter, version: u64, mut rng: Rng) {
     let key = writer.key().to_vec();
-    // Small, large, and now and then too large to be stored.
+    // Small, large, and occasionally too large to be stored.
     let most = [4_000, 120_000, 120_000, 400_000][rng.usize(..4)];
     let len = rng.u64(..most);
     match rng.u8(..8) {
@@ -52,7 +52,7 @@ async fn fetch(mut writer: FillWriter, version: u64, mut rng: Rng) {
     let mut at = 0;
     while at < len {
         let end = len.min(at + rng.u64(1..40_000));
-        // Readers that have all left are a reason to stop.
+        // The fetch stops when all readers have left.
         if writer.append(&content(&key, version, at, end)).await.is_err() {
             return;
         }
@@ -94,7 +94,7 @@ async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>
         let (pauses, leaves) = (rng.u8(..4), rng.u8(..10) == 0);
         let reading = read(reader, &key, pauses);
         if leaves {
-            // A client that goes away in the middle.
+            // A client that disconnects in the middle.
             let _ = tokio::time::timeout(Duration::from_micros(rng.u64(..500)), reading).await;
             continue;
         }
@@ -130,7 +130,7 @@ async fn storm(disks: Disks) {
         assert_eq!(store.memory.validate(), Ok(()));
         assert!(store.memory.usage().bytes <= capacity.amount, "{:?}", store.memory.usage());
     }
-    // Fetches whose readers have left end by themselves.
+    // Fetches whose readers have left end without intervention.
     let all_done = async {
         while fills.under_way() > 0 || store.memory.usage().filling > 0 {
             yield_now().await;

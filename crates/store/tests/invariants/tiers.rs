@@ -1,4 +1,4 @@
-//! Memory and disk together: what each has, and what moves between them.
+//! Memory and disk together: their contents, and the moves between them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn asks(language: &'static str) -> HeaderMap {
     [(header::ACCEPT_LANGUAGE, HeaderValue::from_static(language))].into_iter().collect()
 }
 
-/// The head of a variant by language.
+/// Returns the head of a variant by language.
 fn variant(language: &'static str, version: u64, len: u64) -> Head {
     let varies =
         [(header::VARY, HeaderValue::from_static("accept-language"))].into_iter().collect::<HeaderMap>();
@@ -62,7 +62,7 @@ async fn what_memory_has_lost_comes_back_from_the_disk() {
     for (version, len) in [(1, SMALL), (2, 0), (3, 150_000), (4, LARGE)] {
         keep(&store, &fills, KEY, head(version, len, Some(len)), version, len).await;
         store.memory.remove(KEY);
-        // Often enough to be worth room in memory, unless it leaves by sendfile.
+        // Often enough for a promotion to memory, unless the body is sent by `sendfile`.
         for _ in 0..100 {
             let found = recall(&fills, &HeaderMap::new()).await.expect("on the disk");
             assert_genuine(&found, KEY);
@@ -205,12 +205,12 @@ async fn damage_on_the_disk_is_a_miss() {
     }
 }
 
-/// Whatever comes first, the purge or the end of the fill: nothing is stored once both are done.
+/// Whether the purge or the end of the fill comes first: no response is stored once both are done.
 #[tokio::test]
 async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    // In memory as well, too large for that, and a variant of either kind.
+    // In memory as well, too large for memory, and a variant of either kind.
     let heads = [
         head(1, SMALL, Some(SMALL)),
         head(1, LARGE, Some(LARGE)),
@@ -228,7 +228,7 @@ async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
         purge(1);
         writer.keep().await;
         purge(2);
-        // Nobody reads a large body that was purged and will not be kept.
+        // A large body that was purged and will not be stored has no readers.
         let appended = writer.append(&content(KEY, 1, 0, len)).await;
         assert!(appended.is_ok() || len == LARGE && at < 3);
         writer.finish(None);

@@ -1,4 +1,4 @@
-//! A gateway without sockets: requests in short, and a clock that tests set.
+//! A gateway without sockets: short forms of requests, and a clock that tests set.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,29 +11,29 @@ thread_local! {
     static NOW: Cell<u32> = const { Cell::new(1_000) };
 }
 
-/// Lets seconds pass, for this test.
+/// Advances this test's clock by some seconds.
 pub(crate) fn pass(seconds: u32) {
     NOW.set(NOW.get() + seconds);
 }
 
-/// Pools with these settings, and the clock of this test.
+/// Returns pools with these settings, and the clock of this test.
 pub(crate) fn pools(settings: Settings) -> Arc<Pools> {
     Arc::new(Pools::new(settings, || NOW.get()))
 }
 
-/// Pools of which `users` blanks `paths`.
+/// Returns pools of which `users` blanks `paths`.
 pub(crate) fn coupled() -> Arc<Pools> {
     pools(Settings { couplings: couplings(&[("users", "paths")], false), ..Settings::default() })
 }
 
-/// Couplings of pairs.
+/// Returns the couplings of pairs.
 pub(crate) fn couplings(pairs: &[(&str, &str)], transitive: bool) -> Couplings {
     let mut direct = BTreeMap::<Box<str>, Vec<Box<str>>>::new();
     pairs.iter().for_each(|(from, to)| direct.entry((*from).into()).or_default().push((*to).into()));
     Couplings::new(&direct, transitive)
 }
 
-/// Lines such as `Name: value`.
+/// Parses lines such as `Name: value`.
 pub(crate) fn fields(lines: &str) -> HeaderMap {
     let field = |line: &str| {
         let (name, value) = line.split_once(": ").expect("a field line");
@@ -50,7 +50,7 @@ pub(crate) fn get(pools: &Arc<Pools>, target: &str, lines: &str) -> Asked {
     pools.ask(&Method::GET, b"site.test", target.as_bytes(), &fields(lines))
 }
 
-/// The ticket of a GET that has to be forwarded.
+/// Returns the ticket of a GET that has to be forwarded.
 pub(crate) fn forwarded(pools: &Arc<Pools>, target: &str, lines: &str) -> Ticket {
     match get(pools, target, lines) {
         Asked::Forward(ticket) => ticket,
@@ -72,7 +72,7 @@ pub(crate) fn matches(pools: &Arc<Pools>, target: &str, lines: &str) -> bool {
     matches!(get(pools, target, lines), Asked::NotModified(_))
 }
 
-/// A GET with `request`, which the backend answers with a 200 of these lines: what becomes of it.
+/// Returns the decision about a GET with `request`, which the backend answers with a 200 of these lines.
 pub(crate) fn fetched(pools: &Arc<Pools>, target: &str, request: &str, answer: &str) -> Verdict {
     forwarded(pools, target, request).answer(&fields(request), StatusCode::OK, &fields(answer), None)
 }
