@@ -1,12 +1,11 @@
-//! Millions of requests that each policy replays per second, on one core. Run with `cargo bench -p larder-evict --bench
-//! replay`, or with the names of some policies after `--`.
+//! Millions of requests that each policy replays per second, on one core. Run with
+//! `cargo bench -p larder-evict --bench replay`, or with the names of some policies after `--`.
 //!
 //! A million requests without sizes for 100,000 objects, with popularity by Zipf's law with exponent 1, at three
 //! capacities: 1%, 10% and 50% of the objects. LRU hits with about half, three quarters and nine tenths of the requests
 //! there. The share of hits follows each speed; `bytes` is the metadata for each object at 10%. The requests are
 //! replayed several times, and the best time of every slice counts, so that other work on the machine has little
 //! effect.
-//! work on the machine disturbs little.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
