@@ -1,4 +1,4 @@
-//! The words after a command: `--name value` and `--name`, checked against the names that the command knows.
+//! The words after a command: `--name value` and `--name`, checked against the command's known names.
 
 use anyhow::{Result, anyhow, bail};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(crate) type Known = (&'static str, bool);
 pub(crate) struct Words(BTreeMap<&'static str, String>);
 
 impl Words {
-    /// The value of an option, if it was given; of a switch, the empty string.
+    /// Returns the value of an option, if it was given; the empty string for a switch.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -26,10 +26,10 @@ impl Words {
         self.get(name).map(PathBuf::from)
     }
 
-    /// The number of an option, or the usual one.
+    /// Returns the number of an option, or `usual` if it was not given.
     ///
     /// # Errors
-    /// A value that is no whole number above 0.
+    /// A value that is not a whole number above 0.
     pub(crate) fn number(&self, name: &str, usual: u32) -> Result<u32> {
         let Some(value) = self.get(name) else { return Ok(usual) };
         match value.parse() {
@@ -38,10 +38,10 @@ impl Words {
         }
     }
 
-    /// The seconds of an option, or so many.
+    /// Returns the seconds of an option, or `usual` seconds if it was not given.
     ///
     /// # Errors
-    /// As those of [`number`](Self::number).
+    /// The same as for [`number`](Self::number).
     pub(crate) fn seconds(&self, name: &str, usual: u32) -> Result<Duration> {
         self.number(name, usual).map(|seconds| Duration::from_secs(seconds.into()))
     }
@@ -50,7 +50,7 @@ impl Words {
 /// Reads options.
 ///
 /// # Errors
-/// A name that is not in `known`, a value that is missing, a name given twice, or a word that is no option.
+/// A name that is not in `known`, a missing value, a name given twice, or a word that is not an option.
 pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
     let mut found = BTreeMap::new();
     let mut words = words.iter();
@@ -76,7 +76,7 @@ pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
     Ok(Words(found))
 }
 
-/// "unknown KIND `word`", with the nearest known name when one is near.
+/// Returns the error "unknown KIND `word`", with the nearest known name if one is near.
 pub(crate) fn unknown(kind: &str, word: &str, known: &[&str]) -> anyhow::Error {
     let near = known.iter().map(|name| (strsim::levenshtein(word, name), name)).min();
     match near {

@@ -1,4 +1,4 @@
-//! Programs that are built from Go modules, where they are not installed.
+//! Programs that are built from Go modules if they are not installed.
 
 use crate::packages::find;
 use crate::root;
@@ -6,13 +6,14 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The ACME server of the tests. `tests/acme` looks for it where it is built.
+/// The ACME server of the tests. `tests/acme` expects it at the location of the build.
 const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
 
-/// The program called `name`: on the path, or else in `target/tools`, where it is built from `module` once.
+/// Returns the program called `name`: from the path, or otherwise from `target/tools`, where it is built from `module`
+/// once.
 ///
 /// # Errors
-/// When there is no Go, or it cannot build the module.
+/// If Go is missing, or cannot build the module.
 pub(crate) fn program(name: &str, module: &str) -> Result<PathBuf> {
     if let Some(found) = find(name) {
         return Ok(found);
@@ -30,10 +31,10 @@ pub(crate) fn program(name: &str, module: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Builds what the tests need.
+/// Builds the programs that the tests need.
 ///
 /// # Errors
-/// Those of [`program`].
+/// The same as for [`program`].
 pub(crate) fn for_tests() -> Result<()> {
     program("pebble", PEBBLE).map(drop)
 }

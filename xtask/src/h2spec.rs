@@ -1,4 +1,4 @@
-//! `cargo x h2spec`: every case of h2spec, strictly, over TLS and in clear.
+//! `cargo x h2spec`: all cases of h2spec, strictly, over TLS and in clear.
 
 use crate::conformance::run::{free_port, start};
 use crate::{args, bench, cargo, go, root};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
-/// How many cases there are.
+/// The number of cases.
 const CASES: u64 = 146;
 
-/// Cases that fail. What is not the preface of HTTP/2 is taken for a request of HTTP/1.1, and so has an answer, 400, before the
-/// connection ends.
+/// Cases that are expected to fail. Bytes other than the preface of HTTP/2 are treated as a request of HTTP/1.1, so
+/// they receive an answer, 400, before the connection ends.
 const KNOWN: &[&str] = &["Sends invalid connection preface"];
 
-/// What a `cargo x h2spec` command line means.
+/// The options of `cargo x h2spec`.
 pub(crate) struct Options {
     larder: Option<PathBuf>,
 }
@@ -26,16 +26,16 @@ impl Options {
     /// Reads the words after `h2spec`.
     ///
     /// # Errors
-    /// Names the word that is not known.
+    /// An unknown word, which the error names.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, &[("--larder", true)])?;
         Ok(Self { larder: words.path("--larder") })
     }
 
-    /// Runs all cases both ways.
+    /// Runs all cases over TLS and in clear.
     ///
     /// # Errors
-    /// When a program is missing, or a case fails that is not known to.
+    /// If a program is missing, or a case fails that is not expected to.
     pub(crate) fn run(self) -> Result<()> {
         let h2spec = go::program("h2spec", MODULE)?;
         let larder = match self.larder {
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-/// What h2spec says at its end.
+/// The summary at the end of h2spec's output.
 #[derive(Debug, PartialEq)]
 struct Verdict {
     cases: u64,
@@ -87,26 +87,26 @@ impl Verdict {
     }
 }
 
-/// The debug build, which is made.
+/// Builds the debug build, and returns its path.
 ///
 /// # Errors
-/// When it cannot be.
+/// If the build fails.
 pub(crate) fn build() -> Result<PathBuf> {
     let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
     ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
     Ok(root().join(Path::new("target/debug/larder")))
 }
 
-/// An origin with one short page, as long as this program runs: its port.
+/// Starts an origin with one short page, which runs as long as this program. Returns its port.
 ///
 /// # Errors
-/// When there is no port.
+/// If there is no free port.
 pub(crate) fn origin() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     let port = listener.local_addr()?.port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A connection that the proxy gives up is no error of the origin.
+            // A connection that the proxy closes is no error of the origin.
             std::thread::spawn(move || drop(answer(stream)));
         }
     });

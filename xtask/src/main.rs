@@ -1,6 +1,6 @@
-//! Developer commands, run as `cargo x COMMAND`: everything between a clone and a merged change.
+//! Developer commands, run as `cargo x COMMAND`: all steps between a clone and a merged change.
 //!
-//! Uses none of the workspace's crates, so that it builds in seconds and works while they do not.
+//! It uses none of the workspace's crates, so that it builds in seconds, even if they do not build.
 
 mod args;
 mod bench;
@@ -99,7 +99,7 @@ usage: cargo x COMMAND
 
 example: cargo x bench disk --quick --only hits,cold --folder /var/tmp";
 
-/// Exit code for a command line that makes no sense, as `larder` itself uses it.
+/// The exit code for an invalid command line, the same as in `larder`.
 const WRONG_WORDS: u8 = 2;
 
 fn main() -> ExitCode {
@@ -153,26 +153,26 @@ fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The workspace's folder, which holds this crate's own.
+/// Returns the workspace's folder, which contains this crate's own.
 fn root() -> PathBuf {
     let mut folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     folder.pop();
     folder
 }
 
-/// The cargo that runs this program, or the one on the path.
+/// Returns a command for the cargo that runs this program, or for the one on the path.
 fn cargo() -> std::process::Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(program);
     command.current_dir(root());
     if std::env::var_os("CI").is_some() {
-        // There everything is built once, so that what makes the next build quicker only takes time.
+        // In CI everything is built once, so the data for incremental builds would only take time.
         command.env("CARGO_INCREMENTAL", "0");
     }
     command
 }
 
-/// The text of a file, or an error that names it.
+/// Returns the text of a file, or an error that names it.
 fn read(path: &std::path::Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))
 }

@@ -1,10 +1,10 @@
-//! The Debian packages that tests and benches use: what each is for, which are missing, how to get them.
+//! The Debian packages that tests and benches use: their purposes, the missing ones, and their installation.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A package, and the program by which its presence is known.
+/// A package, and the program that proves its presence.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
@@ -16,7 +16,7 @@ const fn package(name: &'static str, program: &'static str, purpose: &'static st
     Package { name, program, purpose }
 }
 
-/// What `cargo x test` needs.
+/// The packages that `cargo x test` needs.
 pub(crate) const FOR_TESTS: &[Package] = &[
     package("nginx-light", "nginx", "an origin that serves a documentation tree"),
     package("apache2", "apache2", "a second origin, with other habits"),
@@ -75,7 +75,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("gcc", "gcc", "compiles clients"),
     package("pkg-config", "pkg-config", "finds the libraries of clients"),
     package("mariadb-server", "mariadbd", "a server for the statistics database"),
-    // Its programs are in a folder that is named by its version.
+    // Its programs are in a folder that is named after its version.
     package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
     package("golang-go", "go", "builds the ACME server of the tests, from its module"),
     package("redis-server", "redis-server", "the engine of a cluster"),
@@ -91,10 +91,10 @@ pub(crate) const FOR_TESTS: &[Package] = &[
 /// The load generator of `cargo x bench`.
 pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 
-/// Installs without starting services; the packages are its arguments.
+/// Installs without starting services; its arguments are the packages.
 const INSTALL: &str = include_str!("install.sh");
 
-/// Finds a program on the path or in the folders that hold servers, or a file where it should be.
+/// Finds a program on the path or in the folders of servers, or checks an absolute path.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if Path::new(program).is_absolute() {
         return Some(PathBuf::from(program)).filter(|file| file.is_file());
@@ -111,21 +111,21 @@ fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Those whose program is not there.
+/// Returns the packages whose programs are missing.
 pub(crate) fn missing<'a>(packages: impl IntoIterator<Item = &'a Package>) -> Vec<&'a Package> {
     packages.into_iter().filter(|package| find(package.program).is_none()).collect()
 }
 
-/// The command that a person would type.
+/// Returns the command that a user would type.
 pub(crate) fn command_line(packages: &[&Package]) -> String {
     let names: Vec<_> = packages.iter().map(|package| package.name).collect();
     format!("sudo apt-get install --no-install-recommends {}", names.join(" "))
 }
 
-/// Installs the packages and says so; services that they bring are not started.
+/// Installs the packages and prints their names; their services are not started.
 ///
 /// # Errors
-/// Where there is no apt-get or no right to use it (the text says what to run), or where apt-get fails.
+/// If there is no apt-get or no permission to use it (the error contains the command to run), or if apt-get fails.
 pub(crate) fn install(packages: &[&Package]) -> Result<()> {
     if packages.is_empty() {
         return Ok(());
@@ -151,7 +151,7 @@ pub(crate) fn install(packages: &[&Package]) -> Result<()> {
     }
 }
 
-/// `sh` as root: directly, or through a sudo that asks for nothing.
+/// Returns `sh` as root: directly, or through a sudo that needs no password.
 fn root_shell() -> Option<Command> {
     if rustix::process::geteuid().is_root() {
         return Some(Command::new("sh"));

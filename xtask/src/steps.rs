@@ -1,11 +1,11 @@
-//! `cargo x test`: the steps between a change and its merge, each with its time, stopping at the first that fails.
+//! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
 use crate::{cargo, fuzz, go, packages, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A step: its name, what it does, and what to do when it fails.
+/// A step: its name, its function, and the remedy for a failure.
 struct Step {
     name: &'static str,
     run: fn() -> Result<()>,
@@ -25,22 +25,22 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", run: fuzz, remedy: "repeat each input as it says above, and keep it as a test" },
 ];
 
-/// Longest that the whole may take on two cores before it is worth a complaint.
+/// The time limit of all steps on two cores; a longer run causes a complaint.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
 /// Runs every step in order.
 ///
 /// # Errors
-/// That of the first step that fails, with what to do about it.
+/// The error of the first step that fails, with its remedy.
 pub(crate) fn test() -> Result<()> {
     run(STEPS)
 }
 
-/// Has the browser of the dashboard's tests take its pictures, in every state of the page, and those of the experiments'
-/// report.
+/// Makes the browser of the dashboard's tests take its pictures, in every state of the page, and those of the
+/// experiments' report.
 ///
 /// # Errors
-/// Where packages are missing, or the pictures cannot be taken.
+/// If packages are missing, or the pictures cannot be taken.
 pub(crate) fn pictures() -> Result<()> {
     install()?;
     let tests = ["test", "--quiet", "--workspace", "--features", "larder/otlp", "--test", "dashboard"];
@@ -80,8 +80,8 @@ fn formatting() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])
 }
 
-/// Lints both variants of the program, without traces and with them. Each time the whole workspace is named: a part of it
-/// would have other features of its dependencies, which would all be checked once more.
+/// Lints both variants of the program, without traces and with them. Each run names the whole workspace: a part of it
+/// would have different features of its dependencies, and all of these would be checked again.
 fn lints() -> Result<()> {
     for features in ["", "larder/otlp"] {
         let check = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", features];
@@ -90,7 +90,7 @@ fn lints() -> Result<()> {
     Ok(())
 }
 
-/// Tests wait more than they compute, so twice as many run at once as there are processors.
+/// Runs the tests. They wait more than they compute, so twice as many run in parallel as there are processors.
 fn tests() -> Result<()> {
     let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let mut test = cargo();

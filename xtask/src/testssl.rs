@@ -1,4 +1,4 @@
-//! `cargo x testssl`: what testssl.sh finds in the listeners with TLS.
+//! `cargo x testssl`: runs testssl.sh on the listeners with TLS.
 
 use crate::conformance::run::{free_port, start};
 use crate::packages::{Package, find, install};
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 const TESTSSL: Package = Package { name: "testssl.sh", program: "testssl", purpose: "looks for weaknesses" };
 
-/// Severities that count, in the order of their weight.
+/// The severities that count, in ascending order.
 const WEIGHTS: [&str; 4] = ["MEDIUM", "HIGH", "CRITICAL", "FATAL"];
 
-/// Findings that are of the certificate, which signs itself, or of the site behind the proxy, and not of the program.
+/// Findings about the certificate, which is self-signed, or about the site behind the proxy, not about the program.
 const OF_OTHERS: &[&str] = &[
     "cert_chain_of_trust",
     "cert_trust",
@@ -24,7 +24,7 @@ const OF_OTHERS: &[&str] = &[
     "security_headers",
 ];
 
-/// What a `cargo x testssl` command line means.
+/// The options of `cargo x testssl`.
 pub(crate) struct Options {
     larder: Option<PathBuf>,
 }
@@ -33,16 +33,16 @@ impl Options {
     /// Reads the words after `testssl`.
     ///
     /// # Errors
-    /// Names the word that is not known.
+    /// An unknown word, which the error names.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let words = args::parse(words, &[("--larder", true)])?;
         Ok(Self { larder: words.path("--larder") })
     }
 
-    /// Looks at a listener for sites, and at the admin listener.
+    /// Checks a listener for sites, and the admin listener.
     ///
     /// # Errors
-    /// When a program is missing, or something is found that is worse than LOW.
+    /// If a program is missing, or a finding is worse than LOW.
     pub(crate) fn run(self) -> Result<()> {
         if find(TESTSSL.program).is_none() {
             install(&[&TESTSSL])?;
@@ -64,7 +64,7 @@ impl Options {
             let mut testssl = Command::new(TESTSSL.program);
             testssl.args(["--quiet", "--color", "0", "--warnings", "off", "--jsonfile"]).arg(&file);
             testssl.arg(format!("localhost:{port}")).stdin(Stdio::null()).stdout(Stdio::null());
-            // It ends with the number of what it has found.
+            // Its exit code is the number of its findings.
             testssl.status().context("cannot start testssl")?;
             let text = std::fs::read(&file).context("testssl wrote no findings")?;
             let findings = findings(&text)?;
@@ -81,7 +81,7 @@ impl Options {
     }
 }
 
-/// Something that testssl has to say.
+/// A finding of testssl.
 #[derive(Debug, PartialEq)]
 struct Finding {
     severity: String,
@@ -96,7 +96,7 @@ impl Finding {
     }
 }
 
-/// The findings in a file that testssl has written.
+/// Returns the findings in a file that testssl has written.
 fn findings(text: &[u8]) -> Result<Vec<Finding>> {
     let all: Vec<Value> = serde_json::from_slice(text).context("testssl's findings")?;
     let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();

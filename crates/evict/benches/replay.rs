@@ -1,11 +1,11 @@
-//! How many million requests a second each policy replays, on one core. Run with
+//! Millions of requests that each policy replays per second, on one core. Run with
 //! `cargo bench -p larder-evict --bench replay`, or with the names of some policies after `--`.
 //!
-//! A million requests without sizes for 100,000 objects, skewed as Zipf's law with exponent 1 has it, at three
-//! capacities: 1%, 10% and 50% of the objects, which LRU hits with about half, three quarters and nine tenths
-//! of the requests. Behind each speed stands the share of hits; `bytes` is what an object takes at 10%.
-//! The requests are replayed several times, and every slice of them counts with its best time, so that other
-//! work on the machine disturbs little.
+//! A million requests without sizes for 100,000 objects, with popularity by Zipf's law with exponent 1, at three
+//! capacities: 1%, 10% and 50% of the objects. LRU hits with about half, three quarters and nine tenths of the requests
+//! there. The share of hits follows each speed; `bytes` is the metadata for each object at 10%. The requests are
+//! replayed several times, and the best time of every slice counts, so that other work on the machine has little
+//! effect.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ struct Speed {
     /// Requests a second, in millions.
     millions: f64,
     hit_share: f64,
-    /// Metadata an object.
+    /// Bytes of metadata for each object.
     bytes: f64,
 }
 
@@ -79,7 +79,7 @@ fn drive<P: Policy>(replay: &mut Replay<P, Alike>, ids: &[u32]) -> u64 {
     replay.requests(ids.iter().map(|&id| Request { id, size: 1, cost: 0, next: u64::MAX }))
 }
 
-/// The requests; objects are numbered as they first come, as those of a trace are.
+/// Returns the requests; objects are numbered in the order of their first request, as in a trace.
 fn zipf() -> Vec<u32> {
     let cumulated: Vec<f64> = (1..=OBJECTS)
         .scan(0.0, |sum, rank| {

@@ -1,8 +1,9 @@
-//! What a shard costs under each policy, small enough for the processor's caches and too large for them. Run
-//! with `cargo bench -p larder-evict`.
+//! The cost of shard operations under each policy, for a shard that fits in the processor's caches and for one that
+//! does not. Run with `cargo bench -p larder-evict`.
 //!
-//! `even` and `skewed` are hits on keys so distributed, `churn` is an insertion that evicts, all in nanoseconds;
-//! `bytes` is what an object takes beyond its value; `longest` is the slowest single insertion, in milliseconds.
+//! `even` and `skewed` are hits on keys with these distributions, `churn` is an insertion that evicts, all in
+//! nanoseconds; `bytes` is the memory for each object in addition to its value; `longest` is the slowest single
+//! insertion, in milliseconds.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -65,14 +66,15 @@ fn insert(shard: &mut dyn AnyShard<u64>, n: u64) {
     black_box(shard.insert(Object { key: key(n), size: 1, cost: 1 }, n, &mut dropped));
 }
 
-/// The key of object `n`: well spread, as the keyed hash of a real one is.
+/// Returns the key of object `n`, well spread like the keyed hash of a real key.
 fn key(n: u64) -> u64 {
     let z = (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z ^ (z >> 31)
 }
 
-/// An object from 0 to `objects`, skewed about as web requests are: each power of two is as likely a bound.
+/// Returns an object from 0 to `objects`, with about the skew of web requests: each power of two is an equally likely
+/// bound.
 fn skew(random: u64, objects: u64) -> u64 {
     random % (2 << ((random >> 40) % u64::from(objects.ilog2())))
 }

@@ -7,28 +7,29 @@ use std::collections::VecDeque;
 
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 
-/// A rule for what may enter.
+/// A rule that decides which objects are admitted.
 pub trait Filter: Sized + Send + 'static {
-    /// What a user can tune.
+    /// The parameters that a user can tune.
     type Params: Default + Clone + std::fmt::Debug + PartialEq + Send;
 
-    /// One line that says what it does, for help, docs and reports.
+    /// One line that describes the filter, for help, docs and reports.
     const ABOUT: &'static str;
 
-    /// What its dearest operation costs, beside the policy's.
+    /// The cost of the most expensive operation, in addition to the policy's.
     const COST: &'static str = "O(1)";
 
-    /// Whether it needs to know the future, which only a replay does.
+    /// Whether the filter needs the future requests, which only a replay knows.
     const OFFLINE: bool = false;
 
-    /// A filter that has seen nothing. All its randomness comes from `seed`.
+    /// Returns a filter without any history. All its randomness comes from `seed`.
     fn new(params: Self::Params, seed: u64) -> Self;
 
-    /// The object in `slot` was asked for.
+    /// Notes a request for the object in `slot`.
     fn on_hit<R: Residents>(&mut self, _slot: Slot, _residents: &R) {}
 
-    /// Whether `new` may enter. Called once per miss. `victims` are the objects that it would replace, next first: none if
-    /// there is room. They are chosen only as they are examined.
+    /// Whether `new` is admitted. The cache calls this once per miss. `victims` are the objects that `new` would
+    /// replace, in the order of eviction; there are none if there is room. Each victim is chosen only when the filter
+    /// examines it.
     fn admit<R: Residents>(
         &mut self,
         new: &Object,
@@ -36,27 +37,27 @@ pub trait Filter: Sized + Send + 'static {
         victims: impl Iterator<Item = Object>,
     ) -> bool;
 
-    /// Bytes that it has allocated.
+    /// Returns the bytes that the filter has allocated.
     fn heap_bytes(&self) -> usize;
 }
 
-/// A policy `P` that is shown only what a filter `F` lets in.
+/// A policy `P` behind a filter `F`: the policy receives only admitted objects.
 ///
-/// Victims that the filter wants to look at are taken out of the policy's order, and wait here: they are the
-/// next to leave. One that is asked for meanwhile goes back into the policy as if it had just come and been
-/// asked for; with LRU, that is exactly where it belongs.
+/// Victims that the filter examines are removed from the policy's order and wait here; they are evicted next. If a
+/// waiting object is requested, it returns to the policy as if it had just been inserted and requested. With LRU, that
+/// is its correct position.
 pub struct Filtered<F, P> {
     filter: F,
     policy: P,
     waiting: VecDeque<Slot>,
 }
 
-/// The parameters of a [`Filtered`] policy. By name, those of the policy are read and set.
+/// The parameters of a [`Filtered`] policy. Reading and setting by name applies to the policy's parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FilteredParams<F, P> {
-    /// The filter's.
+    /// The parameters of the filter.
     pub filter: F,
-    /// The policy's.
+    /// The parameters of the policy.
     pub policy: P,
 }
 
@@ -76,7 +77,7 @@ where
 }
 
 impl<F: Filter, P: Policy> Filtered<F, P> {
-    /// Gives `slot`, which waits, back to the policy.
+    /// Returns the waiting `slot` to the policy.
     #[cold]
     fn restore<R: Residents>(&mut self, slot: Slot, residents: &R) {
         let object = residents.object(slot);
@@ -155,13 +156,13 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
     }
 }
 
-/// The objects to be replaced, chosen as they are examined.
+/// The victims of a new object; each is chosen when the filter examines it.
 struct Victims<'a, P, R> {
     policy: &'a mut P,
     waiting: &'a mut VecDeque<Slot>,
     residents: &'a R,
     seen: usize,
-    /// Weight that has to be freed beyond that of the victims seen.
+    /// The weight to be freed in addition to the victims seen so far.
     needed: u64,
 }
 
@@ -185,7 +186,7 @@ impl<P: Policy, R: Residents> Iterator for Victims<'_, P, R> {
     }
 }
 
-/// The residents but for those that wait to leave, which the policy behind has let go already.
+/// The residents without the waiting victims, which the inner policy has already removed.
 struct Without<'a, R> {
     residents: &'a R,
     hidden: &'a VecDeque<Slot>,

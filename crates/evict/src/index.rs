@@ -1,12 +1,12 @@
-//! From a key to its slot, by hash table.
+//! A hash table from keys to slots.
 //!
-//! Keys are hashes already, so they are used as they are: hashbrown places by their low bits and tags by
-//! their top 7. Spread keys over shards by the bits between these. The table holds slots
-//! alone, 4 bytes and a tag each; keys are compared where the objects are.
+//! Keys are already hashes, so the table uses them unchanged: hashbrown takes the position from their low bits and the
+//! tag from the top 7. Spread keys over shards by the bits between these. The table holds only slots, with 4 bytes and
+//! a tag for each; keys are compared in the objects.
 //!
-//! Left to itself, hashbrown doubles when removals have littered a table that is more than half full, as a
-//! cache at its capacity always is. So the table is rebuilt here: at the size that its contents call for,
-//! after the old one is gone, and in the objects' order, which reads memory in sequence.
+//! By default, hashbrown doubles a table that is more than half full when removals have littered it, and a cache at its
+//! capacity always is. So this code rebuilds the table: at the size that its contents need, after the old table is
+//! freed, and in the order of the objects, which reads memory in sequence.
 
 use hashbrown::HashTable;
 
@@ -30,17 +30,17 @@ impl Index {
         self.0.len() < self.0.capacity()
     }
 
-    /// Sees to it that one more slot has room; `residents` are all slots and keys that are in.
+    /// Makes room for one more slot. `residents` are all slots and keys in the table.
     pub(crate) fn make_room(&mut self, residents: impl Iterator<Item = (Slot, u64)>) {
         if !self.has_room() {
             self.rebuild(self.len(), residents);
         }
     }
 
-    /// Holds only `residents`, `len` of them, with room for an eighth more.
+    /// Rebuilds the table with only `residents`, `len` of them, and room for an eighth more.
     pub(crate) fn rebuild(&mut self, len: usize, residents: impl Iterator<Item = (Slot, u64)>) {
-        // Emptied first, so that the old table and the new one are never there at once. The spare eighth
-        // bounds how often this happens: over time, an insertion pays for at most 8 slots' moves.
+        // The old table is freed first, so that both tables never exist at the same time. The spare eighth bounds the
+        // frequency of rebuilds: on average, an insertion pays for moving at most 8 slots.
         self.0 = HashTable::new();
         self.0 = HashTable::with_capacity(len + len / 8 + 1);
         for (slot, key) in residents {
@@ -48,7 +48,7 @@ impl Index {
         }
     }
 
-    /// Adds `slot` for `key`, which is not there yet and for which there is room.
+    /// Adds `slot` for `key`. The key must be absent, and the table must have room for it.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: Slot) {
         self.0.insert_unique(key, slot, |_| unreachable!("room was made before"));
@@ -59,7 +59,7 @@ impl Index {
         self.take(key, |other| other == slot).is_some()
     }
 
-    /// Finds a slot and removes it.
+    /// Finds and removes a slot.
     #[inline]
     pub(crate) fn take(&mut self, key: u64, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
         self.0.find_entry(key, |&slot| is_key(slot)).map(|found| found.remove().0).ok()
@@ -69,7 +69,7 @@ impl Index {
         self.0.len()
     }
 
-    /// What an index with room for `len` slots takes.
+    /// Returns the bytes allocated by an index with room for `len` slots.
     pub(crate) fn bytes_for(len: usize) -> usize {
         HashTable::<Slot>::with_capacity(len).allocation_size()
     }

@@ -1,11 +1,11 @@
-//! Which objects a cache keeps: eviction policies, and the shard that a policy controls.
+//! The selection of the objects that a cache keeps: eviction policies, and the shard that a policy controls.
 //!
 //! A [`Shard`] holds keys, values and one [`Policy`], and keeps the sum of its objects' weights within a [`Capacity`]. The
 //! same policy code serves live requests and replays traces: a [`Replay`] is a shard for requests whose keys were numbered
 //! beforehand. A user names a policy by a [`Spec`] such as `lru`; [`POLICIES`] lists them.
 //!
-//! Not here: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a time, and time is
-//! a count of requests.
+//! Outside this crate: locks, clocks, sockets, logs, and the meaning of a value. A shard belongs to one thread at a
+//! time, and time is a count of requests.
 
 mod filter;
 mod filters;

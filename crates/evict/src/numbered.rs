@@ -10,40 +10,40 @@ use crate::policy::{By, Capacity, NONE, NOTED, Object, Residents, Slot};
 use crate::replay::{Request, Shape, spread};
 use crate::shard::Contents;
 
-/// What is kept of each object beside its number.
+/// The properties of an object that are stored in addition to its number.
 pub trait Attributes: Send {
-    /// Whether all objects weigh the same, so that one that leaves makes room for any other.
+    /// Whether all objects have the same weight, so that one eviction makes room for any other object.
     const ARE_ALIKE: bool;
 
-    /// The size and the cost at which an object is stored that was asked for so.
+    /// Returns the size and the cost that are stored for an object requested with `size` and `cost`.
     fn of(&self, size: u64, cost: u32) -> (u64, u32);
 
-    /// Keeps them for `slot`.
+    /// Stores size and cost for `slot`.
     fn put(&mut self, slot: Slot, size: u64, cost: u32);
 
-    /// The size of what is in `slot`.
+    /// Returns the size of the object in `slot`.
     fn size(&self, slot: Slot) -> u64;
 
-    /// What fetching it cost.
+    /// Returns the cost to fetch the object in `slot`.
     fn cost(&self, slot: Slot) -> u32;
 
-    /// Bytes allocated.
+    /// Returns the bytes allocated.
     fn heap_bytes(&self) -> usize;
 }
 
-/// Nothing: every size is 1 and every cost 0.
+/// No attributes: every size is 1 and every cost 0.
 pub struct Alike;
 
-/// Sizes or costs or both, as far as they differ.
+/// Sizes, costs or both, if they differ between objects.
 pub struct Differing {
     shape: Shape,
-    /// By slot: 4 bytes do for most sizes, and [`ELSEWHERE`] stands for the rest.
+    /// By slot. 4 bytes are enough for most sizes; [`ELSEWHERE`] marks the others.
     sizes: BySlot<u32>,
     giants: HashMap<Slot, u64>,
     costs: BySlot<u32>,
 }
 
-/// The mark of a size that is among the giants.
+/// The mark of a size that is stored among the giants.
 const ELSEWHERE: u32 = u32::MAX;
 
 impl Attributes for Alike {
@@ -133,17 +133,18 @@ impl Attributes for Differing {
 
 /// The slot of each object.
 pub(crate) struct Numbered<A> {
-    /// By object: its slot, or [`NONE`], or a policy's note and [`NOTED`]. That they share a place spares a replay half of
-    /// the memory that it would wait for.
+    /// By object: its slot, or [`NONE`], or a policy's note and [`NOTED`]. Slot and note share a place, which halves
+    /// the memory that a replay waits for.
     slots: Vec<Cell<Slot>>,
-    /// By slot: the object's number or, where the slot is vacant, the next vacant slot.
+    /// By slot: the number of the object or, if the slot is vacant, the next vacant slot.
     ids: BySlot<u32>,
     attributes: A,
     nexts: BySlot<u64>,
     next_of_newcomer: u64,
     newcomer: u32,
     vacant: Slot,
-    /// Not of the width of `used`: the compiler would read both at once, which has to wait for two writes.
+    /// The width differs from that of `used`. With the same width the compiler would read both at once, and that read
+    /// would wait for two writes.
     len: u32,
     used: u64,
     capacity: Capacity,
@@ -167,7 +168,7 @@ impl<A: Attributes> Numbered<A> {
         }
     }
 
-    /// Counts a request. `next` is noted where the future counts.
+    /// Counts a request. `next` is stored if `is_offline` is set.
     #[inline(always)]
     pub(crate) fn tick(&mut self, next: u64, is_offline: bool) {
         self.now += 1;
@@ -176,19 +177,19 @@ impl<A: Attributes> Numbered<A> {
         }
     }
 
-    /// Where object `id` stands, or [`NOTED`] or more.
+    /// Returns the slot of object `id`, or [`NOTED`] or more if it is not resident.
     #[inline(always)]
     pub(crate) fn slot(&self, id: u32) -> Slot {
         self.slots[id as usize].get()
     }
 
-    /// Notes when the object in `slot` will be asked for next.
+    /// Stores the time of the next request for the object in `slot`.
     #[inline(always)]
     pub(crate) fn expect(&mut self, slot: Slot, next: u64) {
         self.nexts.put(slot, next);
     }
 
-    /// What `request`, whose object is not there, would store.
+    /// Returns the object that `request` would store. It must not be resident.
     #[inline(always)]
     pub(crate) fn newcomer(&mut self, request: Request) -> Object {
         self.newcomer = request.id;
@@ -196,7 +197,7 @@ impl<A: Attributes> Numbered<A> {
         Object { key: spread(request.id), size, cost }
     }
 
-    /// Stores object `id`, for which there is room.
+    /// Stores object `id`; there must be room for it.
     #[inline(always)]
     pub(crate) fn put(&mut self, id: u32, object: &Object) -> Slot {
         let slot = match self.vacant {
@@ -214,7 +215,7 @@ impl<A: Attributes> Numbered<A> {
         slot
     }
 
-    /// Gives the place of what is in `slot` to object `id`, which weighs as much.
+    /// Replaces the object in `slot` with object `id`, which has the same weight.
     #[inline(always)]
     pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
         let gone = std::mem::replace(&mut self.ids[slot], id);
@@ -222,7 +223,7 @@ impl<A: Attributes> Numbered<A> {
         self.slots[id as usize].set(slot);
     }
 
-    /// Notes that object `id` is not in `slot` any more.
+    /// Records that object `id` has left `slot`.
     #[inline(always)]
     fn forget(&self, id: u32, slot: Slot) {
         let place = &self.slots[id as usize];
@@ -231,7 +232,7 @@ impl<A: Attributes> Numbered<A> {
         }
     }
 
-    /// The most objects that there were at once.
+    /// Returns the largest number of objects that were resident at once.
     pub(crate) fn most(&self) -> usize {
         self.ids.len()
     }

@@ -1,4 +1,4 @@
-//! What the lists of policies and filters say, and how what a user names becomes a type.
+//! The lists of policies and filters, and the selection of a type by the name that a user gives.
 //!
 //! The lists are in `policies/mod.rs` and `filters/mod.rs`. Parsing, help, laws, golden counts, benches and reports
 //! iterate them.
@@ -12,7 +12,7 @@ use crate::policy::{Capacity, Param, Params, Policy};
 use crate::shard::{AnyShard, Shard};
 use crate::spec::Spec;
 
-// How the lines of a list become listings, variants and the ways from and to their names.
+// Generates the listings, the variants, and the conversions from and to names.
 macro_rules! list {
     ($list:ident, $spec:ident, $trait:ident, $what:literal: $($name:literal $module:ident::$type:ident $source:literal;)+) => {
         $(pub use $module::$type;)+
@@ -45,7 +45,7 @@ macro_rules! list {
                 }
             }
 
-            /// The one called `name`, tuned by `params`; `None` if there is none.
+            /// Returns the item called `name`, tuned by `params`, or `None` if there is none.
             pub(crate) fn read(name: &str, params: Option<&str>) -> Option<Result<Self, $crate::SpecError>> {
                 match name {
                     $($name => Some($crate::spec::read_params(concat!($what, " '", $name, "'"), params).map(Self::$type)),)+
@@ -53,7 +53,7 @@ macro_rules! list {
                 }
             }
 
-            /// The parameters that differ from their defaults, as `name=value`.
+            /// Returns the parameters that differ from their defaults, as `name=value`.
             pub(crate) fn tuned(&self) -> Vec<String> {
                 match self {
                     $(Self::$type(params) => $crate::spec::tuned(params),)+
@@ -63,7 +63,7 @@ macro_rules! list {
     };
 }
 
-// The policies' list, and how one of them is chosen.
+// Generates the policies' list and the selection of one policy.
 macro_rules! policies {
     ($($name:literal $module:ident::$policy:ident $source:literal;)+) => {
         $crate::registry::list! { POLICIES, PolicySpec, Policy, "policy": $($name $module::$policy $source;)+ }
@@ -79,7 +79,7 @@ macro_rules! policies {
     };
 }
 
-// The filters' list, and any one of them in front of a policy.
+// Generates the filters' list, and a type for any filter in front of a policy.
 macro_rules! filters {
     ($($name:literal $module:ident::$filter:ident $source:literal;)+) => {
         $crate::registry::list! { FILTERS, FilterSpec, Filter, "filter": $($name $module::$filter $source;)+ }
@@ -129,41 +129,41 @@ macro_rules! filters {
 
 pub(crate) use {filters, list, policies};
 
-/// What the registry says of a policy or a filter.
+/// The registry's entry for a policy or a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing {
-    /// What a user calls it.
+    /// The name that users write.
     pub name: &'static str,
-    /// One line that says what it does.
+    /// One line that describes the item.
     pub about: &'static str,
-    /// Where it was described.
+    /// The publication that describes it.
     pub source: &'static str,
-    /// What its dearest operation costs, for n residents: `O(1)`, `O(log n)`, `O(samples)`.
+    /// The cost of the most expensive operation, for n residents: `O(1)`, `O(log n)`, `O(samples)`.
     pub cost: &'static str,
-    /// Whether it needs to know the future, which only a replay does.
+    /// Whether it needs the future requests, which only a replay knows.
     pub is_offline: bool,
-    /// What can be tuned in it.
+    /// The tunable parameters.
     pub params: &'static [Param],
-    /// Gives what each of the parameters is unless it is tuned.
+    /// Returns the default value of each parameter.
     pub defaults: fn() -> Vec<String>,
 }
 
-/// What `P`'s parameters are unless they are tuned.
+/// Returns the default values of the parameters of `P`.
 pub(crate) fn defaults<P: Params>() -> Vec<String> {
     let defaults = P::default();
     P::ALL.iter().map(|param| defaults.get(param.name)).collect()
 }
 
-/// Code that wants the policy of a [`Spec`] as a type, so that the compiler makes one copy for each.
+/// Code that needs the policy of a [`Spec`] as a type, so that the compiler makes one copy for each policy.
 pub trait Select {
-    /// What it gives back.
+    /// The result of the code.
     type Output;
 
-    /// Called once, with the type and parameters that the spec stands for.
+    /// Runs the code once, with the type and parameters that the spec stands for.
     fn run<P: Policy>(self, params: P::Params) -> Self::Output;
 }
 
-/// Puts a filter in front of the policy that is chosen.
+/// Code that puts a filter in front of the selected policy.
 struct Behind<S> {
     filter: FilterSpec,
     code: S,
@@ -178,13 +178,13 @@ impl<S: Select> Select for Behind<S> {
 }
 
 impl Spec {
-    /// What the registry says of the policy.
+    /// Returns the registry's entry for the policy.
     pub fn listing(&self) -> &'static Listing {
         let is_named = |listing: &&Listing| listing.name == self.name();
         POLICIES.iter().find(is_named).expect("every spec stands for a line of the list")
     }
 
-    /// Runs `code` with the type of the policy, the filter in front of it included.
+    /// Runs `code` with the type of the policy, including the filter in front of it.
     pub fn select<S: Select>(&self, code: S) -> S::Output {
         match self.filter.clone() {
             None => self.policy.select(code),
@@ -192,13 +192,13 @@ impl Spec {
         }
     }
 
-    /// An empty shard under this policy. `seed` is for the policy's randomness.
+    /// Returns an empty shard under this policy. `seed` is for the policy's randomness.
     pub fn build<V: Send + 'static>(&self, capacity: Capacity, seed: u64) -> Box<dyn AnyShard<V>> {
         self.select(Build { capacity, seed, value: PhantomData })
     }
 
-    /// A shard under this policy with the contents of `old`, which is empty afterwards, and its capacity and
-    /// count of evictions. Nothing leaves: what the old policy would have evicted first has come first here.
+    /// Returns a shard under this policy with the contents, capacity and count of evictions of `old`, which is empty
+    /// afterwards. No object is lost: objects are inserted in the order in which the old policy would evict them.
     pub fn succeed<V: Send + 'static>(&self, old: &mut dyn AnyShard<V>, seed: u64) -> Box<dyn AnyShard<V>> {
         self.select(Succeed { old, seed })
     }
@@ -224,7 +224,7 @@ impl<V: Send + 'static> Select for Succeed<'_, V> {
 }
 
 impl Default for FilterSpec {
-    /// The one that suits most policies.
+    /// The filter that suits most policies.
     fn default() -> Self {
         Self::Frequency(())
     }

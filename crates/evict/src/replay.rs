@@ -1,8 +1,8 @@
-//! A cache without values, for replaying a trace whose objects were numbered from 0 beforehand.
+//! A cache without values, for the replay of a trace whose objects were numbered from 0 beforehand.
 //!
-//! It counts like a [`Shard`](crate::Shard) and uses the same policies, so that both give the same hits. But an object's
-//! slot is in an array, so that nothing is hashed, and the policy is known at compile time, so that a request is a few
-//! instructions in the caller's loop.
+//! It counts like a [`Shard`](crate::Shard) and uses the same policies, so that both have the same hits. But an array
+//! holds the slot of each object, so that no key is hashed, and the policy is known at compile time, so that a request
+//! is a few instructions in the caller's loop.
 
 use crate::numbered::{Alike, Attributes, Differing, Numbered};
 use crate::policy::{Capacity, NOTED, Object, Policy, Residents, Slot};
@@ -13,19 +13,19 @@ use crate::shard::{Contents, make_room};
 pub struct Request {
     /// The object's number: below [`Shape::objects`].
     pub id: u32,
-    /// What it weighs, in bytes, should it be stored now. A resident keeps the size that it was stored with.
+    /// The size in bytes if the object is stored now. A resident object keeps the size with which it was stored.
     pub size: u64,
-    /// What fetching it costs, in microseconds; 0 where it is unknown.
+    /// The cost to fetch the object, in microseconds; 0 if unknown.
     pub cost: u32,
-    /// The number of the request that asks for it next, counted from 1; `u64::MAX` for never. Only offline
-    /// policies look at it.
+    /// The number of the next request for the object, counted from 1; `u64::MAX` for never. Only offline policies read
+    /// it.
     pub next: u64,
 }
 
-/// What a trace's requests tell apart.
+/// The properties that differ between the requests of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many objects there are: fewer than 2^31.
+    /// The number of objects: fewer than 2^31.
     pub objects: u32,
     /// Whether sizes differ; if not, every size is taken as 1.
     pub sized: bool,
@@ -33,7 +33,8 @@ pub struct Shape {
     pub costed: bool,
 }
 
-/// The cache: see the module. `A` is what it keeps of an object beside its number: [`Alike`] where that is nothing.
+/// The cache: see the module. `A` holds the attributes of objects in addition to their numbers: [`Alike`] if there are
+/// none.
 pub struct Replay<P: Policy, A: Attributes = Differing> {
     policy: P,
     contents: Numbered<A>,
@@ -41,14 +42,15 @@ pub struct Replay<P: Policy, A: Attributes = Differing> {
 }
 
 impl<P: Policy> Replay<P> {
-    /// An empty cache for requests of `shape`: what none of them tells apart is not kept. `seed` is for the policy.
+    /// Returns an empty cache for requests of `shape`. It does not store properties that `shape` excludes. `seed` is
+    /// for the policy.
     pub fn new(capacity: Capacity, shape: Shape, params: P::Params, seed: u64) -> Self {
         Self::with(capacity, shape.objects, Differing::new(shape), params, seed)
     }
 }
 
 impl<P: Policy> Replay<P, Alike> {
-    /// An empty cache for requests that tell nothing apart but `objects` objects, each of size 1. `seed` is for the
+    /// Returns an empty cache for requests for `objects` objects, each of size 1 and without costs. `seed` is for the
     /// policy.
     pub fn of_alike(capacity: Capacity, objects: u32, params: P::Params, seed: u64) -> Self {
         Self::with(capacity, objects, Alike, params, seed)
@@ -61,16 +63,16 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         Self { policy, contents: Numbered::new(capacity, objects, attributes), evictions: 0 }
     }
 
-    /// Asks for an object, and stores it if it is not there. Whether it was there.
+    /// Requests an object, and stores it on a miss. Returns whether it was a hit.
     #[inline(always)]
     pub fn request(&mut self, request: Request) -> bool {
         self.serve(request, self.contents.slot(request.id))
     }
 
-    /// Asks for one object after the other, as [`request`](Self::request) does. How many were there.
+    /// Requests objects in sequence, as [`request`](Self::request) does. Returns the number of hits.
     ///
-    /// Each is looked for before the one before it is served: so the processor, which often guesses wrong what is
-    /// there, finds out soon. A miss may move the next one, which is then looked for again.
+    /// Each object is looked up before the preceding one is served: the processor often mispredicts whether an object
+    /// is resident, and so detects this early. A miss may move the next object, which is then looked up again.
     #[inline(always)]
     pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) -> u64 {
         let mut requests = requests.into_iter();
@@ -86,7 +88,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         hits + u64::from(self.serve(request, slot))
     }
 
-    /// Serves `request`, whose object stands in `slot`.
+    /// Serves `request` for the object in `slot`.
     #[inline(always)]
     fn serve(&mut self, request: Request, slot: Slot) -> bool {
         self.contents.tick(request.next, P::OFFLINE);
@@ -117,7 +119,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         }
     }
 
-    /// Puts an object where there is room, or where others have to leave for it.
+    /// Stores an object where there is room, or evicts others for it.
     #[inline(always)]
     fn store(&mut self, id: u32, object: &Object, weight: u64) -> Option<Slot> {
         let Self { policy, contents, evictions } = self;
@@ -134,51 +136,51 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
         Some(slot)
     }
 
-    /// Whether an object is there. Nobody has asked for it by that.
+    /// Whether an object is resident. This does not count as a request.
     pub fn contains(&self, id: u32) -> bool {
         self.contents.slot(id) < NOTED
     }
 
-    /// How many objects had to leave for lack of room, so far.
+    /// Returns the number of objects evicted for lack of room so far.
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// How many objects there are.
+    /// Returns the number of resident objects.
     pub fn len(&self) -> usize {
         self.contents.len()
     }
 
-    /// Whether there are none.
+    /// Whether no object is resident.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The most objects that there were at once, so far.
+    /// Returns the largest number of objects resident at once so far.
     pub fn most(&self) -> usize {
         self.contents.most()
     }
 
-    /// The sum of the objects' weights, in the capacity's unit.
+    /// Returns the sum of the weights of all objects, in the unit of the capacity.
     pub fn used(&self) -> u64 {
         self.contents.used()
     }
 
-    /// Bytes allocated for the objects that are or were here at once: the policy's, numbers, sizes and costs.
-    /// The 4 bytes by which every object of the trace finds its slot belong to the trace's numbering, and are
-    /// left out.
+    /// Returns the bytes allocated for all objects that are or were resident at once: the policy's bytes, numbers,
+    /// sizes and costs. The 4 bytes that map each object of the trace to its slot belong to the numbering of the trace,
+    /// and are excluded.
     pub fn metadata_bytes(&self) -> usize {
         self.contents.heap_bytes() + self.policy.heap_bytes()
     }
 
-    /// Checks every invariant; the error says which one is broken.
+    /// Checks every invariant; the error names the broken one.
     pub fn validate(&self) -> Result<(), String> {
         self.contents.validate()?;
         self.policy.validate(&self.contents)
     }
 }
 
-/// The key that stands for the object numbered `id`: no two have the same, and all bits look random.
+/// Returns the key of the object numbered `id`: keys are unique, and all bits look random.
 #[inline]
 pub fn spread(id: u32) -> u64 {
     let mut key = u64::from(id).wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -3,8 +3,8 @@
 //! Only a shard counts bytes. Evicted values are returned to the caller, which can drop them outside a lock. The caller
 //! also interprets values, and compares the full key behind a hash.
 //!
-//! Now and then an insertion rebuilds the index, in a millisecond or so for 65,536 objects: a larger live cache
-//! should be spread over several shards.
+//! Occasionally an insertion rebuilds the index, which takes about a millisecond for 65,536 objects: spread a larger
+//! live cache over several shards.
 
 use crate::index::Index;
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
@@ -15,13 +15,13 @@ use crate::slab::Slab;
 pub enum Inserted<V> {
     /// The object is resident.
     Stored,
-    /// It weighs more than the whole capacity, and comes back. Nothing was evicted for it.
+    /// The object is heavier than the whole capacity, and is returned. No object was evicted for it.
     TooLarge(V),
-    /// The policy does not admit it, and it comes back.
+    /// The policy does not admit the object, and it is returned.
     Refused(V),
 }
 
-/// Values of type `V` by key, under a policy `P` known at compile time. Its calls are those of [`AnyShard`].
+/// Values of type `V` by key, under a policy `P` known at compile time. Its methods are those of [`AnyShard`].
 pub struct Shard<P: Policy, V> {
     policy: P,
     contents: Hashed<V>,
@@ -31,19 +31,19 @@ pub struct Shard<P: Policy, V> {
 }
 
 impl<P: Policy, V> Shard<P, V> {
-    /// An empty shard. `seed` is for the policy: the same seed and calls give the same answers.
+    /// Returns an empty shard. `seed` is for the policy: the same seed and calls give the same results.
     pub fn new(capacity: Capacity, params: P::Params, seed: u64) -> Self {
         let policy = P::new(capacity, params.clone(), seed);
         Self { policy, contents: Hashed::new(capacity), params, seed, evictions: 0 }
     }
 
-    /// Bytes allocated beyond the values themselves.
+    /// Returns the bytes allocated in addition to the values themselves.
     pub(crate) fn overhead_bytes(&self) -> usize {
         self.contents.overhead_bytes() + self.policy.heap_bytes()
     }
 
-    /// An empty shard that takes over the contents, capacity and count of evictions of `old`, without asking
-    /// whether they are admitted: what was the next to leave there is the oldest here.
+    /// Returns a shard that takes over the contents, capacity and count of evictions of `old`, without the admission
+    /// check: the next victim of the old policy is the oldest object here.
     pub(crate) fn succeed(old: &mut dyn AnyShard<V>, params: P::Params, seed: u64) -> Self {
         let mut shard = Self { evictions: old.evictions(), ..Self::new(old.capacity(), params, seed) };
         old.drain(&mut |object, value| {
@@ -61,19 +61,20 @@ impl<P: Policy, V> Shard<P, V> {
     }
 }
 
-/// The residents as a policy sees them, with write access.
+/// The residents as a policy sees them, with write access for the shard.
 pub(crate) trait Contents: Residents {
-    /// What is handed back for an object that leaves.
+    /// The value returned for an object that leaves.
     type Value;
 
-    /// Whether `weight` more fits and a slot is left.
+    /// Whether `weight` more fits and a slot is available.
     fn has_room(&self, weight: u64) -> bool;
 
-    /// Vacates `slot`; `None` if it is vacant.
+    /// Vacates `slot`. Returns `None` if it is vacant.
     fn take(&mut self, slot: Slot) -> Option<Self::Value>;
 }
 
-/// Evicts until `weight` more fits, and hands over what leaves. `false` if the policy has no victim to offer.
+/// Evicts until `weight` more fits, and passes on the evicted values. Returns `false` if the policy has no victim to
+/// offer.
 #[inline]
 pub(crate) fn make_room<P: Policy, C: Contents>(
     policy: &mut P,
@@ -92,67 +93,67 @@ pub(crate) fn make_room<P: Policy, C: Contents>(
     true
 }
 
-/// A shard whose policy was chosen at run time: made by [`Spec::build`](crate::Spec::build).
+/// A shard whose policy was chosen at run time. [`Spec::build`](crate::Spec::build) creates it.
 pub trait AnyShard<V>: Send {
-    /// Looks `key` up; what is found counts as asked for.
+    /// Looks `key` up; a hit counts as a request.
     fn get(&mut self, key: u64) -> Option<&V>;
 
-    /// Looks `key` up without the policy's notice.
+    /// Looks `key` up without informing the policy.
     fn peek(&self, key: u64) -> Option<&V>;
 
-    /// The value of `key`, to be changed without the policy's notice; its object's size stays what it was.
+    /// Returns the value of `key` for changes, without informing the policy; the size of its object does not change.
     fn peek_mut(&mut self, key: u64) -> Option<&mut V>;
 
-    /// Stores `value`, and evicts until it fits. What had its key goes in any case, even if the new object
-    /// cannot be stored. Replaced and evicted values are added to `dropped`.
+    /// Stores `value`, and evicts until it fits. The previous object with this key is removed in any case, even if the
+    /// new object cannot be stored. Replaced and evicted values are added to `dropped`.
     fn insert(&mut self, object: Object, value: V, dropped: &mut Vec<V>) -> Inserted<V>;
 
-    /// Takes `key` out, which is no eviction.
+    /// Removes and returns the value of `key`. This does not count as an eviction.
     fn remove(&mut self, key: u64) -> Option<V>;
 
-    /// Shows every key and value, in no particular order, without the policy's notice.
+    /// Passes every key and value to `see`, in no particular order, without informing the policy.
     fn for_each(&self, see: &mut dyn FnMut(u64, &V));
 
-    /// Shows the keys and values of at most `most` slots, beginning at `from`, without the policy's notice; the slot
-    /// to go on at, if there are more. The shard may change between two calls: a walk from 0 shows once each object
-    /// that stayed all the time.
+    /// Passes the keys and values of at most `most` slots to `see`, beginning at `from`, without informing the policy.
+    /// Returns the slot to continue at, if there are more. The shard may change between two calls: a walk from 0 visits
+    /// every object exactly once that is resident all the time.
     fn walk(&self, from: Slot, most: u32, see: &mut dyn FnMut(u64, &V)) -> Option<Slot>;
 
-    /// The sum of the objects' weights, in the capacity's unit: never above its amount.
+    /// Returns the sum of the objects' weights, in the unit of the capacity: never above its amount.
     fn used(&self) -> u64;
 
-    /// The sum of the objects' sizes, whatever the capacity counts.
+    /// Returns the sum of the objects' sizes, in bytes, for either unit of the capacity.
     fn bytes(&self) -> u64;
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it may hold.
+    /// Returns the capacity.
     fn capacity(&self) -> Capacity;
 
-    /// Changes the capacity's amount and evicts what no longer fits, into `dropped`.
+    /// Changes the amount of the capacity and moves objects that no longer fit into `dropped`.
     fn set_capacity(&mut self, amount: u64, dropped: &mut Vec<V>);
 
-    /// How many objects had to leave for lack of room, so far.
+    /// Returns the number of objects evicted for lack of room so far.
     fn evictions(&self) -> u64;
 
-    /// Takes everything out, into `dropped`, frees the memory, and resets the policy. Counts of
-    /// evictions and of time go on.
+    /// Moves all values into `dropped`, frees the memory, and resets the policy. The counts of evictions and of lookups
+    /// continue.
     fn clear(&mut self, dropped: &mut Vec<V>);
 
-    /// Takes everything out, in the order in which the policy would evict it, which is no eviction.
+    /// Removes all objects, in the order in which the policy would evict them. This does not count as eviction.
     fn drain(&mut self, take: &mut dyn FnMut(Object, V));
 
-    /// Bytes allocated per object beyond the value itself: key, size, cost, index, the policy's, and spare
-    /// room. 0 when empty.
+    /// Returns the bytes allocated per object in addition to the value itself: key, size, cost, index, policy, and
+    /// spare room. 0 when empty.
     fn overhead_per_object(&self) -> f64;
 
-    /// Checks every invariant, in time proportional to the contents; the error says which one is broken.
+    /// Checks every invariant, in time proportional to the contents; the error names the broken one.
     fn validate(&self) -> Result<(), String>;
 }
 
@@ -264,12 +265,12 @@ impl<P: Policy, V: Send> AnyShard<V> for Shard<P, V> {
     }
 }
 
-/// Everything but the policy, apart from it so that the policy can look while it changes itself.
+/// All parts of a shard except the policy; they are separate, so that the policy can read them during its own changes.
 struct Hashed<V> {
     index: Index,
     slab: Slab<V>,
     used: u64,
-    /// Any sizes may stand side by side where entries are counted: their sum may be more than a `u64`.
+    /// Under a capacity in entries, sizes are unlimited: their sum may exceed a `u64`.
     bytes: u128,
     capacity: Capacity,
     now: u64,

@@ -1,12 +1,12 @@
 //! Objects and their values, by slot.
 //!
-//! An object, its value and, once both have gone, the link to the next vacant slot share one place: a hit
-//! finds key and value together, and the free list costs nothing.
+//! An object and its value share one place with the link to the next vacant slot, which replaces them after removal: a
+//! hit finds key and value together, and the free list takes no memory.
 
 use crate::parts::chunks::Chunks;
 use crate::policy::{NONE, Object, Slot};
 
-// The object's fields stand here one by one, so that the discriminant finds room beside `cost`.
+// The object's fields are listed separately, so that the discriminant fits beside `cost`.
 enum Cell<V> {
     Taken { key: u64, size: u64, cost: u32, value: V },
     Vacant { next: Slot },
@@ -28,17 +28,17 @@ impl<V> Slab<V> {
         self.len
     }
 
-    /// The first slot that was never taken.
+    /// Returns the first slot that was never taken.
     pub(crate) fn end(&self) -> Slot {
         self.places.len() as Slot
     }
 
-    /// Whether every slot that a number exists for is taken.
+    /// Whether all possible slots are taken.
     pub(crate) fn is_full(&self) -> bool {
         self.len == NONE as usize
     }
 
-    /// Stores an object and its value in a slot that was vacant; the slab must not be full.
+    /// Stores an object and its value in a vacant slot; the slab must not be full.
     pub(crate) fn insert(&mut self, object: Object, value: V) -> Slot {
         let Object { key, size, cost } = object;
         let taken = Cell::Taken { key, size, cost, value };
@@ -54,7 +54,7 @@ impl<V> Slab<V> {
         slot
     }
 
-    /// Vacates `slot`; `None` if it is vacant.
+    /// Vacates `slot`. Returns `None` if it is vacant.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Object, V)> {
         self.object(slot)?;
         let gone = std::mem::replace(&mut self.places[slot], Cell::Vacant { next: self.vacant });
@@ -87,7 +87,7 @@ impl<V> Slab<V> {
         }
     }
 
-    /// The slots that are taken, with what is there.
+    /// Returns the taken slots with their objects and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Object, &V)> {
         self.places.iter().filter_map(|(slot, place)| match place {
             &Cell::Taken { key, size, cost, ref value } => Some((slot, Object { key, size, cost }, value)),
@@ -99,12 +99,12 @@ impl<V> Slab<V> {
         self.places.into_iter().filter_map(|place| taken(place).map(|(_, value)| value))
     }
 
-    /// Bytes allocated, the values' own places left out.
+    /// Returns the bytes allocated, without the places of the values.
     pub(crate) fn overhead_bytes(&self) -> usize {
         self.places.heap_bytes() - self.len * size_of::<V>()
     }
 
-    /// Checks that the chain of vacant slots reaches every one of them.
+    /// Checks that the chain of vacant slots contains every vacant slot.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let taken = self.iter().count();
         if taken != self.len {

@@ -1,4 +1,4 @@
-//! A policy as users write it, `name:param=value,param=value` or `filter+name`, to a [`Spec`] and back.
+//! Conversion between a policy as users write it, `name:param=value,param=value` or `filter+name`, and a [`Spec`].
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::policies::{POLICIES, PolicySpec};
 use crate::policy::{Param, Params};
 use crate::registry::Listing;
 
-/// A policy with its parameters, as a user names them: `lru`, `name:param=value,param=value`, and either behind
+/// A policy with its parameters, as a user names them: `lru`, `name:param=value,param=value`, and either of them behind
 /// an admission filter: `tinylfu+lru`, `size:max=1MiB+lru`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -16,7 +16,7 @@ pub struct Spec {
     pub(crate) policy: PolicySpec,
 }
 
-/// Why a spec is not valid: one line for its author.
+/// The reason why a spec is not valid: one line for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
 
@@ -29,7 +29,7 @@ impl Display for SpecError {
 impl std::error::Error for SpecError {}
 
 impl Spec {
-    /// Reads `lru`, `name:param=value,param=value` or `filter+name`. The error names what is wrong, the nearest
+    /// Reads `lru`, `name:param=value,param=value` or `filter+name`. The error names the invalid part, the nearest
     /// valid name, and all valid names.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let (filter, policy) = match text.split_once('+') {
@@ -45,12 +45,12 @@ impl Spec {
         Ok(Self { filter: filter.map(read_filter).transpose()?, policy: read_policy(policy)? })
     }
 
-    /// The policy's name in [`POLICIES`].
+    /// Returns the policy's name in [`POLICIES`].
     pub fn name(&self) -> &'static str {
         self.policy.name()
     }
 
-    /// The name in [`FILTERS`] of the filter before the policy, if there is one.
+    /// Returns the name in [`FILTERS`] of the filter before the policy, if there is one.
     pub fn filter(&self) -> Option<&'static str> {
         self.filter.as_ref().map(FilterSpec::name)
     }
@@ -94,7 +94,7 @@ impl FromStr for Spec {
 }
 
 impl Display for Spec {
-    /// What [`Spec::parse`] reads as the same spec, defaults left out.
+    /// Writes the text that [`Spec::parse`] reads as the same spec, without defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(filter) = &self.filter {
             write!(f, "{}{}+", filter.name(), parameters(&filter.tuned()))?;
@@ -103,7 +103,7 @@ impl Display for Spec {
     }
 }
 
-/// What follows a name that is tuned by `params`.
+/// Returns the text after a name that is tuned by `params`.
 fn parameters(params: &[String]) -> String {
     match params {
         [] => String::new(),
@@ -111,7 +111,7 @@ fn parameters(params: &[String]) -> String {
     }
 }
 
-/// Reads the parameters of `owner`, such as "policy 'lru'"; what is not mentioned keeps its default.
+/// Reads the parameters of `owner`, such as "policy 'lru'". Absent parameters keep their defaults.
 pub(crate) fn read_params<P: Params>(owner: &str, text: Option<&str>) -> Result<P, SpecError> {
     let mut params = P::default();
     let mut seen = Vec::new();
@@ -138,7 +138,7 @@ pub(crate) fn read_params<P: Params>(owner: &str, text: Option<&str>) -> Result<
     Ok(params)
 }
 
-/// The parameters that differ from their defaults, as `name=value`.
+/// Returns the parameters that differ from their defaults, as `name=value`.
 pub(crate) fn tuned<P: Params>(params: &P) -> Vec<String> {
     let default = P::default();
     let values = P::ALL.iter().map(|param| (param.name, params.get(param.name), default.get(param.name)));
@@ -156,12 +156,12 @@ fn unknown_param(owner: &str, name: &str, known: &[Param]) -> SpecError {
     SpecError(format!("{owner} has no parameter {}{advice}", quoted(name)))
 }
 
-/// The user's own words on one line, whatever they contain.
+/// Returns the user's text in quotes on one line, with special characters escaped.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.escape_debug())
 }
 
-/// What to write instead of `word`.
+/// Returns the advice for a misspelt `word`: the nearest name and the known names.
 fn advice<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let word = word.to_lowercase();
     let near = known.clone().map(|name| (strsim::osa_distance(&word, name), name)).min();

@@ -1,4 +1,4 @@
-//! What `adaptive` learns, and what it lets in.
+//! The learning and the admission of `adaptive`.
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec, spread};
 
@@ -6,7 +6,7 @@ fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<()>> {
     Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 7)
 }
 
-/// Asks for object `n` and stores it if it is not there. Whether it was there.
+/// Requests object `n` and stores it on a miss. Returns whether it was a hit.
 fn ask(shard: &mut dyn AnyShard<()>, n: u64, size: u64) -> bool {
     let key = spread(n as u32);
     let is_hit = shard.get(key).is_some();
@@ -16,26 +16,26 @@ fn ask(shard: &mut dyn AnyShard<()>, n: u64, size: u64) -> bool {
     is_hit
 }
 
-/// Objects asked for again and again, all of them soon, and then never: recency is everything.
+/// Objects with repeated requests in a short time, and none afterwards: only recency matters.
 fn passing(round: u64, scale: u64) -> impl Iterator<Item = u64> {
     let set = round / 5 * 40 * scale;
     set..set + 40 * scale
 }
 
-/// A third is asked for in each round, the rest never again: frequency is everything.
+/// A third of the objects is requested in each round, the others only once: only frequency matters.
 fn lasting(round: u64, scale: u64) -> impl Iterator<Item = u64> {
     let strangers = 1_000_000 + round * 60 * scale;
     (0..30 * scale).flat_map(move |n| [n, strangers + 2 * n, strangers + 2 * n + 1])
 }
 
-/// How many of the objects are there when they are asked for one after the other.
+/// Requests the objects in sequence. Returns the number of hits.
 fn hits(shard: &mut dyn AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64 {
     objects.map(|n| u64::from(ask(shard, n, 1))).sum()
 }
 
 #[test]
 fn it_learns_what_serves_best_and_learns_again() {
-    // At the second scale, the ghosts hear of a sixteenth of the keys.
+    // At the second scale, the ghosts see a sixteenth of the keys.
     for scale in [1, 100] {
         let mut shard = shard("adaptive", By::Entries, 50 * scale);
         for (phase, start) in [0, 100, 200, 300].into_iter().enumerate() {
@@ -47,7 +47,7 @@ fn it_learns_what_serves_best_and_learns_again() {
                 };
                 last_five += if round >= start + 95 { hits } else { 0 };
             }
-            // As many as there can be: all but the first round of a set, or the third that lasts.
+            // The maximum: all but the first round of a set, or the third that lasts.
             let most = [4 * 40 * scale, 5 * 30 * scale][phase % 2];
             assert!(last_five * 100 >= most * 95, "phase {phase}, scale {scale}: {last_five} of {most}");
             assert_eq!(shard.validate(), Ok(()));

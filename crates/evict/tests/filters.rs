@@ -1,4 +1,4 @@
-//! What the filters let in, and what TinyLFU keeps.
+//! The objects that the filters admit, and the objects that TinyLFU keeps.
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 
@@ -6,7 +6,7 @@ fn shard(spec: &str, by: By, amount: u64) -> Box<dyn AnyShard<u64>> {
     Spec::parse(spec).expect("a valid spec").build(Capacity { by, amount }, 1)
 }
 
-/// Asks for `key`, and stores it with `size` if it is not there. Whether it is there afterwards.
+/// Requests `key`, and stores it with `size` on a miss. Returns whether it is resident afterwards.
 fn request(shard: &mut dyn AnyShard<u64>, key: u64, size: u64) -> bool {
     shard.get(key).is_some()
         || matches!(shard.insert(Object { key, size, cost: 0 }, key, &mut Vec::new()), Inserted::Stored)
@@ -77,7 +77,7 @@ fn who_waits_to_leave_and_is_asked_for_is_not_the_next_to_leave() {
     assert!(shard.peek(1).is_some() && shard.peek(2).is_none());
 }
 
-/// Ten objects again and again, and between them a stream of others that never come back.
+/// Repeated requests for ten objects, between a stream of objects that are requested once.
 fn scan() -> impl Iterator<Item = (u64, u64)> {
     (0..20_000).map(|n| if n % 10 == 0 { (n / 10 % 10, 1) } else { (100 + n, 1) })
 }

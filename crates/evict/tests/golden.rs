@@ -1,15 +1,15 @@
-//! Misses of every policy and filter on the shipped traces, to the digit, as `golden.txt` lists them.
+//! The exact misses of every policy and filter on the shipped traces, as listed in `golden.txt`.
 //!
-//! The counts are this crate's own: they say that nothing has changed, not that it is right. `laws.rs` compares with
-//! naive models, and `crates/lab/tests/reference.rs` with another simulator.
+//! The counts come from this crate: they detect changes, and do not prove correctness. `laws.rs` compares with naive
+//! models, and `crates/lab/tests/reference.rs` with another simulator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use larder_evict::{By, Capacity, FILTERS, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
 
-/// The traces, and two capacities for each: about 1% and 10% of what all objects take. Where sizes differ they are
-/// bytes, otherwise objects. `traces/reference_miss_ratios.csv` has most of them, too.
+/// The traces, and two capacities for each: about 1% and 10% of the total of all objects. They are in bytes if sizes
+/// differ, otherwise in objects. `traces/reference_miss_ratios.csv` has most of them, too.
 const TRACES: [(&str, [u64; 2]); 4] = [
     ("adaptsize_web", [2_788_542, 27_885_423]),
     ("cache2k_web07", [204, 2_048]),
@@ -30,7 +30,7 @@ struct Trace {
     requests: Vec<Request>,
 }
 
-/// Counts of misses by policy, in the order of the columns.
+/// Misses by policy, in the order of the columns.
 type Rows = BTreeMap<String, Vec<u64>>;
 
 fn root() -> PathBuf {
@@ -75,7 +75,7 @@ impl Select for Misses<'_> {
     }
 }
 
-/// Every policy, and every filter in front of LRU.
+/// Returns every policy, and every filter in front of LRU.
 fn specs() -> impl Iterator<Item = String> {
     let filters = FILTERS.iter().map(|filter| format!("{}+lru", filter.name));
     POLICIES.iter().map(|policy| policy.name.to_owned()).chain(filters)
@@ -85,7 +85,7 @@ fn columns(traces: &[Trace]) -> impl Iterator<Item = (&Trace, Capacity)> {
     traces.iter().flat_map(|trace| trace.capacities.map(|capacity| (trace, capacity)))
 }
 
-/// Replays all traces under every policy: half of the policies in another thread.
+/// Replays all traces under every policy; a second thread runs half of the policies.
 fn count(traces: &[Trace]) -> Rows {
     let row = |spec: &String| {
         let misses = |(trace, capacity)| {
@@ -103,7 +103,7 @@ fn count(traces: &[Trace]) -> Rows {
     })
 }
 
-/// The file's text.
+/// Returns the text of the file.
 fn table(traces: &[Trace], rows: &Rows) -> String {
     let line = |name: &str, cells: &[String]| {
         let cells: String = cells.iter().map(|cell| format!("  {cell:>19}")).collect();
@@ -118,7 +118,7 @@ fn table(traces: &[Trace], rows: &Rows) -> String {
     text
 }
 
-/// The rows of the file's text.
+/// Parses the rows of the file's text.
 fn stored(text: &str) -> Rows {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let row = |line: &str| {
@@ -129,7 +129,7 @@ fn stored(text: &str) -> Rows {
     lines.map(row).collect()
 }
 
-/// What is wrong with the counts that are stored, a line each.
+/// Returns the errors in the stored counts, one line each.
 fn complaints(stored: &Rows, counted: &Rows) -> Vec<String> {
     let missing = counted.keys().filter(|spec| !stored.contains_key(*spec));
     let mut complaints: Vec<_> = missing.map(|spec| format!("'{spec}' has no golden counts")).collect();

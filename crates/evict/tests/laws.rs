@@ -1,4 +1,4 @@
-//! What every policy in the registry obeys, whatever the cache is asked to do.
+//! Laws that every policy in the registry obeys under any sequence of operations.
 
 mod operations;
 
@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Every policy, alone and behind the filter that meddles most with it; and every filter.
+/// Returns every policy, alone and behind the filter that interferes most with it; and every filter.
 fn all_policies() -> impl Iterator<Item = Spec> {
     let names =
         POLICIES.iter().flat_map(|policy| [policy.name.to_owned(), format!("tinylfu+{}", policy.name)]);
@@ -21,12 +21,12 @@ fn all_policies() -> impl Iterator<Item = Spec> {
     names.chain(["size:max=12+lru".to_owned()]).map(|name| Spec::parse(&name).expect("listed names"))
 }
 
-/// Whether the policy refuses nothing that has room.
+/// Whether the policy admits every object that there is room for.
 fn takes_what_has_room(spec: &Spec) -> bool {
     spec.filter().is_none_or(|filter| filter == "tinylfu")
 }
 
-/// The books that a shard should keep: who is in, and who left how.
+/// The expected state of a shard: the residents, and the reasons for removals.
 struct Books {
     capacity: Capacity,
     resident: HashMap<u64, (u64, Value)>,
@@ -43,7 +43,7 @@ impl Books {
         self.capacity.weigh(size).checked_add(self.used()).is_some_and(|sum| sum <= self.capacity.amount)
     }
 
-    /// A value may leave only if it was there, and then no second time.
+    /// Records that a value leaves. It must have been resident, and may leave only once.
     fn leave(&mut self, value: Value) {
         let key = self.resident.iter().find(|(_, resident)| resident.1 == value).map(|(&key, _)| key);
         self.resident.remove(&key.expect("what leaves is resident"));
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// Whatever its queues are for: as large as the cache, larger than any share of it, and of no size at all.
+/// Sizes equal to the capacity, above the share of any queue, and of 0.
 #[test]
 fn only_who_weighs_newcomers_refuses_a_size_that_fits() {
     const WEIGHS: [&str; 4] = ["adaptive", "gdsf", "tinylfu", "wtinylfu"];
@@ -245,7 +245,7 @@ fn a_queue_spends_few_bytes_an_object_however_long_it_runs() {
     }
 }
 
-/// Replays a trace and says which requests hit, checking every invariant on the way.
+/// Replays a trace, checks every invariant after each request, and records the hits.
 struct ReplayHits<'a> {
     capacity: Capacity,
     requests: &'a [Request],
@@ -271,7 +271,7 @@ impl ReplayHits<'_> {
     }
 }
 
-/// The same where nothing but the object is told apart.
+/// The same for requests that differ only in their objects.
 struct AlikeHits<'a>(ReplayHits<'a>);
 
 impl Select for AlikeHits<'_> {
@@ -290,14 +290,14 @@ impl Select for AlikeHits<'_> {
 
 const OBJECTS: u32 = 48;
 
-/// The largest sizes are those that 32 bits hold no longer.
+/// The largest sizes exceed 32 bits.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
     let size = prop_oneof![16 => 0..30_u64, 2 => 90..200_u64, 1 => (1_u64 << 32) - 2..(1 << 32) + 2];
     let request = (0..OBJECTS, size, 1..9_u32);
     vec(request.prop_map(|(id, size, cost)| Request { id, size, cost, next: u64::MAX }), 0..400)
 }
 
-/// Which requests hit in a shard, and how many objects it evicts.
+/// Returns which requests hit in a shard, and the number of evictions.
 fn serve(spec: &Spec, capacity: Capacity, requests: &[Request]) -> (Vec<bool>, u64) {
     let mut shard = spec.build(capacity, 7);
     let hits = requests.iter().map(|&Request { id, size, cost, .. }| {

@@ -1,4 +1,5 @@
-//! Policies beside naive models of them, answer by answer. `docs/internals/policies.md` lists which policies have one.
+//! Comparison of policies with naive models, for each answer. `docs/internals/policies.md` lists the policies with a
+//! model.
 
 mod naive;
 mod operations;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// What answers a policy owes, from a model that shares no code with it.
+/// The expected answers of a policy, from a model that shares no code with it.
 type Model = fn(Capacity, &[Op]) -> Vec<Answer>;
 
 const MODELS: &[(&str, Model)] = &[
@@ -32,14 +33,14 @@ const MODELS: &[(&str, Model)] = &[
     ("sieve", answers::<naive::Sieve>),
 ];
 
-/// Like [`MODELS`], for keys of which no sketch takes one for another.
+/// Like [`MODELS`], for keys that collide in no sketch.
 const COUNTING: &[(&str, Model)] = &[("tinylfu", answers::<naive::TinyLfu>)];
 
 fn spec(name: &str) -> Spec {
     Spec::parse(name).expect("a listed policy")
 }
 
-/// Time is a count of lookups, and begins with the first.
+/// Time is a count of lookups, and begins with the first one.
 fn after_a_lookup(ops: Vec<Op>) -> Vec<Op> {
     std::iter::once(Op::Get(0)).chain(ops).collect()
 }
@@ -65,7 +66,7 @@ proptest! {
     }
 }
 
-/// A request: a lookup, and an insertion if nothing is found.
+/// A request: a lookup, and an insertion on a miss.
 fn requests(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = [Op; 2]> {
     keys.map(|n| {
         let (key, size) = (spread(n as u32), 1 + n * 7 % 60);
@@ -73,7 +74,7 @@ fn requests(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = [Op; 2]> {
     })
 }
 
-/// Compares `adaptive` with its model request by request; the model's cache at the end.
+/// Compares `adaptive` with its model after each request. Returns the final cache of the model.
 fn adapt(capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<naive::Adaptive<naive::ByRequests>> {
     let (mut shard, mut model) = (spec("adaptive").build(capacity, 7), Cache::new(capacity));
     for (at, [get, insert]) in requests(keys).enumerate() {
@@ -90,7 +91,7 @@ fn adapt(capacity: Capacity, keys: impl Iterator<Item = u64>) -> Cache<naive::Ad
     model
 }
 
-/// Rounds in which recency is everything, and rounds in which frequency is.
+/// Rounds in which only recency matters, and rounds in which only frequency matters.
 fn phases(scale: u64) -> impl Iterator<Item = u64> {
     (0..200).flat_map(move |round| {
         let passing = round / 5 * 40 * scale..(round / 5 + 1) * 40 * scale;
@@ -119,7 +120,8 @@ proptest! {
         let mut random = fastrand::Rng::with_seed(seed);
         let by = if by_bytes { By::Bytes } else { By::Entries };
         let amount = if by_bytes { amount * 20 } else { amount };
-        // The product of random numbers: some keys are asked for far more often than others, and others later.
+        // The product of random numbers: some keys are requested far more often than others, and the popular keys
+        // change over time.
         let keys = (0..4_000_u64).map(|at| {
             let share: f64 = (0..skew).map(|_| random.f64()).product();
             at / 1_000 * 50 + (share * 900.0) as u64
@@ -128,7 +130,7 @@ proptest! {
     }
 }
 
-/// Some operations that proptest would choose, always the same.
+/// Returns a fixed sample of the operations that proptest generates.
 fn samples() -> Vec<(Capacity, Vec<Op>)> {
     let mut runner = TestRunner::deterministic();
     let strategy = (capacity(), distinct());
@@ -136,7 +138,7 @@ fn samples() -> Vec<(Capacity, Vec<Op>)> {
     (0..200).map(sample).map(|(capacity, ops)| (capacity, after_a_lookup(ops))).collect()
 }
 
-/// A comparison that cannot fail would show nothing.
+/// Shows that the comparison can fail.
 #[test]
 fn no_model_answers_as_another_policy() {
     let samples = samples();
@@ -154,7 +156,7 @@ fn no_model_answers_as_another_policy() {
     }
 }
 
-/// What the docs say has been compared: the rows of a table, by its first column.
+/// Checks the docs' list of policies with a model: the rows of a table, by their first column.
 #[test]
 fn the_docs_say_which_policies_have_a_model() {
     let page = include_str!("../../../docs/internals/policies.md");

@@ -1,4 +1,4 @@
-//! That a policy is a file and two lines, as `policies/mod.rs` and CONTRIBUTING.md say; and a filter, too.
+//! Checks that a policy is a file and two lines, as `policies/mod.rs` and CONTRIBUTING.md say; and likewise a filter.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use larder_evict::{FILTERS, Listing, POLICIES};
 
-/// What else may name a type of a list, beside its own file and the list.
+/// The other places that may name a type of a list, in addition to its file and the list.
 const USES: &[(&str, &str)] = &[
-    // What users get who name nothing.
+    // The defaults.
     ("Adaptive", "spec.rs"),
     ("Frequency", "registry.rs"),
-    // Policies that build on others.
+    // Policies that are built from others.
     ("Lru", "policies/tinylfu.rs"),
     ("Frequency", "policies/tinylfu.rs"),
 ];
 
-/// The files below `folder` with their text, by path from there.
+/// Returns the files below `folder` with their text, by relative path.
 fn sources(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -34,26 +34,26 @@ fn sources(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The code of `text`, without comments and tests.
+/// Returns the code of `text`, without comments and tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     text.lines().map(|line| line.split("//").next().unwrap_or_default())
 }
 
-/// The words of a line, what stands in strings left out.
+/// Returns the words of a line, without strings.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let bare = line.split('"').step_by(2);
     bare.flat_map(|part| part.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
 }
 
-/// What a list's line says: `"name" module::Type "source";`.
+/// Returns the module and type in the line of a list: `"name" module::Type "source";`.
 fn listed<'a>(list: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     let start = format!("\"{name}\" ");
     let lines = list.lines().filter_map(|line| line.trim_start().strip_prefix(&start));
     lines.filter_map(|line| line.split(' ').next()?.split_once("::")).collect()
 }
 
-/// Where else than in its file and in the list the sources name what is in the list of `folder`.
+/// Returns the other places in the sources that name a type from the list of `folder`.
 fn elsewhere(sources: &BTreeMap<PathBuf, String>, folder: &str, listings: &[Listing]) -> Vec<String> {
     let list_file = Path::new(folder).join("mod.rs");
     let mut complaints = Vec::new();
@@ -101,7 +101,7 @@ fn a_third_line_is_noticed() {
     assert_eq!(elsewhere(&sources, "policies", POLICIES), ["policies/mod.rs has 1 + 2 lines for Lirs"]);
 }
 
-/// What other crates need of the lists, they iterate.
+/// Other crates must iterate the lists.
 #[test]
 fn no_other_source_lists_the_policies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

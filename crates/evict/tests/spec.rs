@@ -1,4 +1,4 @@
-//! How a user names a policy, and what a misspelling gets.
+//! The names of policies as users write them, and the errors for misspelt names.
 
 use larder_evict::{FILTERS, POLICIES, Spec};
 

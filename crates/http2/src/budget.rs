@@ -1,17 +1,17 @@
-//! How often a client may cause work that brings nothing forward.
+//! Limits the rate of client frames that cause work without progress.
 
-/// Tokens that are spent by such work and come back with time.
+/// Tokens that such work spends and that return with time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Thousandths of a token.
+    /// The available thousandths of a token.
     left: u64,
-    /// What time gives back at most.
+    /// The limit up to which time returns tokens, in thousandths.
     most: u64,
-    /// What there is at most with all that was earned.
+    /// The limit including earned tokens, in thousandths.
     most_earned: u64,
-    /// Thousandths that come back in a millisecond: tokens in a second.
+    /// The thousandths that return per millisecond: tokens per second.
     rate: u64,
-    /// When they were counted last, in milliseconds.
+    /// The time of the last update, in milliseconds.
     at: u64,
 }
 
@@ -21,12 +21,12 @@ impl Budget {
         Self { left: most, most, most_earned: most, rate: rate as u64, at: 0 }
     }
 
-    /// The same, with room for `tokens` more that are earned.
+    /// Returns the same budget with room for `tokens` more that are earned.
     pub(crate) const fn earning(self, tokens: u32) -> Self {
         Self { most_earned: self.most + tokens as u64 * 1_000, ..self }
     }
 
-    /// Takes a token; false when none is left.
+    /// Takes a token. Returns false if none is left.
     pub(crate) fn spend(&mut self, now: u64) -> bool {
         let elapsed = now.saturating_sub(self.at);
         self.at = now.max(self.at);
@@ -41,7 +41,7 @@ impl Budget {
         }
     }
 
-    /// Adds thousandths of a token.
+    /// Adds earned thousandths of a token.
     pub(crate) fn earn(&mut self, thousandths: u64) {
         self.left = self.left.saturating_add(thousandths).min(self.most_earned);
     }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(spent(&mut budget, 5), 3);
         assert_eq!(spent(&mut budget, 105), 1);
         assert_eq!(spent(&mut budget, 60_000), 3);
-        // A clock that goes back gives nothing.
+        // A clock that goes back returns no tokens.
         assert_eq!(spent(&mut budget, 0), 0);
         budget.earn(2_000);
         assert_eq!(spent(&mut budget, 60_000), 2);

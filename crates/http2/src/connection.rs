@@ -1,4 +1,4 @@
-//! One connection of a client.
+//! A client's connection.
 
 use crate::error::{Code, Failure};
 use crate::frame::{
@@ -9,107 +9,107 @@ use crate::hpack::{Decoder, Fields, List};
 use crate::limits::{Budgets, Limits};
 use crate::streams::{Stream, Streams};
 
-/// Memory for decoding. One is enough for all connections of a thread.
+/// Buffers for decoding. One is enough for all connections of a thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// A field section of several frames.
+    /// The buffer for a field section of several frames.
     pub(crate) block: Vec<u8>,
     pub(crate) list: List,
 }
 
-/// What a frame means to the connection's owner.
+/// The meaning of a frame for the connection's owner.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'e> {
-    /// No frame is whole; nothing was consumed.
+    /// The input contains no complete frame; no bytes were consumed.
     More,
-    /// Nothing is to be done.
+    /// No action is necessary.
     Nothing,
     /// A request.
     Head {
-        /// Its stream.
+        /// The stream.
         stream: u32,
-        /// Its head.
+        /// The head of the request.
         head: Head<'e>,
-        /// It has no content.
+        /// Whether the request has no content.
         end: bool,
     },
-    /// A request whose head is too large. It deserves a 431.
+    /// A request whose head is too large. The owner should respond with 431.
     TooLarge {
-        /// Its stream.
+        /// The stream.
         stream: u32,
     },
-    /// Content. Once it has been read, [`Connection::release`] lets the client send more.
+    /// Content. After reading it, the owner calls [`Connection::release`], so that the client may send more.
     Data {
-        /// Its stream.
+        /// The stream.
         stream: u32,
         /// The content.
         data: &'e [u8],
-        /// Nothing follows.
+        /// Whether this is the end of the content.
         end: bool,
     },
-    /// The end of content, with trailers.
+    /// The end of the content, with trailers.
     Trailers {
-        /// Its stream.
+        /// The stream.
         stream: u32,
         /// The trailers.
         fields: Fields<'e>,
     },
-    /// The stream is gone: its client has no use for it any more, or has broken a rule.
+    /// The stream is closed: the client has cancelled it, or has broken a rule.
     Reset {
         /// The stream.
         stream: u32,
-        /// Why.
+        /// The reason.
         code: Code,
     },
-    /// Streams that wait may have windows now.
+    /// The windows of waiting streams may be open now.
     Windows,
 }
 
-/// How far a connection is on its way to its end.
+/// The stage of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
     No,
-    /// The client was told; what it has sent before it knew is still answered.
+    /// The client was asked to leave; requests that it sends before it receives this are still answered.
     Announced,
     /// New streams are refused.
     Closing,
 }
 
-/// A connection of a client, as far as it is not sockets and content.
+/// A client's connection, without its socket and content.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) limits: Limits,
     pub(crate) budgets: Budgets,
     pub(crate) decoder: Decoder,
     pub(crate) streams: Streams,
-    /// Bytes that may be sent.
+    /// Bytes that the server may send.
     pub(crate) window: i64,
     /// Bytes that the client may send.
     pub(crate) allowed: i64,
-    /// Bytes that have been read since the client was last told.
+    /// Bytes that were read since the last window update to the client.
     pub(crate) released: i64,
     /// The client's `SETTINGS_INITIAL_WINDOW_SIZE`.
     pub(crate) first_window: i64,
-    /// The client has made the table of our encoder smaller, and expects to hear that we know.
+    /// Whether the client has reduced the table of the server's encoder, which still has to acknowledge this.
     pub(crate) shrinks: bool,
-    /// The client's preface has come.
+    /// Whether the client's preface has arrived.
     greeted: bool,
-    /// The client's first `SETTINGS` has come.
+    /// Whether the client's first `SETTINGS` frame has arrived.
     pub(crate) settled: bool,
     pub(crate) leaving: Leaving,
-    /// A `PING` was sent and not answered.
+    /// Whether a `PING` was sent and not answered.
     pub(crate) pinged: bool,
     failed: Option<Failure>,
 }
 
-/// A frame of a connection, and what came with it.
+/// A frame of a connection with its payload.
 pub(crate) struct Frame<'e> {
     pub(crate) header: Header,
     pub(crate) payload: &'e [u8],
 }
 
 impl Connection {
-    /// For a client that has sent nothing yet. Appends the server's preface to `out`.
+    /// Returns a connection whose client has sent no bytes yet. Appends the server's preface to `out`.
     pub fn new(limits: Limits, out: &mut Vec<u8>) -> Self {
         frame::settings(
             out,
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Whether `input`, what a client has sent first, begins a connection; `None` if that is not decided yet.
+    /// Whether `input`, the first bytes from a client, begins a connection; `None` if there are too few bytes.
     pub fn is_preface(input: &[u8]) -> Option<bool> {
         let length = input.len().min(PREFACE.len());
         match input[..length] == PREFACE[..length] {
@@ -153,11 +153,11 @@ impl Connection {
         }
     }
 
-    /// Reads the first frame of `input`: how many bytes it took, and what it means. Answers that need no thought are appended
-    /// to `out`. `now` is in milliseconds, of any clock that does not go back.
+    /// Reads the first frame of `input`. Returns the number of consumed bytes, and the meaning of the frame. Automatic
+    /// answers are appended to `out`. `now` is in milliseconds, from any clock that does not go back.
     ///
     /// # Errors
-    /// When the connection has to end. Why is already in `out`; nothing else may follow.
+    /// If the connection has to end. The reason is already in `out`; no further frames may follow.
     pub fn next<'e>(
         &mut self,
         input: &'e [u8],
@@ -226,30 +226,30 @@ impl Connection {
             kind::PRIORITY_UPDATE => self.priority_update(&frame),
             kind::CONTINUATION => Err(Failure::protocol("CONTINUATION without HEADERS")),
             kind::PUSH_PROMISE => Err(Failure::protocol("PUSH_PROMISE from a client")),
-            // Whatever else there may be is for others (RFC 9113 section 5.5).
+            // Unknown frame types belong to extensions and are ignored (RFC 9113 section 5.5).
             _ => Ok(Event::Nothing),
         }
     }
 
-    /// The streams that are open.
+    /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the bytes that the connection has allocated.
     pub fn allocated(&self) -> usize {
         self.decoder.allocated() + self.streams.allocated()
     }
 
-    /// Whether nothing is left to be done: the client was told to leave, and all it has asked is answered.
+    /// Whether the connection is finished: a graceful shutdown was announced, and all requests are answered.
     pub fn is_done(&self) -> bool {
         self.leaving == Leaving::Closing && self.streams.len() == 0
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Errors
-    /// What does not.
+    /// The broken invariant.
     pub fn validate(&self) -> Result<(), &'static str> {
         if self.failed.is_some() {
             return Ok(());

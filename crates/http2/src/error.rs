@@ -1,4 +1,4 @@
-//! Why a stream or a connection ends.
+//! The reasons for the end of a stream or a connection.
 
 use std::fmt;
 
@@ -31,12 +31,12 @@ impl Code {
     pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
 }
 
-/// Why a connection ends. The `GOAWAY` frame that says so is already written.
+/// The reason for the end of a connection. The `GOAWAY` frame with this reason is already written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The code in the frame.
     pub code: Code,
-    /// What was wrong, for logs.
+    /// A description of the error, for logs.
     pub reason: &'static str,
 }
 

@@ -1,20 +1,20 @@
-//! Frames as bytes (RFC 9113 section 4).
+//! The encoding of frames (RFC 9113 section 4).
 
 use crate::error::{Code, Failure};
 
-/// What a client sends first (RFC 9113 section 3.4).
+/// The first bytes from a client (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of a frame's header.
+/// The length of a frame's header in bytes.
 pub const HEADER: usize = 9;
-/// The longest payload that may be sent to an endpoint that has not allowed more. This endpoint never allows more.
+/// The longest payload for an endpoint that has not allowed more. This endpoint never allows more.
 pub(crate) const MOST_PAYLOAD: usize = 16_384;
 /// The largest `SETTINGS_MAX_FRAME_SIZE`.
 pub(crate) const LARGEST_FRAME: u32 = (1 << 24) - 1;
-/// The longest payload of a `DATA` frame that is sent: with the frame's header it fills a TLS record.
+/// The longest payload of a sent `DATA` frame: with the frame's header it fills a TLS record.
 pub const DATA_PAYLOAD: usize = MOST_PAYLOAD - HEADER;
 /// The largest window.
 pub(crate) const LARGEST_WINDOW: i64 = (1 << 31) - 1;
-/// The window that streams and connections begin with.
+/// The initial window of streams and connections.
 pub(crate) const FIRST_WINDOW: i64 = 65_535;
 
 /// Types of frames.
@@ -63,7 +63,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header at the start of `input`, if it is whole.
+    /// Returns the header at the start of `input`, if it is complete.
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         let &[a, b, c, kind, flags, stream @ ..] = input.first_chunk::<HEADER>()?;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// A frame's header as bytes.
+/// Returns the bytes of a frame's header.
 pub(crate) fn header_of(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER] {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();
@@ -127,13 +127,13 @@ pub(crate) fn go_away(out: &mut Vec<u8>, last: u32, code: Code) {
     out.extend_from_slice(&code.0.to_be_bytes());
 }
 
-/// Reads a 32-bit number, its first bit ignored.
+/// Reads a 32-bit number and ignores its first bit.
 pub(crate) fn number(payload: &[u8]) -> Option<u32> {
     payload.try_into().ok().map(|bytes| u32::from_be_bytes(bytes) & 0x7fff_ffff)
 }
 
-/// Writes frames around a field section of any length that is appended to `out` by `write`: `HEADERS`, and `CONTINUATION` as
-/// far as one frame is too small. No client is sent longer frames than all clients take.
+/// Writes frames around a field section of any length that `write` appends to `out`: `HEADERS`, and `CONTINUATION` if
+/// one frame is too small. The frames are never longer than the length that every client accepts.
 pub(crate) fn headers(out: &mut Vec<u8>, stream: u32, end: bool, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     let end = if end { flag::END_STREAM } else { 0 };
@@ -144,7 +144,7 @@ pub(crate) fn headers(out: &mut Vec<u8>, stream: u32, end: bool, write: impl FnO
         out[at..at + 3].copy_from_slice(&(length as u32).to_be_bytes()[1..]);
         return;
     }
-    // Rare: no ordinary head is as long.
+    // This is rare: ordinary heads are shorter.
     let block = out.split_off(at + HEADER);
     out.truncate(at);
     let count = block.len().div_ceil(MOST_PAYLOAD);

@@ -1,31 +1,32 @@
-//! The head of a request: which pseudo-header fields it has, and whether it is well-formed (RFC 9113 section 8).
+//! The head of a request: its pseudo-header fields, and the check that it is well-formed (RFC 9113 section 8).
 
 use crate::hpack::{Fields, List};
 use crate::priority::Priority;
 
-/// A request's head, borrowed from the memory that it was decoded into.
+/// A request's head, borrowed from the buffer of the decoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'s> {
-    /// A token, case-sensitive.
+    /// The method: a token, case-sensitive.
     pub method: &'s str,
-    /// `:protocol`, the protocol that an extended `CONNECT` asks for (RFC 8441); such a request has all other parts, too.
+    /// `:protocol`, the protocol of an extended `CONNECT` (RFC 8441); such a request has all other parts, too.
     pub protocol: Option<&'s str>,
-    /// As sent; empty for an ordinary `CONNECT`.
+    /// The scheme as sent; empty for an ordinary `CONNECT`.
     pub scheme: &'s str,
-    /// `:authority`, or `host` if that is missing. For `CONNECT`: the target.
+    /// `:authority`, or `host` if that is missing. For `CONNECT`, this is the target.
     pub authority: &'s str,
     /// Path and query; empty for an ordinary `CONNECT`.
     pub path: &'s str,
-    /// The other fields. Names are in lower case; several `cookie` lines are one. A `host` is that of `authority`.
+    /// The other fields. Names are in lower case; several `cookie` lines are joined to one. A `host` field is equal to
+    /// `authority`.
     pub fields: Fields<'s>,
-    /// `content-length`, if it is known; 0 when the request has ended.
+    /// The content length, if known; 0 when the request has ended.
     pub length: Option<u64>,
 }
 
-/// Why a head is malformed, for logs.
+/// The reason why a head is malformed, for logs.
 pub(crate) type Fault = &'static str;
 
-/// Where the parts of a head are in a list.
+/// The pseudo-header fields of a list.
 #[derive(Default)]
 struct Parts<'l> {
     method: Option<&'l str>,
@@ -33,18 +34,18 @@ struct Parts<'l> {
     authority: Option<&'l str>,
     path: Option<&'l str>,
     protocol: Option<&'l str>,
-    /// How many pseudo-header fields there are.
+    /// The number of pseudo-header fields.
     count: usize,
 }
 
-/// What fields outside of the pseudo-header fields say of the message.
+/// The relevant values of the fields other than pseudo-header fields.
 struct Said<'l> {
     host: Option<&'l [u8]>,
     length: Option<u64>,
     priority: Priority,
 }
 
-/// Reads the head of a request from `list`; `end` says that it has no content.
+/// Reads the head of a request from `list`. `end`: whether the request has no content.
 pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority), Fault> {
     if list.is_unsound() {
         return Err("a field has bytes or a place that it must not have");
@@ -151,7 +152,7 @@ impl<'l> Said<'l> {
     }
 }
 
-/// Refuses fields that concern an HTTP/1 connection (RFC 9113 section 8.2.2).
+/// Rejects fields that concern an HTTP/1 connection (RFC 9113 section 8.2.2).
 fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
     match name {
         "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
@@ -162,7 +163,7 @@ fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Digits only, as a number of at most 63 bits.
+/// Reads a number of at most 63 bits that consists only of digits.
 fn length(value: &[u8]) -> Option<u64> {
     let digits = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok().filter(|length| i64::try_from(*length).is_ok())

@@ -1,15 +1,17 @@
-//! HTTP/2 (RFC 9113) for a server, without sockets, clocks or tasks: bytes in, events and frames out.
+//! HTTP/2 (RFC 9113) for a server, without sockets, clocks or tasks: it reads bytes, and produces events and frames.
 //!
-//! [`Connection::next`] reads one frame from the bytes of the client and says what it means. Replies are written as frames
-//! behind each other into a buffer, which leaves whenever its owner likes: [`Connection::head`], [`Connection::data`],
-//! [`Connection::trailers`]. What the windows do not allow stays with its owner, until
-//! [`Connection::next_to_send`] names the stream whose turn it is.
+//! [`Connection::next`] reads one frame from the client's bytes and returns its meaning. Responses are written as
+//! consecutive frames into a buffer, and its owner decides when to send it: [`Connection::head`], [`Connection::data`],
+//! [`Connection::trailers`]. The owner keeps the content that the windows do not allow, until
+//! [`Connection::next_to_send`] returns the stream that may send next.
 //!
-//! A request's head is decoded into memory that all connections of a thread share, and is borrowed from there. A connection
-//! keeps some 60 bytes of each open stream, its windows, and the dynamic table of its client, and nothing of a request.
-//! What a client can make it do has limits ([`Limits`]); beyond them the connection ends with `ENHANCE_YOUR_CALM`.
+//! A request's head is decoded into a buffer that all connections of a thread share, and is borrowed from there. A
+//! connection stores about 60 bytes for each open stream, its windows, and the dynamic table of its client, but no part
+//! of a request. The work that a client can cause has limits ([`Limits`]); beyond them the connection ends with
+//! `ENHANCE_YOUR_CALM`.
 //!
-//! There is no server push, no `Upgrade: h2c`, no extended `CONNECT` (RFC 8441), and no use of the priorities of RFC 7540.
+//! There is no server push, no `Upgrade: h2c`, and no use of the priorities of RFC 7540. Extended `CONNECT` (RFC 8441)
+//! is supported.
 
 mod budget;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a client may send and cause.
+//! Limits on the frames that a client may send and on the work that it may cause.
 
 use crate::budget::Budget;
 use crate::frame::FIRST_WINDOW;
@@ -11,11 +11,11 @@ pub struct Limits {
     pub streams: usize,
     /// The largest field section (`SETTINGS_MAX_HEADER_LIST_SIZE`); a larger one is [`Event::TooLarge`](crate::Event).
     pub head: Bounds,
-    /// Bytes of content of one stream that wait for their reader. At least 65,535.
+    /// The limit of unread content of one stream, in bytes. At least 65,535.
     pub stream_window: u32,
-    /// Bytes of content of all streams together that wait for their readers. At least 65,535.
+    /// The limit of unread content of all streams together, in bytes. At least 65,535.
     pub connection_window: u32,
-    /// Bytes of the dynamic table that the client's encoder may use.
+    /// The limit of the dynamic table of the client's encoder, in bytes.
     pub table: u32,
 }
 
@@ -26,15 +26,16 @@ impl Default for Limits {
     }
 }
 
-/// `CONTINUATION` frames of one field section.
+/// The maximum number of `CONTINUATION` frames of a field section.
 pub(crate) const CONTINUATIONS: usize = 8;
-/// Settings in one frame that cost a further token: each may change the windows of all streams.
+/// The number of settings in one frame that cost a further token: each may change the windows of all streams.
 pub(crate) const SETTINGS_OF_A_TOKEN: usize = 16;
-/// Priorities of streams that are not open yet.
+/// The maximum number of stored priorities for streams that are not open yet.
 pub(crate) const EARLY_PRIORITIES: usize = 16;
 
 impl Limits {
-    /// Bytes of an encoded field section. One that decodes within the bounds is hardly ever longer than these.
+    /// Returns the maximum length of an encoded field section, in bytes. A section that decodes within the bounds is
+    /// hardly ever longer.
     pub(crate) fn block(&self) -> usize {
         2 * self.head.bytes
     }
@@ -48,15 +49,16 @@ impl Limits {
     }
 }
 
-/// How often a client may do what brings nothing forward: at once, and in a second after that.
+/// Rate limits on client actions without progress: the number at once, and the number per second after that.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    /// Frames that carry no request and no content. Requests and content earn some: two for each frame of content, of which
-    /// the first window takes one for each of its bytes before the client has answered any.
+    /// Frames without a request and without content. Requests and content earn tokens: two for each frame of content.
+    /// The client may use the first window for frames of one byte each before it answers any of them, so there is room
+    /// for that many earned tokens.
     pub(crate) control: Budget,
-    /// Requests that the client itself resets before they are answered.
+    /// Requests that the client resets before they are answered.
     pub(crate) resets: Budget,
-    /// Streams that are reset here, as the client has broken a rule.
+    /// Streams that the server resets because the client has broken a rule.
     pub(crate) faults: Budget,
 }
 

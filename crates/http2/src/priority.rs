@@ -1,11 +1,12 @@
-//! Extensible priorities (RFC 9218): which response is sent next.
+//! Extensible priorities (RFC 9218), which determine the order of responses.
 
-/// How urgent a response is.
+/// The priority of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// From 0, the most urgent, to 7.
+    /// The urgency, from 0, the most urgent, to 7.
     pub urgency: u8,
-    /// Pieces of it are of use: it is sent in turn with others that are as urgent.
+    /// Whether parts of the response are useful to the client: then its content alternates with that of other responses
+    /// of the same urgency.
     pub incremental: bool,
 }
 
@@ -16,10 +17,10 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Changes what a `Priority` field value says. Members that it does not have, or that are malformed, change nothing.
+    /// Returns the priority with the changes of a `Priority` field value. Missing or malformed members change nothing.
     pub fn update(self, value: &[u8]) -> Self {
         value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).fold(self, |priority, member| {
-            // Parameters have no meaning yet.
+            // No parameters are defined yet.
             match member.split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii_end) {
                 Some([b'u', b'=', urgency @ b'0'..=b'7']) => Self { urgency: urgency - b'0', ..priority },
                 Some(b"i" | b"i=?1") => Self { incremental: true, ..priority },

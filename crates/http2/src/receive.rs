@@ -1,4 +1,4 @@
-//! What frames of the client do to its connection.
+//! The handling of the client's frames.
 
 use crate::connection::{Connection, Event, Frame, Leaving, Scratch};
 use crate::error::{Code, Failure};
@@ -12,14 +12,14 @@ use crate::streams::{End, Stream};
 /// An encoded field section.
 struct Block<'b> {
     bytes: &'b [u8],
-    /// Bytes of all its frames.
+    /// The total length of its frames in bytes.
     used: usize,
-    /// The stream that it depends on, by the priorities of RFC 7540.
+    /// The stream on which it depends, by the priorities of RFC 7540.
     dependency: Option<u32>,
 }
 
 impl Connection {
-    /// A frame `HEADERS` at the start of `input`, with all that continue it.
+    /// Handles a `HEADERS` frame at the start of `input`, with all frames that continue it.
     pub(crate) fn headers<'e>(
         &mut self,
         header: Header,
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// `HEADERS` on a stream that has ended.
+    /// Handles `HEADERS` on a stream that has ended.
     fn late(&mut self, id: u32, now: u64) -> Result<Event<'static>, Failure> {
         match self.streams.ended(id) {
             End::Reset if self.budgets.control.spend(now) => Ok(Event::Nothing),
@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// A frame `DATA`.
+    /// Handles a `DATA` frame.
     pub(crate) fn content<'e>(
         &mut self,
         frame: Frame<'e>,
@@ -278,7 +278,7 @@ impl Connection {
 
     fn setting(&mut self, name: u16, value: u32) -> Result<(), Failure> {
         match name {
-            // Our encoder has no table; but its size is a fact that both sides have to know (RFC 7541 section 4.2).
+            // The server's encoder has no dynamic table, but both sides must agree on its size (RFC 7541 section 4.2).
             setting::HEADER_TABLE_SIZE => self.shrinks |= value < 4_096,
             setting::ENABLE_PUSH if value > 1 => {
                 return Err(Failure::protocol("SETTINGS_ENABLE_PUSH is 0 or 1"));
@@ -363,7 +363,7 @@ impl Connection {
         if self.streams.is_any_waiting() { Event::Windows } else { Event::Nothing }
     }
 
-    /// Resets a stream on which the client has broken a rule, or that is one too many.
+    /// Resets a stream because the client has broken a rule on it, or has too many streams.
     fn refuse(
         &mut self,
         id: u32,
@@ -386,8 +386,8 @@ impl Connection {
     }
 }
 
-/// The field section that begins with the frame at the start of `input`; `None` if it is not whole. A section of several
-/// frames is put together in `block`.
+/// Returns the field section that begins with the frame at the start of `input`; `None` if it is incomplete. A section
+/// of several frames is assembled in `block`.
 fn gather<'b>(
     first: Header,
     input: &'b [u8],

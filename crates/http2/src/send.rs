@@ -1,4 +1,4 @@
-//! What is sent to the client.
+//! The frames that the server sends to the client.
 
 use crate::connection::{Connection, Leaving};
 use crate::error::Code;
@@ -6,18 +6,19 @@ use crate::frame::{self, DATA_PAYLOAD, HEADER, flag, kind};
 use crate::hpack::encoder;
 use crate::streams::Stream;
 
-/// What the `PING` of a drain carries.
+/// The payload of the `PING` of a drain.
 pub(crate) const DRAIN: &[u8; 8] = b"drain...";
-/// What another `PING` carries.
+/// The payload of other `PING` frames.
 const ALIVE: &[u8; 8] = b"alive...";
-/// Thousandths of a control frame that a byte of content pays for: two frames for 250 bytes.
+/// The thousandths of a control frame that a byte of content earns: two frames for 250 bytes.
 const PAID_BY_A_BYTE: u64 = 8;
-/// The same for a frame of content that is short because no more is ready: two frames.
+/// The thousandths that a frame of content earns that is short because no more content is ready: two frames.
 const PAID_BY_A_FRAME: u64 = 2_000;
 
 impl Connection {
     /// Appends the head of the response on `stream`: `:status`, then the fields that `write` appends with
-    /// [`hpack::encoder`](crate::hpack::encoder). `end`: it has no content. False if the stream is gone.
+    /// [`hpack::encoder`](crate::hpack::encoder). `end`: whether the response has no content. Returns false if the
+    /// stream is closed.
     pub fn head(
         &mut self,
         out: &mut Vec<u8>,
@@ -28,7 +29,7 @@ impl Connection {
     ) -> bool {
         let Some(open) = self.streams.get_mut(stream).filter(|open| !open.answered) else { return false };
         open.answered = true;
-        // A request that is not granted has an ordinary response.
+        // If the server refuses the tunnel, the response is an ordinary one.
         open.tunnel &= matches!(status, 200..300) && !end;
         self.section(out, stream, end, |out| {
             encoder::status(out, status);
@@ -68,8 +69,9 @@ impl Connection {
         });
     }
 
-    /// Appends as much of `bytes` as the windows allow: how much. `end`: nothing follows them. What is left has to be offered
-    /// again when [`next_to_send`](Self::next_to_send) names the stream. All of it is taken if the stream is gone.
+    /// Appends as much of `bytes` as the windows allow, and returns the number of bytes. `end`: whether they are the
+    /// end of the content. The caller has to offer the remaining bytes again when [`next_to_send`](Self::next_to_send)
+    /// returns the stream. If the stream is closed, all bytes count as taken.
     pub fn data(&mut self, out: &mut Vec<u8>, stream: u32, bytes: &[u8], end: bool) -> usize {
         let Some(open) = self.streams.get_mut(stream).filter(|open| open.answered && !open.ended) else {
             return bytes.len();
@@ -99,8 +101,8 @@ impl Connection {
         taken
     }
 
-    /// The header of a `DATA` frame with `length` bytes of content of `stream`, which the caller sends behind it: no more than
-    /// [`DATA_PAYLOAD`] and the [`room`](Self::room). For content that should not be copied.
+    /// Returns the header of a `DATA` frame with `length` bytes of content of `stream`. The caller sends the content
+    /// after it: at most [`DATA_PAYLOAD`] and the [`room`](Self::room). This is for content that should not be copied.
     pub fn data_header(&mut self, stream: u32, length: usize) -> [u8; HEADER] {
         if let Some(open) = self.streams.get_mut(stream) {
             open.send(length);
@@ -110,36 +112,37 @@ impl Connection {
         frame::header_of(length, kind::DATA, 0, stream)
     }
 
-    /// Bytes that the client takes on `stream` now; 0 if the stream is gone.
+    /// Returns the bytes that the client accepts on `stream` now; 0 if the stream is closed.
     pub fn room(&self, stream: u32) -> usize {
         let open = self.streams.get(stream);
         open.map_or(0, |open| open.window.min(self.window).max(0) as usize)
     }
 
-    /// Whether the window of `stream` itself is closed, whatever that of the connection is.
+    /// Whether the window of `stream` itself is closed, independent of the connection's window.
     pub fn is_closed(&self, stream: u32) -> bool {
         self.streams.get(stream).is_none_or(|open| open.window <= 0)
     }
 
-    /// Whether the content of `stream` takes turns with that of other streams, frame by frame: it is incremental (RFC 9218 section
-    /// 4.2), or a tunnel.
+    /// Whether the content of `stream` alternates with that of other streams, frame by frame: it is incremental (RFC
+    /// 9218 section 4.2), or a tunnel.
     pub fn takes_turns(&self, stream: u32) -> bool {
         self.streams.get(stream).is_some_and(Stream::takes_turns)
     }
 
-    /// Says whether there is content to send on `stream`.
+    /// Records whether there is content to send on `stream`.
     pub fn want(&mut self, stream: u32, wants: bool) {
         if let Some(open) = self.streams.get_mut(stream) {
             open.wants = wants;
         }
     }
 
-    /// Whether content waits for its turn, or for a window, on any stream.
+    /// Whether content on any stream waits for its turn or for a window.
     pub fn is_any_waiting(&self) -> bool {
         self.streams.is_any_waiting()
     }
 
-    /// The stream whose content is to be sent next, and how much its windows allow. `None`: all wait, or have nothing.
+    /// Returns the stream that sends next, and the number of bytes that its windows allow. Returns `None` if all
+    /// streams wait or have no content.
     pub fn next_to_send(&mut self) -> Option<(u32, usize)> {
         if self.window <= 0 {
             return None;
@@ -148,7 +151,7 @@ impl Connection {
         self.streams.take_turn().map(|stream| (stream.id, stream.window.min(window) as usize))
     }
 
-    /// Ends `stream` early. Its client must not take the response for whole.
+    /// Ends `stream` early, so that the client does not accept the response as complete.
     pub fn reset(&mut self, out: &mut Vec<u8>, stream: u32, code: Code) {
         let Some(open) = self.streams.get(stream) else { return };
         let has_ended = open.ended && !open.receives;
@@ -159,7 +162,7 @@ impl Connection {
         self.announce(out);
     }
 
-    /// Says that `bytes` of content of `stream` have been read: as many more may come.
+    /// Records that `bytes` of content of `stream` have been read, so that the client may send as many more.
     pub fn release(&mut self, out: &mut Vec<u8>, stream: u32, bytes: usize) {
         let Some(open) = self.streams.get_mut(stream) else { return };
         let bytes = (bytes as i64).min(open.held);
@@ -178,7 +181,8 @@ impl Connection {
         self.announce(out);
     }
 
-    /// Tells the client how much more the connection may carry, once that is worth a frame, or the client needs it.
+    /// Sends the client a window update for the connection, if the update is large enough to be worth a frame, or if
+    /// the client needs it.
     pub(crate) fn announce(&mut self, out: &mut Vec<u8>) {
         let is_needed = self.released > 0 && self.released >= self.allowed;
         if is_needed || self.released >= self.limits.connection_window() / 2 {
@@ -187,8 +191,8 @@ impl Connection {
         }
     }
 
-    /// Ends a stream whose response is complete. A request that has not ended is not wanted any more
-    /// (RFC 9113 section 8.1); but what a client still sends, or has sent, through a tunnel is.
+    /// Ends a stream whose response is complete. An incomplete request is cancelled (RFC 9113 section 8.1), but the
+    /// client's content in a tunnel is still accepted.
     fn finish(&mut self, out: &mut Vec<u8>, stream: u32) {
         let Some(open) = self.streams.get_mut(stream) else { return };
         (open.ended, open.wants) = (true, false);
@@ -203,15 +207,15 @@ impl Connection {
         self.announce(out);
     }
 
-    /// Forgets a stream. Content that has not been read counts as read.
+    /// Removes a stream. Its unread content counts as read.
     pub(crate) fn end(&mut self, stream: u32, by_us: bool) {
         if let Some(stream) = self.streams.end(stream, by_us) {
             self.released += stream.counted();
         }
     }
 
-    /// Asks the client to leave. Requests that it has sent before it knows are answered
-    /// (RFC 9113 section 6.8); [`is_done`](Self::is_done) says when that is done.
+    /// Starts a graceful shutdown. Requests that the client sends before it receives this are answered (RFC 9113
+    /// section 6.8); [`is_done`](Self::is_done) returns whether that is complete.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Announced;
@@ -220,13 +224,13 @@ impl Connection {
         }
     }
 
-    /// Refuses new streams from here on.
+    /// Refuses new streams from now on.
     pub fn go_away(&mut self, out: &mut Vec<u8>, code: Code) {
         self.leaving = Leaving::Closing;
         frame::go_away(out, self.streams.last, code);
     }
 
-    /// Asks the client for a sign of life.
+    /// Sends the client a `PING` to check that it is alive.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.pinged = true;
         frame::write(out, kind::PING, 0, 0, ALIVE);

@@ -4,97 +4,98 @@ use crate::frame::LARGEST_WINDOW;
 use crate::limits::EARLY_PRIORITIES;
 use crate::priority::Priority;
 
-/// Streams of which is remembered how they ended.
+/// The number of closed streams whose end is remembered.
 const REMEMBERED: usize = 32;
-/// Bytes of content that a stream sends before others that are as urgent.
+/// The bytes of content that a stream sends before others of the same urgency have their turn.
 const STRETCH: u64 = 1 << 20;
-/// Bytes of content that a stream may be ahead of others that are as urgent and wait. What it has sent beyond that is
-/// forgotten: a stream that has sent much while nothing else waited must not wait for the whole of younger ones.
+/// The maximum lead in bytes of content over waiting streams of the same urgency. Bytes beyond that are forgotten: a
+/// stream that has sent much while no other stream waited must not wait until younger ones are complete.
 const LEAD: u64 = 2 * STRETCH;
 
 /// A stream that is open in at least one direction.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
-    /// Bytes that may be sent; negative after the client has made its windows smaller.
+    /// Bytes that the server may send; negative after the client has reduced its windows.
     pub(crate) window: i64,
     /// Bytes that the client may send.
     pub(crate) allowed: i64,
-    /// Bytes of content that wait for their reader.
+    /// Bytes of unread content.
     pub(crate) held: i64,
-    /// Bytes that have been read since the client was last told.
+    /// Bytes that were read since the last window update to the client.
     pub(crate) released: i64,
-    /// Content that is still to come, if its length was announced.
+    /// The remaining content in bytes, if its length was announced.
     pub(crate) expected: Option<u64>,
-    /// The client has not ended its message.
+    /// Whether the client has not ended its message.
     pub(crate) receives: bool,
-    /// The head of the response was sent.
+    /// Whether the head of the response was sent.
     pub(crate) answered: bool,
-    /// It is a tunnel, or will be once its request is granted: each direction ends on its own.
+    /// Whether it is a tunnel, or will be one once the request is granted: each direction ends independently.
     pub(crate) tunnel: bool,
-    /// Its request was `CONNECT`. Its content counts for the window of the connection only until it arrives: a tunnel that
-    /// is not read for long must not close that window for the other streams.
+    /// Whether its request was `CONNECT`. Then its content counts towards the connection's window only until it
+    /// arrives: a tunnel whose content stays unread for long must not close that window for the other streams.
     pub(crate) uncounted: bool,
-    /// Nothing more is sent, though the client still may.
+    /// Whether the server has sent the end. The client may still send.
     pub(crate) ended: bool,
-    /// Content is ready to be sent.
+    /// Whether content is ready to be sent.
     pub(crate) wants: bool,
     pub(crate) priority: Priority,
-    /// Bytes of content that were sent; at most [`LEAD`] more than of others that wait.
+    /// Bytes of content that were sent; at most [`LEAD`] more than those of waiting streams.
     pub(crate) sent: u64,
-    /// When it was last its turn, as a count of turns.
+    /// Its last turn, as a count of turns.
     pub(crate) turn: u64,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It never began.
+    /// The stream never began.
     Idle,
-    /// By both sides, or by the client's reset.
+    /// Both sides have ended it, or the client has reset it.
     Closed,
-    /// By a reset of ours: frames of it may still be under way.
+    /// The server has reset it: frames of the client may still be in flight.
     Reset,
-    /// It is not known any more, or it was skipped.
+    /// The end is no longer remembered, or the stream was skipped.
     Forgotten,
 }
 
 /// The streams of a connection.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// By number.
+    /// Open streams in the order of their numbers.
     open: Vec<Stream>,
-    /// Those that ended last, and whether by a reset of ours.
+    /// The streams that ended last, and whether the server reset them.
     ended: [(u32, bool); REMEMBERED],
-    /// How many have ended.
+    /// The number of streams that have ended.
     count: usize,
     /// The highest number that the client has used.
     pub(crate) last: u32,
-    /// The turns so far.
+    /// The number of turns so far.
     turns: u64,
-    /// Priorities of streams that are still to come.
+    /// Priorities of streams that are not open yet.
     early: Vec<(u32, Priority)>,
 }
 
 impl Stream {
-    /// Bytes of the connection's window that wait for their reader.
+    /// Returns the bytes of unread content that count towards the connection's window.
     pub(crate) fn counted(&self) -> i64 {
         if self.uncounted { 0 } else { self.held }
     }
 
-    /// Whether its content takes turns with that of others: without that, it is sent before that of higher numbers.
+    /// Whether its content alternates with that of other streams. Otherwise, it is sent before that of higher-numbered
+    /// streams.
     pub(crate) fn takes_turns(&self) -> bool {
         self.priority.incremental || self.tunnel
     }
 
-    /// Notes that `length` bytes of content are sent.
+    /// Records that `length` bytes of content are sent.
     pub(crate) fn send(&mut self, length: usize) {
         self.window -= length as i64;
         self.sent += length as u64;
     }
 
-    /// Whether both directions have ended, and all content was read. Until then a tunnel counts as a stream, which bounds
-    /// the content that waits for readers.
+    /// Whether both directions have ended, and all content was read. Until then a tunnel counts as a stream, which
+    /// bounds the unread content.
     pub(crate) fn is_over(&self) -> bool {
         self.ended && !self.receives && self.held == 0
     }
@@ -127,14 +128,14 @@ impl Streams {
     }
 
     fn place(&self, id: u32) -> Option<usize> {
-        // A request that is answered at once is the last one.
+        // A request that is answered immediately is the last one.
         match self.open.last() {
             Some(last) if last.id == id => Some(self.open.len() - 1),
             _ => self.open.binary_search_by_key(&id, |stream| stream.id).ok(),
         }
     }
 
-    /// Adds a stream whose number is the highest.
+    /// Adds a stream, whose number must be the highest so far.
     pub(crate) fn open(&mut self, mut stream: Stream) {
         if let Some(place) = self.early.iter().position(|(id, _)| *id == stream.id) {
             stream.priority = self.early.swap_remove(place).1;
@@ -142,20 +143,20 @@ impl Streams {
         self.open.push(stream);
     }
 
-    /// Removes a stream; `by_us` says that it was reset here.
+    /// Removes a stream; `by_us`: whether the server reset it.
     pub(crate) fn end(&mut self, id: u32, by_us: bool) -> Option<Stream> {
         let place = self.place(id)?;
         self.remember(id, by_us);
         Some(self.open.remove(place))
     }
 
-    /// Remembers the end of a stream that was refused, or ended.
+    /// Remembers the end of a stream that was refused or has ended.
     pub(crate) fn remember(&mut self, id: u32, by_us: bool) {
         self.ended[self.count % REMEMBERED] = (id, by_us);
         self.count += 1;
     }
 
-    /// How a stream that is not open has ended.
+    /// Returns how a stream that is not open has ended.
     pub(crate) fn ended(&self, id: u32) -> End {
         if id > self.last || id.is_multiple_of(2) {
             return End::Idle;
@@ -167,7 +168,7 @@ impl Streams {
         }
     }
 
-    /// Applies a `Priority` field value that came in a frame of its own.
+    /// Applies a `Priority` field value from a separate frame.
     pub(crate) fn prioritise(&mut self, id: u32, value: &[u8]) {
         let priority = Priority::default().update(value);
         if let Some(stream) = self.get_mut(id) {
@@ -180,9 +181,9 @@ impl Streams {
         }
     }
 
-    /// The stream whose turn it is to send, if one has something to send and a window for it: the most urgent one; among
-    /// these the lowest number, or if they are incremental, that which has waited longest. A response without an end must
-    /// not hold up all others: those that have sent less come first, in steps of [`STRETCH`].
+    /// Returns the stream that sends next, if any has content and an open window: the most urgent one. Among equals it
+    /// is the lowest number or, if they are incremental, the stream that has waited longest. An endless response must
+    /// not block all others, so streams that have sent less come first, in steps of [`STRETCH`].
     pub(crate) fn take_turn(&mut self) -> Option<&mut Stream> {
         let is_ready = |stream: &Stream| stream.wants && stream.answered && stream.window > 0;
         let first = self.open.iter().filter(|stream| is_ready(stream));
@@ -198,7 +199,7 @@ impl Streams {
         Some(stream)
     }
 
-    /// Whether a stream waits for a window.
+    /// Whether any stream has content to send.
     pub(crate) fn is_any_waiting(&self) -> bool {
         self.open.iter().any(|stream| stream.wants)
     }

@@ -1,8 +1,8 @@
-//! What counting in a table takes when threads share cache lines, and when they do not. Run with
+//! The time of counting in a table when threads share cache lines, and when they do not. Run with
 //! `cargo bench -p larder-lab --bench lines`.
 //!
-//! Nanoseconds of processor time for an operation: the least and the median of several runs, with one thread and with as many as
-//! there are cores. The layouts are described in `src/cache_lines.rs`.
+//! Nanoseconds of processor time for each operation: the minimum and the median of several runs, with one thread and
+//! with one thread per core. `src/cache_lines.rs` describes the layouts.
 
 use larder_lab::cache_lines::{Layout, time};
 

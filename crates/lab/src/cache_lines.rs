@@ -1,8 +1,8 @@
-//! A table of counters that several threads use at once, laid out over the processor's cache lines in four ways.
+//! A table of counters that several threads use at once, with four layouts over the processor's cache lines.
 //!
-//! Each thread counts in entries of its own, 16 bytes each: a hash and a number of uses. So threads never wait for each other's
-//! data; what can slow them is that two threads write to one cache line (false sharing), or that an entry lies in two lines.
-//! Time is the processor time of a thread, in which it waits for cache lines, but not for other programs.
+//! Each thread counts in its own entries of 16 bytes: a hash and a number of uses. So threads never wait for each
+//! other's data. They are slower only if two threads write to one cache line (false sharing), or if an entry spans two
+//! lines. The time is the thread's processor time, which includes waiting for cache lines, but not for other programs.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,33 +11,33 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Bytes of a cache line of common processors, and of what they fetch at once: two of them.
+/// Bytes of a cache line of common processors. They fetch two lines at once.
 const LINE: usize = 64;
 const PAIR: usize = 2 * LINE;
 const WORD: usize = size_of::<AtomicU64>();
 /// Words of an entry.
 const ENTRY: usize = 2;
-/// Entries of each thread: few, so that they stay in the processor's first cache.
+/// Entries of each thread: so few that they stay in the L1 cache.
 const ENTRIES: usize = 64;
 
-/// Where entries lie.
+/// The placement of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// In whole parts of lines, entries of all threads in turn: four in a line.
+    /// Entries of all threads in turn, aligned: four in a line.
     Aligned,
-    /// The same, half an entry further: one of four lies in two lines.
+    /// The same, shifted by half an entry: one of four entries spans two lines.
     Misaligned,
-    /// Each in lines of its own.
+    /// Each entry in separate lines.
     Padded,
-    /// The entries of each thread together.
+    /// The entries of each thread are adjacent.
     Sharded,
 }
 
 impl Layout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [Self; 4] = [Self::Aligned, Self::Misaligned, Self::Padded, Self::Sharded];
 
-    /// As users write it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aligned => "aligned",
@@ -47,7 +47,7 @@ impl Layout {
         }
     }
 
-    /// The word at which an entry of a thread begins, counted from the beginning of a line.
+    /// Returns the first word of a thread's entry, counted from the start of a line.
     fn place(self, threads: usize, thread: usize, entry: usize) -> usize {
         let in_turn = entry * threads + thread;
         match self {
@@ -59,7 +59,8 @@ impl Layout {
     }
 }
 
-/// Counts in a table from `threads` threads, each `operations` times; what one operation takes of the processor, in nanoseconds.
+/// Counts in a table from `threads` threads, each with `operations` operations. Returns the processor time of one
+/// operation, in nanoseconds.
 pub fn time(layout: Layout, threads: usize, operations: u32) -> f64 {
     let threads = threads.max(1);
     let (table, begin) = table(threads);
@@ -75,14 +76,14 @@ pub fn time(layout: Layout, threads: usize, operations: u32) -> f64 {
             })
         };
         let running: Vec<_> = (0..threads).map(run).collect();
-        // A thread that counts cannot panic.
+        // A counting thread cannot panic.
         running.into_iter().filter_map(|thread| thread.join().ok()).sum()
     });
     let each = f64::from(operations.max(1)) * threads as f64;
     all.as_secs_f64() * 1e9 / each
 }
 
-/// Words for any layout, and where the first line begins in them.
+/// Returns enough words for any layout, and the position of the first line in them.
 fn table(threads: usize) -> (Vec<AtomicU64>, usize) {
     let words = (ENTRIES * threads + threads + 2) * PAIR / WORD;
     let table: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -94,7 +95,7 @@ fn count(table: &[AtomicU64], places: &[usize], operations: u32) -> Duration {
     let before = spent();
     let mut hash = 0x9E37_79B9_7F4A_7C15_u64;
     for _ in 0..operations {
-        // xorshift: any spread over the entries will do.
+        // xorshift: any distribution over the entries is sufficient.
         hash ^= hash << 13;
         hash ^= hash >> 7;
         hash ^= hash << 17;
@@ -105,7 +106,7 @@ fn count(table: &[AtomicU64], places: &[usize], operations: u32) -> Duration {
     spent().saturating_sub(before)
 }
 
-/// What this thread has taken of the processor.
+/// Returns the processor time of this thread.
 fn spent() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of each thread's entries.
+    /// Returns the lines of each thread's entries.
     fn lines(layout: Layout, threads: usize) -> Vec<HashSet<usize>> {
         let of = |thread| {
             let places = (0..ENTRIES).map(|entry| layout.place(threads, thread, entry));

@@ -1,7 +1,7 @@
-//! Miss-ratio curves: how the misses fall as the cache grows.
+//! Miss-ratio curves: the miss ratio as a function of the cache size.
 //!
-//! For any policy they are cells of a sweep over many sizes, in a sample as in a whole trace. For LRU there is one
-//! more: all sizes in one pass, from stack distances.
+//! For any policy, a curve consists of the cells of a sweep over many sizes, of a sample or of a whole trace. For LRU
+//! there is another way: all sizes in one pass, from stack distances.
 
 use larder_evict::By;
 
@@ -10,45 +10,44 @@ use crate::replay::ratio;
 use crate::stack;
 use crate::sweep::{Cell, Subject};
 
-/// By which factor a point's capacity is larger than the one's before, at least.
+/// The minimum factor between the capacities of consecutive points.
 const STEP: f64 = 1.01;
 
-/// How many sizes a sweep takes for a curve, and by which factor they differ.
+/// The number of sizes in a sweep for a curve, and the factor between them.
 const SIZES: i32 = 21;
 const FACTOR: f64 = std::f64::consts::SQRT_2;
 
-/// The shares of a trace's objects that a sweep takes for a curve: from about a thousandth to all, ascending.
+/// Returns the shares of a trace's objects that a sweep uses for a curve: from about a thousandth to all, ascending.
 pub fn shares() -> impl Iterator<Item = f64> {
     (0..SIZES).rev().map(|halvings| FACTOR.powi(-halvings))
 }
 
-/// LRU at every size: exact in entries, and in bytes where no sizes differ. In bytes otherwise an approximation,
-/// for what does not fit beside others makes more room than it uses.
+/// LRU at every size. It is exact in entries, and in bytes if all sizes are equal. Otherwise it is an approximation in
+/// bytes, because an object that does not fit beside the others makes more room than it uses.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The trace's name.
     pub trace: String,
-    /// What capacities count.
+    /// The unit of capacities.
     pub by: By,
-    /// Capacities at which the ratios change, ascending; those closer than a hundredth to one before are left
-    /// out.
+    /// Capacities at which the ratios change, ascending. Points closer than a hundredth to the one before are omitted.
     pub points: Vec<Point>,
 }
 
-/// What LRU does at one capacity.
+/// The results of LRU at one capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// In the curve's unit.
+    /// The capacity in the curve's unit.
     pub capacity: u64,
     /// Hits over requests.
     pub hit_ratio: f64,
-    /// Bytes found over bytes asked for.
+    /// Bytes of hits over bytes requested.
     pub byte_hit_ratio: f64,
 }
 
 impl Curve {
-    /// LRU over `subject`, in `by`, after a share `warmup` of the requests. Of a sample, an estimate for the whole
-    /// trace, as in a sweep.
+    /// Simulates LRU over `subject`, in the unit `by`, and counts after a share `warmup` of the requests. For a sample,
+    /// the result is an estimate for the whole trace, as in a sweep.
     pub fn lru(subject: &Subject, by: By, warmup: f64) -> Self {
         let (trace, sample) = (&subject.trace, subject.sample);
         let skipped = (trace.len() as f64 * warmup) as usize;
@@ -82,8 +81,8 @@ impl Curve {
     }
 }
 
-/// The miss ratios of one trace's `cells` against their capacity, a line for each policy, with `exact` curves of LRU
-/// beside them.
+/// Returns a plot of the miss ratios of one trace's `cells` against their capacity, a line for each policy, together
+/// with `exact` curves of LRU.
 pub fn plot<'a>(title: &str, cells: &[Cell], exact: impl Iterator<Item = &'a Curve>) -> Plot {
     let unit = match cells.first().map(|cell| cell.capacity.by) {
         Some(By::Entries) => Unit::Count,

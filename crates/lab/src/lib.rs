@@ -1,7 +1,7 @@
 //! The laboratory: simulates caches on recorded or generated requests.
 //!
-//! A [`trace`] is read from a file or generated, its objects are numbered once, and then it is replayed through
-//! the policies of `larder-evict`: the same code that serves.
+//! A [`trace`] is read from a file or generated, and its objects are numbered once. Then it is replayed through the
+//! policies of `larder-evict`, the same code that serves requests.
 //!
 //! Only [`live`] uses sockets: its experiments start the real program, with a backend and clients.
 

@@ -1,4 +1,4 @@
-//! Plots of numbers: one self-contained SVG, to be opened alone or embedded in a page.
+//! Plots of numbers: one self-contained SVG, for separate viewing or embedding in a page.
 //!
 //! Text and axes take the colour of their surroundings, and series have colours that are visible on light and dark
 //! backgrounds. The file's size depends on its pixels, not on the number of points.
@@ -13,40 +13,40 @@ use plotters::prelude::*;
 use axis::label;
 pub use axis::{Axis, Unit};
 
-/// In pixels: the whole picture, and its part to the right where the series are named.
+/// In pixels: the whole picture, and the legend at its right.
 const SIZE: (u32, u32) = (900, 440);
 const LEGEND: u32 = 150;
 const LINE_HEIGHT: i32 = 17;
 
-/// Edge of the squares that scattered points are gathered in, in pixels.
+/// The edge of the squares that collect scattered points, in pixels.
 const DOT: i32 = 2;
 
-/// Diameter of a mark, in pixels.
+/// The diameter of a mark, in pixels.
 const MARK: i32 = 7;
 
-/// Lines through so few points show where these are, by discs of this diameter in pixels.
+/// The maximum number of points of a line that are shown as discs, and the diameter of the discs in pixels.
 const FEW: usize = 16;
 const SPOT: i32 = 5;
 
 /// Half the width of the ends of an error bar, in pixels.
 const WHISKER: i32 = 3;
 
-/// Stands for the colour of the surrounding text until the picture is done.
+/// A placeholder for the colour of the surrounding text until the picture is complete.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
 
-/// Colours that most people tell apart, on light and dark ground; series beyond them are dashed.
+/// Colours that most people can distinguish, on light and dark backgrounds; further series are dashed.
 const COLOURS: [&str; 8] =
     ["#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#3D7FD9", "#9B6FD0", "#8A8A8A"];
 const DASHES: [&str; 4] = ["none", "7 3", "2 2", "9 3 2 3"];
 
-/// How a series is drawn.
+/// The shape of a series.
 #[derive(Clone, Debug)]
 enum Shape {
     Line(Vec<(f64, f64)>),
     Dots(Vec<(f64, f64)>),
     Marks(Vec<(f64, f64)>),
-    /// From, to, and height.
+    /// The start, the end, and the height.
     Bars(Vec<(f64, f64, f64)>),
 }
 
@@ -59,13 +59,13 @@ pub struct Plot {
     series: Vec<Series>,
 }
 
-/// What is drawn, with its name.
+/// A named series.
 #[derive(Clone, Debug)]
 struct Series {
     name: String,
     shape: Shape,
     pen: Pen,
-    /// Error bars: place, and from and to which height.
+    /// Error bars: the position, and the lower and the upper height.
     whiskers: Vec<(f64, f64, f64)>,
 }
 
@@ -80,7 +80,7 @@ impl Plot {
         self.with(name, Shape::Line(points))
     }
 
-    /// Adds a line that belongs with others: families have a colour each, and their members other dashes.
+    /// Adds a line to a family: each family has a colour, and its members have different dashes.
     pub fn member(mut self, (family, member): (usize, usize), name: &str, points: Vec<(f64, f64)>) -> Self {
         let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[member % DASHES.len()] };
         self.series.push(Series::new(name, Shape::Line(points), pen));
@@ -93,7 +93,7 @@ impl Plot {
         self
     }
 
-    /// Gives the last series error bars: place, mean, and how far the truth may be to either side.
+    /// Adds error bars to the last series: position, mean, and the half-width of the interval.
     pub fn with_errors(mut self, errors: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
         if let Some(last) = self.series.last_mut() {
             last.whiskers =
@@ -102,14 +102,14 @@ impl Plot {
         self
     }
 
-    /// Adds a line that keeps each point's height until the next, as a cumulated share does.
+    /// Adds a line that keeps each point's height until the next, such as a cumulative share.
     pub fn steps(self, name: &str, points: &[(f64, f64)]) -> Self {
         let corners = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
         let corners = corners.chain(points.last().copied()).collect();
         self.line(name, corners)
     }
 
-    /// Adds dots at `points`, as many as there may be: those that fall on the same spot are one.
+    /// Adds dots at any number of `points`: those in the same spot are one dot.
     pub fn dots(self, name: &str, points: Vec<(f64, f64)>) -> Self {
         self.with(name, Shape::Dots(points))
     }
@@ -119,31 +119,31 @@ impl Plot {
         self.with(name, Shape::Marks(points))
     }
 
-    /// The same, in the colour of a family's lines.
+    /// Adds the same marks in the colour of a family's lines.
     pub fn member_marks(mut self, family: usize, name: &str, points: Vec<(f64, f64)>) -> Self {
         let pen = Pen { colour: COLOURS[family % COLOURS.len()], dashes: DASHES[0] };
         self.series.push(Series::new(name, Shape::Marks(points), pen));
         self
     }
 
-    /// Adds bars, each from, to and how high; on a logarithmic height axis they stand on its lower end.
+    /// Adds bars, each with start, end and height; on a logarithmic height axis they stand on its lower end.
     pub fn bars(self, name: &str, bars: Vec<(f64, f64, f64)>) -> Self {
         self.with(name, Shape::Bars(bars))
     }
 
-    /// The picture: one `<svg>` element.
+    /// Returns the picture: one `<svg>` element.
     pub fn svg(&self) -> String {
         let mut svg = String::new();
         let drawn = {
             let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
             self.draw(&root).and_then(|series| root.present().map(|()| series))
         };
-        // Only files fail to be drawn on, and this is a string.
+        // Drawing can fail only for files, and this is a string.
         let series = drawn.unwrap_or_default();
         finish(&svg, &self.title, &series, &self.series)
     }
 
-    /// Draws axes and names, and gives back the series as SVG elements.
+    /// Draws axes and names, and returns the series as SVG elements.
     fn draw(&self, root: &Area) -> Result<String, Failure> {
         let (body, legend) = root.split_horizontally((SIZE.0 - LEGEND) as i32);
         let (x, y) = (self.x.span(self.xs()), self.y.span(self.ys()));
@@ -218,7 +218,7 @@ impl Series {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
 
-/// How a series is told from the others.
+/// The style that distinguishes a series from the others.
 #[derive(Clone, Copy, Debug)]
 struct Pen {
     colour: &'static str,
@@ -226,13 +226,13 @@ struct Pen {
 }
 
 impl Pen {
-    /// For the series at a place in the list.
+    /// Returns the style of the series at a position in the list.
     fn new(at: usize) -> Self {
         Self { colour: COLOURS[at % COLOURS.len()], dashes: DASHES[at / COLOURS.len() % DASHES.len()] }
     }
 }
 
-/// Writes a series' name beside the plot; [`finish`] puts its colour before it.
+/// Writes a series' name beside the plot; [`finish`] adds its colour.
 fn name_series(legend: &Area, at: usize, name: &str) -> Result<(), Failure> {
     let style = ("sans-serif", 12).into_font().color(&INK);
     legend.draw(&Text::new(name.to_owned(), (26, legend_line(at)), style))
@@ -242,7 +242,7 @@ fn legend_line(at: usize) -> i32 {
     34 + at as i32 * LINE_HEIGHT
 }
 
-/// A series as SVG elements: a path, and the stroke before its name in the legend.
+/// Returns a series as SVG elements: a path, and the stroke before its name in the legend.
 fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Option<(i32, i32)>) -> String {
     let Pen { colour, dashes } = pen;
     match shape {
@@ -278,7 +278,8 @@ fn element(shape: &Shape, pen: &Pen, floor: f64, place: &impl Fn(f64, f64) -> Op
     }
 }
 
-/// Error bars: a stroke up with a small one at each end. On a logarithmic axis what is below its lower end is cut.
+/// Returns the path of error bars: a vertical stroke with a short one at each end. On a logarithmic axis the part below
+/// the lower end is cut.
 fn whisker_path(
     whiskers: &[(f64, f64, f64)],
     floor: f64,
@@ -303,7 +304,7 @@ fn whisker_path(
     }
 }
 
-/// Two strokes across each axis that does not begin at 0.
+/// Returns two strokes across each axis that does not begin at 0.
 fn break_marks(
     (x, y, (left, bottom)): (bool, bool, (f64, f64)),
     place: &impl Fn(f64, f64) -> Option<(i32, i32)>,
@@ -321,7 +322,7 @@ fn break_marks(
     }
 }
 
-/// A line of no length with round ends is a disc.
+/// Returns discs, which are strokes of length 0 with round ends.
 fn discs(places: impl Iterator<Item = (i32, i32)>, colour: &str, diameter: i32) -> String {
     let path: String = places.map(|(x, y)| format!("M{x} {y}h0")).collect();
     format!(
@@ -343,7 +344,7 @@ fn line_path(places: impl Iterator<Item = (i32, i32)>) -> String {
     path
 }
 
-/// Squares of [`DOT`] pixels, neighbours joined to one stroke.
+/// Returns squares of [`DOT`] pixels, with neighbours joined to one stroke.
 fn dots_path(places: Vec<(i32, i32)>) -> String {
     let mut cells: Vec<_> = places.into_iter().map(|(x, y)| (y / DOT, x / DOT)).collect();
     cells.sort_unstable();
@@ -356,7 +357,7 @@ fn dots_path(places: Vec<(i32, i32)>) -> String {
     path
 }
 
-/// Joins what the library drew with the series, and lets the surroundings decide about size and ink.
+/// Joins the library's output with the series, and takes size and text colour from the surroundings.
 fn finish(svg: &str, title: &str, drawn_series: &str, series: &[Series]) -> String {
     let (width, height) = SIZE;
     let begun = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
@@ -383,7 +384,7 @@ fn legend_stroke(at: usize, Series { shape, pen: Pen { colour, dashes }, .. }: &
     )
 }
 
-/// `text` as the value of an attribute.
+/// Returns `text` as the value of an attribute.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
@@ -431,7 +432,7 @@ mod tests {
         assert!(line(9.0, 9.5).svg().contains("class=\"broken\""));
         let errors = line(5.0, 9.0).with_errors([(0.0, 5.0, 1.0), (1.0, 9.0, 2.0)]).svg();
         assert!(errors.contains("class=\"error\""));
-        // The axis has room for them.
+        // The axis has room for the error bars.
         let heights: Vec<f64> = line(5.0, 9.0).with_errors([(1.0, 9.0, 2.0)]).ys().collect();
         assert!(heights.contains(&11.0), "{heights:?}");
     }

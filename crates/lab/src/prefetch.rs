@@ -1,9 +1,10 @@
-//! One trace through one policy with prefetching, by the code that decides in the proxy (`larder-predict`).
+//! One trace through one policy with prefetching, by the proxy's decision code (`larder-predict`).
 //!
-//! A prefetch is stored at once. Its response is in time for a client to the extent that fetching it took before that client came.
-//! A trace has only what could be stored, so that no prefetch is refused; what it never asks for does not exist.
+//! A prefetch is stored immediately. Its response is in time for a client to the extent that the fetch was complete
+//! before the client's request. A trace contains only storable responses, so that no prefetch is refused; objects that
+//! it never requests do not exist.
 //!
-//! Not here: lifetimes, ranges, and the number of prefetches at once.
+//! Outside this module: lifetimes, ranges, and the number of concurrent prefetches.
 
 use std::num::NonZeroUsize;
 
@@ -16,27 +17,27 @@ use crate::replay::{Run, in_units, ratio};
 use crate::sweep::{Subject, in_parallel};
 use crate::trace::Trace;
 
-/// Without times, so many milliseconds lie between two requests.
+/// The milliseconds between two requests, if the trace has no times.
 pub const STEP: u64 = 100;
-/// What stands for sizes that are all alike, in bytes.
+/// The size of all objects if the trace has no different sizes, in bytes.
 const ALIKE: u64 = 64 << 10;
-/// How many requests pass between two calls to the watcher.
+/// The number of requests between two calls to the watcher.
 const STRETCH: usize = 1 << 16;
 
-/// What to run over a trace.
+/// The simulation to run over a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The policies. Not those that know the future: prefetches change it.
+    /// The policies. Offline policies are excluded: prefetches change the future.
     pub specs: Vec<Spec>,
-    /// What is predicted.
+    /// The enabled predictors.
     pub kinds: Predictors,
-    /// The share of the traffic that may be of no use.
+    /// The share of the traffic that may be useless.
     pub share: Share,
-    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    /// The share of the requests, 0 to below 1, that fill the caches before counting begins.
     pub warmup: f64,
-    /// For the policies' randomness.
+    /// The seed of the policies' randomness.
     pub seed: u64,
-    /// How many cells run at once.
+    /// The number of concurrent cells.
     pub threads: NonZeroUsize,
 }
 
@@ -49,84 +50,85 @@ pub struct Cell {
     pub spec: Spec,
     /// The capacity.
     pub capacity: Capacity,
-    /// What was predicted.
+    /// The enabled predictors.
     pub kinds: Predictors,
-    /// The share of the traffic that might be of no use.
+    /// The share of the traffic that might be useless.
     pub share: Share,
-    /// What happened.
+    /// The counts.
     pub counts: Counts,
 }
 
-/// What happened after the warm-up.
+/// The counts after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Requests of clients.
     pub requests: u64,
-    /// Those of them that found their object.
+    /// Hits.
     pub hits: u64,
-    /// The same without prefetching.
+    /// Hits without prefetching.
     pub plain_hits: u64,
-    /// Bytes that clients asked for.
+    /// Bytes that clients requested.
     pub bytes: u128,
-    /// Objects that were prefetched.
+    /// Prefetched objects.
     pub prefetches: u64,
-    /// Prefetches whose object a client asked for in time, as the proxy measures it.
+    /// Prefetches whose object a client requested in time, as the proxy measures it.
     pub used: u64,
-    /// Those that were of no use, as the proxy measures it.
+    /// Useless prefetches, as the proxy measures them.
     pub unused: u64,
-    /// Requests that found an object which was there because of a prefetch only.
+    /// Requests that found an object which was stored only because of a prefetch.
     pub early: u64,
-    /// Bytes that were prefetched.
+    /// Bytes of prefetched objects.
     pub prefetched_bytes: u128,
-    /// Bytes of the objects that these requests found.
+    /// Bytes of the objects that the `early` requests found.
     pub early_bytes: u128,
-    /// Time that they did not have to wait, in microseconds, as far as the trace says what fetching costs.
+    /// The waiting time that these requests saved, in microseconds, if the trace has costs.
     pub saved: u128,
-    /// Whether it says so.
+    /// Whether the trace has costs.
     pub has_costs: bool,
 }
 
 impl Counts {
-    /// Prefetches that were used over those of which that is known; `None` of nothing.
+    /// Returns the used prefetches over those whose use is known; `None` if there are none.
     pub fn precision(&self) -> Option<f64> {
         let known = self.used + self.unused;
         (known > 0).then(|| self.used as f64 / known as f64)
     }
 
-    /// The share of the requests that found an object because of a prefetch.
+    /// Returns the share of the requests that found an object because of a prefetch.
     pub fn early_ratio(&self) -> f64 {
         ratio(self.early as f64, self.requests as f64)
     }
 
-    /// Requests to the origin that no client had any use for.
+    /// Returns the requests to the origin that were useless for all clients.
     pub fn extra_requests(&self) -> u64 {
         self.prefetches.saturating_sub(self.early)
     }
 
-    /// Bytes that no client had any use for.
+    /// Returns the bytes that were useless for all clients.
     pub fn extra_bytes(&self) -> u128 {
         self.prefetched_bytes.saturating_sub(self.early_bytes)
     }
 
-    /// Hits over requests.
+    /// Returns hits over requests.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.hits as f64, self.requests as f64)
     }
 
-    /// The same without prefetching.
+    /// Returns the hit ratio without prefetching.
     pub fn plain_hit_ratio(&self) -> f64 {
         ratio(self.plain_hits as f64, self.requests as f64)
     }
 
-    /// Microseconds that a request waits less, on average; `None` where the trace has no costs.
+    /// Returns the saved waiting time of a request on average, in microseconds; `None` if the trace has no costs.
     pub fn saved_per_request(&self) -> Option<f64> {
         self.has_costs.then(|| ratio(self.saved as f64, self.requests as f64))
     }
 }
 
 impl Plan {
-    /// Runs every policy at each of `capacities`. `watch` is told from several threads how many requests more are
-    /// done, and says whether to go on. What it stopped is left out; the rest is in order of capacity, then policy.
+    /// Runs every policy at each of `capacities`. `watch` is called from several threads with the number of further
+    /// requests that are done, and returns whether to continue. Cells that it stopped are omitted; the others are in
+    /// the order of capacity, then policy.
     pub fn run(
         &self,
         subject: &Subject,
@@ -145,7 +147,7 @@ impl Plan {
         })
     }
 
-    /// How many cells there are at each capacity.
+    /// Returns the number of cells at each capacity.
     pub fn cells(&self) -> usize {
         self.specs.len()
     }
@@ -166,11 +168,11 @@ impl Plan {
     }
 }
 
-/// What is known of the objects of a trace.
+/// The properties of a trace's objects.
 struct Objects<'t> {
     by_url: HashMap<u64, u32>,
     by_name: HashMap<&'t str, u32>,
-    /// As each was first asked for, in bytes.
+    /// The size of each at its first request, in bytes.
     sizes: Vec<u64>,
 }
 
@@ -191,7 +193,7 @@ impl<'t> Objects<'t> {
         }
     }
 
-    /// The object that is wished for; `None` if it does not exist.
+    /// Returns the object of a wish; `None` if it does not exist.
     fn find(&self, wish: &Wish) -> Option<u32> {
         match wish.target {
             Some(url) => self.by_url.get(&url).copied(),
@@ -243,17 +245,17 @@ impl Select for Loop<'_> {
     }
 }
 
-/// The cache and the planner at one time.
+/// The state of the cache and the planner.
 struct World<'a, P: Policy> {
     plan: &'a Plan,
     trace: &'a Trace,
     objects: &'a Objects<'a>,
     cache: Replay<P>,
     planner: Planner,
-    /// Objects that are there because of a prefetch, and when it began, in microseconds.
+    /// Objects that are stored because of a prefetch, with the start of the prefetch in microseconds.
     early: HashMap<u32, u64>,
     counts: Counts,
-    /// In milliseconds.
+    /// The time in milliseconds.
     now: u64,
 }
 
@@ -316,26 +318,26 @@ impl<P: Policy> World<'_, P> {
         self.planner.ended(ticket, ending, self.now);
     }
 
-    /// What an object of this size counts in the budget: where sizes are not known, they limit nothing.
+    /// Returns the size of an object for the budget: unknown sizes limit nothing.
     fn bytes(&self, size: u64) -> u64 {
         if self.trace.shape().sized { size } else { ALIKE }
     }
 
-    /// Prefetches of which it is known that they were used, and that they were not.
+    /// Returns the prefetches that are known to be used, and those known to be unused.
     fn known(&mut self) -> [u64; 2] {
         let figures = Predictor::ALL.map(|kind| self.planner.figures(kind, self.now));
         [figures.iter().map(|figures| figures.used).sum(), figures.iter().map(|figures| figures.unused).sum()]
     }
 }
 
-/// What stands for scheme and host of a URL.
+/// Returns a number for scheme and host of a URL.
 fn host(url: &str) -> u64 {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find('/').map_or(url.len(), |at| start + at);
     hash(&url[..end])
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

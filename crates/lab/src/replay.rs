@@ -1,7 +1,7 @@
 //! One trace through one policy at one capacity.
 //!
-//! The loop over the requests is compiled once for each policy, and once more for traces in which nothing but the
-//! object differs: there a request reads four bytes.
+//! The loop over the requests is compiled once for each policy, and once more for traces in which only the object
+//! differs: there a request reads four bytes.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -10,56 +10,56 @@ use larder_evict::{Alike, Attributes, Capacity, Policy, Replay, Request, Select,
 
 use crate::trace::Trace;
 
-/// How many requests pass between two calls to the watcher.
+/// The number of requests between two calls to the watcher.
 const STRETCH: usize = 1 << 20;
 
-/// What to replay.
+/// The parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
     /// The requests.
     pub trace: &'a Trace,
     /// The policy.
     pub spec: &'a Spec,
-    /// The cache's capacity. In a trace whose sizes are all alike, bytes are counted in whole objects.
+    /// The cache's capacity. If all sizes in a trace are equal, bytes are counted in whole objects.
     pub capacity: Capacity,
-    /// How many requests at the beginning fill the cache without being counted.
+    /// The number of initial requests that fill the cache without being counted.
     pub warmup: usize,
     /// Whether to count misses by object, for the error of a sample.
     pub by_object: bool,
-    /// For the policy's randomness.
+    /// The seed of the policy's randomness.
     pub seed: u64,
 }
 
-/// What happened after the warm-up.
+/// The counts after the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,
-    /// Those of them that found their object.
+    /// Hits.
     pub hits: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u128,
-    /// Bytes asked for and found.
+    /// Bytes of hits.
     pub hit_bytes: u128,
-    /// Objects that had to leave for lack of room.
+    /// Objects evicted for lack of room.
     pub evictions: u64,
-    /// The sum over the objects of their misses squared; 0 if they were not counted by object.
+    /// The sum of the objects' squared misses; 0 if misses were not counted by object.
     pub squared_misses: f64,
-    /// How long all requests took, those of the warm-up too.
+    /// The time of all requests, including the warm-up.
     pub elapsed: Duration,
-    /// What the cache and its policy had allocated in the end, over the most objects there were at once.
+    /// The final allocation of the cache and its policy over the largest number of objects at once, in bytes.
     pub metadata_bytes_per_object: f64,
 }
 
 impl Run<'_> {
-    /// Replays. `watch` is told now and then how many requests more are done, and says whether to go on; `None`
-    /// if not.
+    /// Replays the trace. `watch` is called at intervals with the number of further requests that are done, and returns
+    /// whether to continue. Returns `None` if it stopped.
     pub fn go(&self, watch: &dyn Fn(usize) -> bool) -> Option<Counts> {
         self.spec.select(Loop { run: self, watch })
     }
 }
 
-/// `capacity` as a replay of `trace` counts it: objects stand for one unit each where sizes do not differ.
+/// Returns `capacity` in the units of a replay of `trace`: if sizes do not differ, each object counts as one unit.
 pub(crate) fn in_units(trace: &Trace, capacity: Capacity) -> Capacity {
     if trace.is_empty() || trace.shape().sized {
         return capacity;
@@ -96,7 +96,7 @@ impl Select for Loop<'_> {
     }
 }
 
-/// What happened in some of the requests.
+/// The counts of a part of the requests.
 #[derive(Default)]
 struct Tally {
     hits: u64,
@@ -140,10 +140,10 @@ impl Loop<'_> {
     }
 }
 
-// The loops stand apart: there the compiler sees that the cache's arrays are changed by nobody else, and does not
-// look up where they are at every step.
+// The loops are separate functions: so the compiler sees that no other code changes the cache's arrays, and does not
+// reload their addresses at every step.
 
-/// Hits of requests that differ in nothing but the object; `nexts` is empty for a policy that does not look.
+/// Returns the hits of requests that differ only in the object; `nexts` is empty for an online policy.
 #[inline(never)]
 fn bare<P: Policy>(cache: &mut Replay<P, Alike>, ids: &[u32], nexts: &[u32]) -> u64 {
     let request = |id, next| Request { id, size: 1, cost: 0, next };
@@ -154,7 +154,7 @@ fn bare<P: Policy>(cache: &mut Replay<P, Alike>, ids: &[u32], nexts: &[u32]) -> 
     }
 }
 
-/// The same of requests that differ in more; `misses` counts by object unless it is empty.
+/// Returns the hits of requests that differ in more properties; `misses` counts by object unless it is empty.
 #[inline(never)]
 fn whole<P: Policy>(
     cache: &mut Replay<P>,
@@ -178,23 +178,23 @@ fn whole<P: Policy>(
     tally
 }
 
-/// The number of the next request as a replay counts: the trace's "none" is never.
+/// Returns the number of the next request in a replay's scale: the trace's "none" becomes never.
 fn known(next: u32) -> u64 {
     if next == u32::MAX { u64::MAX } else { u64::from(next) }
 }
 
 impl Counts {
-    /// Hits over requests; 0 without any.
+    /// Returns hits over requests; 0 if there are none.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.hits as f64, self.requests as f64)
     }
 
-    /// Bytes found over bytes asked for; 0 without any.
+    /// Returns bytes of hits over bytes requested; 0 if there are none.
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.hit_bytes as f64, self.bytes as f64)
     }
 
-    /// Where all objects have one size, the loop does not count bytes.
+    /// Adds the bytes if all objects have the same size, since the loop does not count them then.
     fn with_even_sizes(mut self, trace: &Trace) -> Self {
         if !trace.shape().sized && self.requests > 0 {
             let each = u128::from(trace.size(0));
@@ -204,7 +204,7 @@ impl Counts {
     }
 }
 
-/// `part` over `whole`; 0 of nothing.
+/// Returns `part` over `whole`; 0 if `whole` is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

@@ -5,14 +5,14 @@
 
 use crate::trace::Trace;
 
-/// The distance of a request whose object was not asked for before.
+/// The distance of the first request for an object.
 pub const FIRST: u64 = u64::MAX;
 
-/// For each request, the weight of the objects asked for since the last request for the same object, itself
-/// included: by number, or `by_bytes`, an object weighing what it was last asked with.
+/// Returns, for each request, the weight of the objects requested since the last request for the same object, itself
+/// included: by number, or `by_bytes` with the sizes at their last requests.
 ///
-/// An LRU cache of entries hits exactly where the distance is at most its capacity. In bytes that is an
-/// approximation, for an object that does not fit beside others makes room that it does not use.
+/// An LRU cache of entries hits exactly where the distance is at most its capacity. In bytes this is an approximation,
+/// because an object that does not fit beside others makes room that it does not use.
 pub fn distances(trace: &Trace, by_bytes: bool) -> Vec<u64> {
     let mut tree = Fenwick::new(trace.len());
     let mut last = vec![u32::MAX; trace.shape().objects as usize];
@@ -26,7 +26,7 @@ pub fn distances(trace: &Trace, by_bytes: bool) -> Vec<u64> {
             return FIRST;
         }
         let before = before as usize;
-        // What was asked for last from `before` on, `before` included and this request not.
+        // The objects whose last request is at `before` or later, including `before` and excluding this request.
         let distance = total - weight(at) - (tree.sum_to(before) - weight(before));
         total -= weight(before);
         tree.take(before, weight(before));
@@ -35,7 +35,7 @@ pub fn distances(trace: &Trace, by_bytes: bool) -> Vec<u64> {
     trace.ids().iter().enumerate().map(&mut distance).collect()
 }
 
-/// Sums of prefixes of a row of numbers that change.
+/// Prefix sums of a row of changing numbers.
 struct Fenwick(Vec<u64>);
 
 impl Fenwick {
@@ -43,7 +43,7 @@ impl Fenwick {
         Self(vec![0; length])
     }
 
-    /// The sum of the first numbers, up to that at `at`.
+    /// Returns the sum of the first numbers, including the one at `at`.
     fn sum_to(&self, mut at: usize) -> u64 {
         let mut sum = 0u64;
         loop {

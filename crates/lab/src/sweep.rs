@@ -14,43 +14,43 @@ use larder_evict::{By, Capacity, Spec};
 use crate::replay::{Counts, Run, ratio};
 use crate::trace::Trace;
 
-/// Standard errors to either side that hold the truth 95 times in 100.
+/// The half-width of the 95% confidence interval in standard errors.
 const CONFIDENCE: f64 = 1.96;
 
-/// A capacity as a user writes it.
+/// A capacity as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// A share of the trace's distinct bytes or objects, above 0.
     Share(f64),
-    /// Bytes: makes no sense where entries are counted.
+    /// Bytes: invalid if entries are counted.
     Bytes(u64),
-    /// Bytes or entries, whichever is counted.
+    /// Bytes or entries, according to the counted unit.
     Units(u64),
 }
 
-/// What to run over a trace.
+/// The simulation to run over a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The policies.
     pub specs: Vec<Spec>,
-    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    /// The share of the requests, 0 to below 1, that fill the caches before counting begins.
     pub warmup: f64,
-    /// For the policies' randomness.
+    /// The seed of the policies' randomness.
     pub seed: u64,
-    /// How many cells run at once.
+    /// The number of concurrent cells.
     pub threads: NonZeroUsize,
 }
 
-/// A trace with what is known about the file that it was read from.
+/// A trace with the properties of its file.
 #[derive(Debug)]
 pub struct Subject {
-    /// What to call it.
+    /// The name.
     pub name: String,
     /// Its requests, or a sample of them.
     pub trace: Trace,
-    /// The share of the objects that the sample was to keep: 1 for all.
+    /// The intended share of the objects in the sample: 1 for all.
     pub sample: f64,
-    /// How many requests there were before the sample was taken.
+    /// The number of requests before sampling.
     pub requests: u64,
 }
 
@@ -65,23 +65,23 @@ pub struct Cell {
     pub capacity: Capacity,
     /// Requests after the warm-up.
     pub requests: u64,
-    /// Those of them that found their object.
+    /// Hits after the warm-up.
     pub hits: u64,
     /// Hits over requests.
     pub hit_ratio: f64,
-    /// By how much the hit ratio of a sample may be off, 95 times in 100; nothing without sampling.
+    /// The half-width of the 95% confidence interval of a sample's hit ratio; `None` without sampling.
     pub error: Option<f64>,
-    /// Bytes found over bytes asked for, after the warm-up.
+    /// Bytes of hits over bytes requested, after the warm-up.
     pub byte_hit_ratio: f64,
-    /// Objects that had to leave for lack of room, after the warm-up.
+    /// Objects evicted for lack of room, after the warm-up.
     pub evictions: u64,
-    /// How fast the replay went, on one core.
+    /// The speed of the replay, on one core.
     pub requests_per_second: f64,
-    /// What the cache and its policy have allocated, over the most objects there were at once.
+    /// The allocation of the cache and its policy over the largest number of objects at once, in bytes.
     pub metadata_bytes_per_object: f64,
 }
 
-/// Why a plan does not suit a trace: one line.
+/// The reason why a plan does not suit a trace: one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsuitable(String);
 
@@ -94,13 +94,13 @@ impl Display for Unsuitable {
 impl std::error::Error for Unsuitable {}
 
 impl Subject {
-    /// A whole trace.
+    /// Returns a subject with a whole trace.
     pub fn whole(name: &str, trace: Trace) -> Self {
         let requests = trace.len() as u64;
         Self { name: name.into(), trace, sample: 1.0, requests }
     }
 
-    /// What all its objects weigh together, in the unit `by`; of a sample, an estimate for the whole trace.
+    /// Returns the weight of all objects, in the unit `by`; for a sample, an estimate for the whole trace.
     pub fn distinct(&self, by: By) -> u64 {
         let kept = match by {
             By::Bytes => self.trace.distinct_bytes(),
@@ -109,13 +109,13 @@ impl Subject {
         (kept as f64 / self.sample).round() as u64
     }
 
-    /// What its capacities count unless it is said.
+    /// Returns the default unit of capacities.
     pub fn usual_unit(&self) -> By {
         if self.trace.shape().sized { By::Bytes } else { By::Entries }
     }
 
-    /// `size` as a capacity for the whole trace, counted in `by`; at most what all objects together need, since everything fits
-    /// in more than that.
+    /// Returns `size` as a capacity for the whole trace, counted in `by`. It is at most the total of all objects, since
+    /// everything fits in more than that.
     ///
     /// # Errors
     /// If it is 0, or in the wrong unit.
@@ -145,16 +145,16 @@ impl Subject {
         }
     }
 
-    /// What `amount` of the whole trace is in its sample.
+    /// Returns the sample's part of `amount` of the whole trace.
     fn scaled(&self, amount: u64) -> u64 {
         if self.sample < 1.0 { (amount as f64 * self.sample).round() as u64 } else { amount }
     }
 }
 
 impl Plan {
-    /// Runs every policy at each of `capacities`. `watch` is told from several threads how many requests more are
-    /// done, and says whether to go on. What it stopped is left out; the rest is in order of capacity, then
-    /// policy, as given.
+    /// Runs every policy at each of `capacities`. `watch` is called from several threads with the number of further
+    /// requests that are done, and returns whether to continue. Cells that it stopped are omitted; the others are in
+    /// the order of capacity, then policy, as given.
     pub fn run(
         &self,
         subject: &Subject,
@@ -203,8 +203,8 @@ impl Plan {
     }
 }
 
-/// What `run` makes of each of `jobs`, in their order, on several threads. A thread stops at the first job that
-/// `run` gives nothing for.
+/// Returns the results of `run` for each of `jobs`, in their order, computed on several threads. A thread stops at the
+/// first job for which `run` returns `None`.
 pub(crate) fn in_parallel<J: Sync, R: Send>(
     jobs: &[J],
     threads: NonZeroUsize,
@@ -230,7 +230,7 @@ pub(crate) fn in_parallel<J: Sync, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Counts for the whole trace.
+/// The estimated counts for the whole trace.
 struct Estimate {
     requests: u64,
     hits: u64,
@@ -245,10 +245,10 @@ impl Estimate {
 }
 
 impl Subject {
-    /// Each object was kept with the same chance, so that misses scale by its inverse (Horvitz-Thompson). Requests
-    /// are known: a popular object that the sample caught or lost moves no ratio, for it misses seldom. The error
-    /// is that estimator's, for the misses that each object has; that a smaller cache works a little differently
-    /// is not in it.
+    /// Returns the estimate. Each object is in the sample with the same probability, so misses scale by its inverse
+    /// (Horvitz-Thompson). The number of requests is known: whether a popular object is in the sample hardly affects a
+    /// ratio, because it misses rarely. The error is that estimator's, for the misses of each object; it excludes the
+    /// effect of the smaller cache.
     fn estimate(&self, counts: &Counts) -> Estimate {
         let counted = ratio(counts.requests as f64, self.trace.len() as f64);
         let requests = self.requests as f64 * counted;
@@ -265,7 +265,7 @@ impl Subject {
     }
 }
 
-/// A policy that missed more with more room: Belady's anomaly (Belady, Nelson and Shedler, 1969).
+/// A policy with more misses in a larger cache: Belady's anomaly (Belady, Nelson and Shedler, 1969).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anomaly {
     /// The trace's name.
@@ -274,7 +274,7 @@ pub struct Anomaly {
     pub spec: Spec,
     /// The smaller capacity and its misses.
     pub smaller: (Capacity, u64),
-    /// The larger one and its misses, which are more.
+    /// The larger capacity and its misses, which are more.
     pub larger: (Capacity, u64),
 }
 
@@ -295,8 +295,8 @@ impl Display for Anomaly {
     }
 }
 
-/// For each trace and policy the worst pair of capacities at which the larger one missed more, if there is any.
-/// In a sample, only what its error does not explain.
+/// Returns for each trace and policy the worst pair of capacities with more misses at the larger one, if there is any.
+/// In a sample, a pair counts only if the error does not explain it.
 pub fn anomalies(cells: &[Cell]) -> Vec<Anomaly> {
     let mut curves: Vec<Vec<&Cell>> = Vec::new();
     for cell in cells {
@@ -309,7 +309,7 @@ pub fn anomalies(cells: &[Cell]) -> Vec<Anomaly> {
     curves.into_iter().filter_map(anomaly).collect()
 }
 
-/// The worst pair of one policy's cells.
+/// Returns the worst pair of one policy's cells.
 fn anomaly(mut cells: Vec<&Cell>) -> Option<Anomaly> {
     cells.sort_by_key(|cell| cell.capacity.amount);
     let mut best = *cells.first()?;
@@ -335,13 +335,13 @@ fn anomaly(mut cells: Vec<&Cell>) -> Option<Anomaly> {
 }
 
 impl Cell {
-    /// Requests that did not find their object.
+    /// Returns the misses.
     pub fn misses(&self) -> u64 {
         self.requests - self.hits
     }
 }
 
-/// The unit's name, as users write it.
+/// Returns the unit's name, as users write it.
 pub fn unit(by: By) -> &'static str {
     match by {
         By::Bytes => "bytes",

@@ -1,15 +1,15 @@
-//! What `adaptive` is worth on the traces that ship: fewer misses than any other policy on average, and no more
-//! than LRU on any.
+//! The benefit of `adaptive` on the shipped traces: fewer misses than any other policy on average, and no more than LRU
+//! on any trace.
 //!
-//! Run with `--nocapture` to see the table: by how many percent each policy misses less than FIFO.
+//! Run with `--nocapture` to see the table: the percentage by which each policy misses less than FIFO.
 
 use std::path::Path;
 
 use larder_evict::{By, Capacity, POLICIES, Policy, Replay, Select, Spec};
 use larder_lab::trace::{Options, Trace, read};
 
-/// Traces, the capacities that the reference was measured at, and others between them. In bytes, or in objects
-/// where the trace has no sizes.
+/// Traces, the capacities of the reference measurements, and others between them. In bytes, or in objects if the trace
+/// has no sizes.
 const TRACES: [(&str, &[u64], &[u64]); 4] = [
     ("adaptsize_web", &[278_854, 2_788_542, 27_885_423, 83_656_269], &[900_000, 9_000_000, 50_000_000]),
     ("cache2k_web12", &[13, 137, 1_375, 4_126], &[1, 40, 450, 2_400]),
@@ -50,7 +50,7 @@ fn misses(trace: &Trace, amount: u64, spec: &str) -> Misses {
     Spec::parse(spec).expect("a valid spec").select(Count { trace, capacity })
 }
 
-/// By how many percent `misses` are less than `others`.
+/// Returns the percentage by which `misses` are less than `others`.
 fn percent_less(misses: u64, others: u64) -> f64 {
     100.0 * (1.0 - misses as f64 / others as f64)
 }
@@ -60,7 +60,7 @@ fn no_other_policy_misses_less_on_average() {
     const OBJECTIVES: [&str; 2] = ["adaptive", "adaptive:objective=bytes"];
     let online = POLICIES.iter().filter(|policy| !policy.is_offline).map(|policy| policy.name);
     let specs: Vec<_> = online.filter(|&name| name != "adaptive").chain(OBJECTIVES).collect();
-    // By policy, then by what is counted: each pair's improvement over FIFO.
+    // By policy, then by counted unit: each pair's improvement over FIFO.
     let mut gains = vec![[Vec::new(), Vec::new()]; specs.len()];
     for (name, sizes, _) in TRACES {
         let trace = shipped(name);

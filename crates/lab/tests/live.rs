@@ -1,4 +1,4 @@
-//! The backend and its clients, with nothing in between, and with something that serves what is old.
+//! The backend and its clients, directly connected, and with a server between them that sends stale answers.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -12,7 +12,7 @@ use larder_lab::live::services::{Backend, Cost, Options};
 use larder_lab::live::{Outcome, Plan, drive};
 use larder_lab::workload::Crud;
 
-/// A backend that runs until the tests end.
+/// Starts a backend that runs until the tests end.
 fn backend(cost: Cost, etags: bool) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let backend =

@@ -1,4 +1,4 @@
-//! Clusters: that what is simulated of several nodes is what several caches would do, counted apart.
+//! Clusters: the simulation of several nodes equals a separate count with several caches.
 
 use std::num::{NonZeroU16, NonZeroUsize};
 
@@ -19,7 +19,7 @@ fn trace(requests: &[(u64, u64)]) -> Trace {
     builder.finish()
 }
 
-/// Some objects are asked for far more often than others.
+/// Some objects are requested far more often than others.
 fn skewed(requests: usize, objects: u64) -> Trace {
     let mut random = fastrand::Rng::with_seed(3);
     let mut one = || (random.f64().powi(4) * objects as f64) as u64;
@@ -51,7 +51,7 @@ fn entries(amount: u64) -> Capacity {
     Capacity { by: By::Entries, amount }
 }
 
-/// Least recently used in the plainest way: the last is the most recent.
+/// A minimal LRU: the last is the most recent.
 #[derive(Default, Clone)]
 struct Lru(Vec<(u32, u64)>);
 
@@ -73,8 +73,8 @@ impl Lru {
     }
 }
 
-/// Hits, hits without another node, requests between nodes and bytes between nodes, of nodes that serve one request
-/// after the other.
+/// Returns hits, hits without another node, requests between nodes and bytes between nodes, for nodes that serve
+/// consecutive requests.
 fn model(trace: &Trace, placement: &Placement, own: Capacity, copies: Capacity) -> (u64, u64, u64, u128) {
     let caches = vec![Lru::default(); placement.nodes().into()];
     let (mut owners, mut copied) = (caches.clone(), caches);
@@ -108,7 +108,7 @@ proptest! {
         affinity in prop_oneof![Just(0.0), 0.0_f64..1.0],
     ) {
         let sharing = Sharing { affinity, ..Sharing::default() };
-        // A filter that lets everything in: copies are then as plain as the rest.
+        // A filter that admits everything: copies are then treated like other objects.
         let plan = Plan { sharing: sharing.clone(), ..plan("size:max=1MiB+lru", count, share) };
         let capacity = Capacity { by: By::Bytes, amount };
         let trace = trace(&requests);
@@ -181,8 +181,8 @@ fn a_balancer_that_knows_the_ring_spares_the_peers() {
 fn copies_of_the_popular_spare_the_peers() {
     let counts = |hot| run(&plan("lru", 10, hot), skewed(50_000, 2_000), entries(200)).counts;
     let (without, with) = (counts(0.0), counts(0.1));
-    // Nine in ten requests arrive where the object is not. Three in ten ask for the twenty most popular objects,
-    // which are as many as there is room for.
+    // Nine in ten requests arrive at a node that does not own the object. Three in ten are for the twenty most popular
+    // objects, and there is room for twenty.
     assert!((without.peer_requests_per_request() - 0.9).abs() < 0.01, "{without:?}");
     assert!(with.peer_requests_per_request() < 0.7, "{with:?}");
     assert!(with.local_hit_ratio() > without.local_hit_ratio() + 0.2, "{with:?}");

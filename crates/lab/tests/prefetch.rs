@@ -1,4 +1,4 @@
-//! What prefetching brings and costs, on traces of which that is known.
+//! The benefit and the cost of prefetching, on traces for which they are known.
 
 use std::num::NonZeroUsize;
 
@@ -9,16 +9,16 @@ use larder_lab::trace::{Builder, Record, Trace};
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};
 
-/// What fetching an object costs, in microseconds, and the time between two requests.
+/// The cost of fetching an object, in microseconds, and the time between two requests.
 const COST: u32 = 100_000;
 const PAUSE: u64 = 2_000_000;
 
-/// A trace of requests for these names, by the client that stands beside them.
+/// Returns a trace of requests for these names, each by its client.
 fn trace(requests: &[(String, u32)]) -> Trace {
     let mut builder = Builder::default();
     for (at, (name, client)) in requests.iter().enumerate() {
         builder.by(*client);
-        // Costs that are all alike would not be kept.
+        // A column of equal costs would not be stored.
         let cost = COST + u32::from(at == 0);
         let record = Record { key: &**name, time: at as u64 * PAUSE, size: 1_000 + at as u64 % 2, cost };
         builder.push_name(record).expect("few requests");
@@ -40,7 +40,7 @@ fn run(trace: Trace, kinds: &[Predictor], percent: f64) -> Counts {
     cells[0].counts
 }
 
-/// Pages in any order, each with its picture behind it.
+/// Pages in random order, each followed by its picture.
 fn pages(clients: u32) -> Vec<(String, u32)> {
     let mut random = fastrand::Rng::with_seed(27);
     let mut requests = Vec::new();
@@ -59,7 +59,7 @@ fn what_follows_is_there_before_it_is_asked_for() {
     assert!(counts.precision() > Some(0.99), "{counts:?}");
     assert!(counts.early > 3_000 && counts.hits > counts.plain_hits + 2_500, "{counts:?}");
     assert!(counts.extra_requests() <= 10_000 / 20, "{counts:?}");
-    // Each was fetched whole two seconds before it was asked for.
+    // Each was completely fetched two seconds before its request.
     assert_eq!(counts.saved, u128::from(counts.early) * u128::from(COST));
     assert_eq!(counts, run(trace(&pages(1)), &[Predictor::Association], 5.0));
 }
@@ -81,8 +81,8 @@ fn segments_of_videos_that_were_never_asked_for_are_early() {
     let requests: Vec<_> = (0..100).flat_map(|video| (1..=50).map(segment(video))).collect();
     let counts = run(trace(&requests), &[Predictor::Sequence], 5.0);
     assert_eq!((counts.requests, counts.plain_hits), (5_000, 0));
-    // Not the first two of a video, nor those that came before a prefetch could be paid for: it may have 16 KiB, and they pay in 50
-    // bytes each. Behind the last one of a video, there is nothing.
+    // The first two of a video are excluded, and those before the budget could pay for a prefetch: a prefetch may have
+    // 16 KiB, and each request pays in 50 bytes. After the last one of a video, there is no further one.
     assert!((4_400..=4_800).contains(&counts.early), "{counts:?}");
     assert!((85..=100).contains(&counts.extra_requests()), "{counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Each format as it looks in the wild: what is read from it, what is left out, and what is broken.
+//! Realistic samples of each format: their requests, their excluded lines, and their broken lines.
 
 use std::fs;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn lenient() -> Options {
     Options { max_broken_share: 1.0, ..Options::default() }
 }
 
-/// A line for each request: its object, its name, and time in seconds, size and cost.
+/// Returns a line for each request: its object, its name, and time in seconds, size and cost.
 fn show(trace: &Trace) -> Vec<String> {
     let request = |at: usize| {
         let request = trace.request(at);
@@ -44,7 +44,7 @@ fn show(trace: &Trace) -> Vec<String> {
     (0..trace.len()).map(request).collect()
 }
 
-/// What `text` is detected as, and what is in it.
+/// Checks the detected format of `text` and its content.
 fn check(text: &str, format: Format, requests: &[&str], notes: &[&str]) {
     let (trace, reading) = File::new(text.as_bytes()).read(&lenient()).expect("a trace");
     assert_eq!(reading.format, format, "{text}");
@@ -233,7 +233,7 @@ fn browsers() {
     for sql in tables {
         let file = File::new(b"");
         let browser = rusqlite::Connection::open(file.path()).unwrap();
-        // What a running browser has written last is in the log beside the database, which is locked.
+        // The latest writes of a running browser are in the log beside the database, which is locked.
         browser.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").unwrap();
         browser.execute_batch(sql).unwrap();
         browser.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE;").unwrap();

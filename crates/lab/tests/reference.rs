@@ -1,5 +1,4 @@
-//! Miss ratios beside those that libCacheSim measured on the traces that are shipped with the project
-//! (`traces/README.md`).
+//! Comparison with the miss ratios that libCacheSim measured on the shipped traces (`traces/README.md`).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -9,19 +8,20 @@ use larder_evict::{Capacity, Spec};
 use larder_lab::sweep::{Plan, Subject};
 use larder_lab::trace::{Options, read};
 
-/// The fourth digit: what rounding and one request more or less amount to.
+/// The fourth digit: the effect of rounding and of one request more or less.
 const EXACT: f64 = 0.000_1;
 
 /// The fifth digit.
 const ROUNDING: f64 = 0.000_01;
 
-/// How far we may miss more than they do; where that is [`EXACT`], nor less by more.
+/// The maximum by which this crate may miss more than libCacheSim; if it is [`EXACT`], also the maximum by which it may
+/// miss less.
 struct Row {
     ours: &'static str,
     theirs: &'static str,
     tolerance: f64,
-    /// Whether objects larger than a queue are compared too: theirs are silently refused, which lowers the miss
-    /// ratio of the objects and raises that of the bytes; ours are stored. The log has many.
+    /// Whether objects larger than a queue are compared, too: libCacheSim silently refuses them, which lowers the miss
+    /// ratio of the objects and raises that of the bytes; this crate stores them. The log has many.
     large: bool,
 }
 
@@ -43,22 +43,22 @@ const TABLE: &[Row] = &[
     row("sieve", "SIEVE", EXACT),
     row("lfu", "LFU", EXACT),
     row("belady", "Belady", EXACT),
-    // Theirs evicts for a newcomer even if it leaves again before there is room for it; ours spares those it
-    // would evict, which is a little better.
+    // libCacheSim evicts for a new object even if that leaves again before there is room for it; this crate spares
+    // those victims, which is a little better.
     row("gdsf", "GDSF", ROUNDING),
     row("arc", "ARC", 0.01),
     row("hyperbolic", "Hyperbolic", 0.01),
     row("lecar", "LeCaR", 0.01),
-    // Theirs has learnt nothing on traces this short, and misses more.
+    // libCacheSim's LHD learns nothing on such short traces, and misses more.
     row("lhd", "LHD", 0.01),
     row("beladysize", "BeladySize", 0.01),
-    // Theirs evicts any of the largest.
+    // libCacheSim evicts any of the largest.
     row("maxs", "Size", ROUNDING),
-    // Chance decides, or ties do.
+    // Chance or ties decide.
     row("rand", "Random", 0.02),
-    // Theirs raises a hit by the lowest frequency there is, ours by one.
+    // libCacheSim raises a hit by the lowest existing frequency, this crate by one.
     row("lfuda", "LFUDA", 0.03),
-    // Frequencies are estimates, of sketches that differ.
+    // Frequencies are estimates, from different sketches.
     row("wtinylfu:adaptive=false", "W-TinyLFU", 0.012),
     refusing("s3fifo", "S3-FIFO", 0.01),
     refusing("slru", "SLRU", 0.01),
@@ -70,7 +70,7 @@ fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
 }
 
-/// By trace: their policy, the cache's size, and the miss ratio.
+/// By trace: libCacheSim's policy, the cache's size, and the miss ratio.
 fn reference() -> BTreeMap<String, Vec<(String, u64, f64)>> {
     let text = std::fs::read_to_string(traces().join("reference_miss_ratios.csv")).expect("it ships");
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();

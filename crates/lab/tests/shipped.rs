@@ -1,4 +1,4 @@
-//! The traces that ship are read as their README describes them.
+//! Checks that the shipped traces are read as their README describes them.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ fn a_sample_keeps_every_request_of_an_object_or_none() {
         counts
     };
     let (mut all, kept) = (counts(&whole), counts(&sample));
-    // Each sampled object is there with the count that one of the trace's objects has.
+    // The count of each sampled object must equal that of a distinct object of the trace.
     for count in kept {
         let at = all.binary_search(&count).unwrap();
         all.remove(at);

@@ -1,4 +1,4 @@
-//! No bytes are too strange: whatever a file holds, reading it ends in a trace that adds up, or in one line.
+//! Robustness: for any content of a file, reading it ends with a consistent trace, or with an error of one line.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use larder_lab::trace::{Format, Options, read_from};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// A little of each format, to be spoilt.
+/// A short sample of each format, to be corrupted.
 const SAMPLES: &[&[u8]] = &[
     b"http://a/x\n12\nhttp://a/y\n12\n",
     b"10 2 0 0\n11 1 0 1\n",

@@ -1,4 +1,4 @@
-//! Sweeps: that they tell what a cache would have done, whole and sampled, and where more room hurts.
+//! Sweeps: their results equal those of a cache, for whole and sampled traces, and they find anomalies.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn trace(requests: impl IntoIterator<Item = (u64, u64)>) -> Trace {
     builder.finish()
 }
 
-/// Some objects are asked for far more often than others; a size belongs to its object.
+/// Some objects are requested far more often than others; an object always has the same size.
 fn skewed(requests: usize, objects: u64, sized: bool) -> Trace {
     let mut random = fastrand::Rng::with_seed(3);
     let mut object = || random.u64(0..objects) * random.u64(0..objects) / objects;
@@ -55,7 +55,7 @@ fn online() -> Vec<&'static str> {
     POLICIES.iter().filter(|policy| !policy.is_offline).map(|policy| policy.name).collect()
 }
 
-/// Hits, bytes found and evictions of the cache that serves.
+/// Returns hits, bytes of hits and evictions of the live cache.
 fn served(spec: &Spec, capacity: Capacity, trace: &Trace) -> (u64, u64, u64) {
     let mut shard = spec.build(capacity, 7);
     let (mut hits, mut found) = (0, 0);
@@ -195,7 +195,7 @@ fn lru_in_one_pass_is_near_where_sizes_differ() {
     }
 }
 
-/// A sample's errors are for the misses that it counts; that a scaled-down cache holds whole objects adds a little.
+/// A sample's error covers the misses that it counts; the scaled-down cache, which holds whole objects, adds a little.
 #[test]
 fn a_sample_is_off_by_little_more_than_its_error() {
     let (whole, sample) = (shipped("cache2k_web12", 1.0), shipped("cache2k_web12", 0.1));

@@ -1,4 +1,4 @@
-//! Each workload is what its description says, and the same for the same seed.
+//! Checks that each workload matches its description, and is the same for the same seed.
 
 use std::collections::HashMap;
 
@@ -92,7 +92,7 @@ fn with_locality_stages_repeat_pages_of_the_round_before() {
             rounds.windows(2).map(|pair| pair[1][..7].iter().filter(|page| pair[0].contains(page)).count());
         again.sum::<usize>() as f64 / (7 * (rounds.len() - 1)) as f64
     };
-    // Evenly, 5 of 70 small pages and 2 of 29 larger ones come again by chance.
+    // With even draws, 5 of 70 small pages and 2 of 29 larger ones are repeated by chance.
     assert!((0.05..0.09).contains(&repeated(0.0)), "{}", repeated(0.0));
     assert!((0.5..0.57).contains(&repeated(0.5)), "{}", repeated(0.5));
     assert_eq!(repeated(1.0), 1.0);

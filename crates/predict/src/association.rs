@@ -1,51 +1,53 @@
-//! What clients often ask for next: a Markov model of order 1 and 2 over the URLs that a client asked for within [`WINDOW`] of each
-//! other (prediction by partial matching, as in Fan, Cao, Lin and Jacobson, SIGMETRICS 1999).
+//! Predicts the requests that often follow in a client's sequence: a Markov model of order 1 and 2 over the URLs that a
+//! client requested within [`WINDOW`] of each other (prediction by partial matching, as in Fan, Cao, Lin and Jacobson,
+//! SIGMETRICS 1999).
 //!
-//! A context is the last URL, or the last two. Each remembers how often it occurred, and up to four successors with a count that
-//! is never larger than the true one (as in Misra and Gries, 1982). A successor is predicted that followed at least
-//! [`SUPPORT`] times, and in at least [`CONFIDENCE`] percent of the occurrences.
+//! A context is the last URL, or the last two. The model stores for each context how often it occurred, and up to four
+//! successors with a count that is never larger than the true one (as in Misra and Gries, 1982). It predicts a
+//! successor that followed at least [`SUPPORT`] times, and in at least [`CONFIDENCE`] percent of the occurrences.
 //!
-//! **Whose associations count**: what one client alone does is predicted for this client only, and what fewer than [`CLIENTS`]
-//! clients did is predicted for none of them. So nobody learns from a prediction what a single other client has asked for.
+//! **Privacy**: a sequence that only one client has requested is predicted for this client only, and a sequence of
+//! several but fewer than [`CLIENTS`] clients is predicted for no client. So a prediction never reveals the requests of
+//! a single other client.
 //!
 //! [`WINDOW`]: crate::WINDOW
 
 use crate::mix;
 use crate::table::Table;
 
-/// How often a successor has to have followed.
+/// The minimum number of times that a successor has to follow.
 pub const SUPPORT: u32 = 10;
-/// In how many of 100 occurrences of the context.
+/// The minimum share of a context's occurrences with the successor, in percent.
 pub const CONFIDENCE: u32 = 50;
-/// How many clients have to have asked for it so before it is predicted for others.
+/// The minimum number of clients with a sequence before it is predicted for other clients.
 pub const CLIENTS: u32 = 3;
-/// Successors that are predicted at once.
+/// The maximum number of successors in one prediction.
 pub const AT_ONCE: usize = 2;
-/// Contexts that are remembered.
+/// The maximum number of stored contexts.
 pub const CONTEXTS: usize = 32_768;
 
-/// Successors that a context remembers.
+/// The maximum number of successors of a context.
 const SUCCESSORS: usize = 4;
-/// At so many occurrences, all counts are halved: what is newer counts for more.
+/// The number of occurrences at which all counts are halved, so that newer requests count for more.
 const HALVED_AT: u32 = 1_024;
 
-/// The last URLs of a client.
+/// The last two URLs of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// The last one.
+    /// The last URL.
     pub last: Option<u64>,
-    /// That before it.
+    /// The URL before the last one.
     pub before: Option<u64>,
 }
 
 impl Past {
-    /// What is past once `url` has been asked for.
+    /// Returns the past after a request for `url`.
     #[must_use]
     pub fn then(self, url: u64) -> Self {
         Self { last: Some(url), before: self.last }
     }
 
-    /// The contexts that this is, the longer one first.
+    /// Returns the contexts of this past, the longer one first.
     fn contexts(self) -> impl Iterator<Item = u64> {
         let one = self.last.map(|last| mix(last ^ 0x5851_f42d_4c95_7f2d));
         let two = self
@@ -56,14 +58,14 @@ impl Past {
     }
 }
 
-/// A prediction, and what it rests on.
+/// A prediction with its evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Successor {
     /// The URL.
     pub url: u64,
-    /// How often it followed, at least.
+    /// A lower bound of the number of times that it followed.
     pub support: u32,
-    /// How often the context occurred.
+    /// The number of occurrences of the context.
     pub of: u32,
 }
 
@@ -82,16 +84,16 @@ struct Context {
 #[derive(Clone, Copy, Debug, Default)]
 struct Follower {
     url: u64,
-    /// 0: there is none.
+    /// The number of times that it followed; 0 for an unused entry.
     count: u32,
     clients: Clients,
 }
 
-/// Which clients asked for a successor.
+/// The clients that requested a successor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clients {
     first: u32,
-    /// Each sets one of 32 bits, so that as many bits are set as there are clients at most.
+    /// Each client sets one of 32 bits, so that the number of set bits is a lower bound of the number of clients.
     bits: u32,
     are_several: bool,
 }
@@ -103,7 +105,7 @@ impl Default for Association {
 }
 
 impl Association {
-    /// Learns that `client` has asked for `url` after `past`.
+    /// Records that `client` has requested `url` after `past`.
     pub fn follows(&mut self, past: Past, url: u64, client: u64) {
         for context in past.contexts() {
             if let Some(context) = self.contexts.get_mut(context) {
@@ -112,7 +114,8 @@ impl Association {
         }
     }
 
-    /// What `client`, whose URLs up to now are `past`, is predicted to ask for next, the surest first. Counts this occurrence, too.
+    /// Returns the predicted next requests of `client`, whose URLs so far are `past`, the most probable first. Counts
+    /// this occurrence, too.
     pub fn occurs(&mut self, past: Past, client: u64) -> impl Iterator<Item = Successor> + use<> {
         let mut found = [None; AT_ONCE];
         for key in past.contexts() {
@@ -128,7 +131,7 @@ impl Association {
         found.into_iter().flatten()
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the bytes that the model has allocated.
     pub fn heap_bytes(&self) -> usize {
         self.contexts.bytes()
     }
@@ -160,7 +163,7 @@ impl Context {
         }
     }
 
-    /// Those that may be predicted for `client`, the surest first.
+    /// Returns the successors that may be predicted for `client`, the most probable first.
     fn successors(&self, client: u64) -> impl Iterator<Item = Successor> + use<> {
         let mut likely = self.followers;
         likely.sort_by_key(|follower| std::cmp::Reverse(follower.count));
@@ -200,7 +203,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// Lets `client` go from one URL to the next, so often.
+    /// Requests the URLs in sequence as `client`, `times` times.
     fn walk(model: &mut Association, urls: &[u64], client: u64, times: u32) {
         for _ in 0..times {
             let mut past = Past::default();
@@ -224,7 +227,7 @@ mod tests {
         assert_eq!(predicted(&mut model, &[1], 7), []);
         walk(&mut model, &[1, 2], 7, 2);
         assert_eq!(predicted(&mut model, &[1], 7), [2]);
-        // Half of the occurrences led elsewhere, then more than half.
+        // At first, half of the occurrences lead to another URL; then more than half do.
         walk(&mut model, &[1, 3], 7, SUPPORT);
         assert_eq!(predicted(&mut model, &[1], 7), []);
     }
@@ -246,7 +249,7 @@ mod tests {
         assert_eq!((predicted(&mut model, &[1], 100), predicted(&mut model, &[1], 101)), (vec![2], vec![]));
         walk(&mut model, &[1, 2], 101, 50);
         assert_eq!((predicted(&mut model, &[1], 100), predicted(&mut model, &[1], 102)), (vec![], vec![]));
-        // Of two that set the same bit, one does not count: nine are more than three, however they are spread.
+        // Clients that set the same bit count as one: the bits of nine clients are at least three.
         (102..109).for_each(|client| walk(&mut model, &[1, 2], client, 1));
         assert_eq!(predicted(&mut model, &[1], 999), [2]);
     }

@@ -1,14 +1,14 @@
-//! How much may be prefetched: the requests and bytes that turn out to be of no use stay within a share of the traffic of clients.
+//! The budget for prefetches: keeps useless requests and bytes within a share of the clients' traffic.
 //!
-//! Each request of a client pays in its share of a request, and of its bytes. A prefetch takes out a request and the bytes that it may
-//! have at most. What it did not need comes back when it ends; if a client asks for what it has fetched, everything comes back, for
-//! then it stands in for a request that this client would have caused.
+//! Each request of a client adds its share of a request, and of its bytes, to the budget. A prefetch takes out a
+//! request and the maximum of its bytes. The unused part is returned when it ends. If a client requests the prefetched
+//! content, everything is returned, since the prefetch replaces a request that this client would have caused.
 
-/// Requests that may be saved up.
+/// The maximum number of saved requests.
 const MOST_REQUESTS: u64 = 1_024;
-/// Bytes that may be saved up.
+/// The maximum number of saved bytes.
 const MOST_BYTES: u64 = 256 << 20;
-/// Shares are counted in millionths.
+/// The unit of shares: one in a million.
 const WHOLE: i128 = 1_000_000;
 
 /// A share of the traffic, in millionths.
@@ -16,39 +16,39 @@ const WHOLE: i128 = 1_000_000;
 pub struct Share(u32);
 
 impl Share {
-    /// That of so many percent; at most 100%.
+    /// Returns the share of `percent` percent, at most 100%.
     pub fn percent(percent: f64) -> Self {
         Self((percent.clamp(0.0, 100.0) * 10_000.0).round() as u32)
     }
 
-    /// The share as a part of 1.
+    /// Returns the share as a part of 1.
     pub fn part(self) -> f64 {
         f64::from(self.0) / 1e6
     }
 }
 
-/// What may be spent.
+/// The requests and bytes that prefetches may spend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// In millionths.
+    /// The requests, in millionths.
     requests: i128,
-    /// In millionths; below 0 after a response that was longer than it was allowed to be.
+    /// The bytes, in millionths; below 0 after a response that exceeded its limit.
     bytes: i128,
 }
 
 impl Budget {
-    /// Pays in for a request of a client.
+    /// Adds the share for a client's request.
     pub fn request(&mut self, share: Share) {
         self.requests = (self.requests + i128::from(share.0)).min(i128::from(MOST_REQUESTS) * WHOLE);
     }
 
-    /// Pays in for so many bytes that a client gets.
+    /// Adds the share for `bytes` bytes that a client receives.
     pub fn bytes(&mut self, share: Share, bytes: u64) {
         let paid = i128::from(share.0) * i128::from(bytes);
         self.bytes = (self.bytes + paid).min(i128::from(MOST_BYTES) * WHOLE);
     }
 
-    /// Takes out a request and so many bytes; false, and nothing is taken, if that is not there.
+    /// Takes out a request and `bytes` bytes. Returns false, and takes nothing, if the budget is too small.
     pub fn take(&mut self, bytes: u64) -> bool {
         let bytes = i128::from(bytes) * WHOLE;
         let has_both = self.requests >= WHOLE && self.bytes >= bytes;
@@ -59,17 +59,17 @@ impl Budget {
         has_both
     }
 
-    /// Gives a request back.
+    /// Returns a request to the budget.
     pub fn give_request(&mut self) {
         self.requests += WHOLE;
     }
 
-    /// Gives so many bytes back.
+    /// Returns `bytes` bytes to the budget.
     pub fn give_bytes(&mut self, bytes: u64) {
         self.bytes += i128::from(bytes) * WHOLE;
     }
 
-    /// Gives back what is left of the bytes that were `taken`, of which so many are spent.
+    /// Returns the unused part of the `taken` bytes to the budget; `bytes` of them are spent.
     pub fn spent(&mut self, taken: u64, bytes: u64) {
         self.bytes += (i128::from(taken) - i128::from(bytes)) * WHOLE;
     }

@@ -1,11 +1,13 @@
-//! What will be asked for next, and how much may be fetched on that guess.
+//! Predictions of the next requests, and limits on the prefetches that follow from them.
 //!
-//! A [`Planner`] is told of the requests of clients and of their answers. It predicts what follows ([`association`],
-//! [`sequence`]), and says what of that may be prefetched: within a share of the traffic ([`budget`]), as long as enough of it is
-//! used ([`precision`]). The proxy prefetches what it says, and the laboratory simulates the same on a trace.
+//! A [`Planner`] receives the requests of clients and the results of their responses. It predicts the requests that
+//! follow ([`association`], [`sequence`]), and selects those that may be prefetched: within a share of the traffic
+//! ([`budget`]), and while enough prefetches are used ([`precision`]). The proxy prefetches the selected URLs, and the
+//! laboratory simulates the same on a trace.
 //!
-//! Pure: no clock, no sockets. Times are milliseconds of any epoch that never go back; URLs and clients are numbers that their
-//! caller has hashed evenly. Memory is bounded by [`MOST_BYTES`], whatever the requests are.
+//! The crate is pure: it has no clock and no sockets. Times are milliseconds since an arbitrary epoch and never go
+//! back; URLs and clients are evenly distributed hashes from the caller. Memory is bounded by [`MOST_BYTES`] for any
+//! sequence of requests.
 
 pub mod association;
 pub mod budget;
@@ -17,20 +19,20 @@ mod table;
 
 pub use planner::{Answer, Ask, Ending, Figures, MOST_BYTES, Planner, Ticket, Wish};
 
-/// How a prediction is made.
+/// The method of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Predictor {
-    /// What clients often asked for next ([`association`]).
+    /// The successors that clients often requested ([`association`]).
     Association,
-    /// The next of what a client asks for one after the other ([`sequence`]).
+    /// The next item of a sequence that a client requests ([`sequence`]).
     Sequence,
 }
 
 impl Predictor {
-    /// All of them.
+    /// All predictors.
     pub const ALL: [Self; 2] = [Self::Association, Self::Sequence];
 
-    /// What users call it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Association => "association",
@@ -39,17 +41,17 @@ impl Predictor {
     }
 }
 
-/// The kinds of predictions that are wanted.
+/// The enabled predictors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Predictors {
-    /// [`Predictor::Association`].
+    /// Whether [`Predictor::Association`] is enabled.
     pub association: bool,
-    /// [`Predictor::Sequence`].
+    /// Whether [`Predictor::Sequence`] is enabled.
     pub sequence: bool,
 }
 
 impl Predictors {
-    /// Those of `kinds`.
+    /// Returns the set of `kinds`.
     pub fn of(kinds: &[Predictor]) -> Self {
         Self {
             association: kinds.contains(&Predictor::Association),
@@ -57,13 +59,13 @@ impl Predictors {
         }
     }
 
-    /// Whether there is any.
+    /// Whether no predictor is enabled.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
-/// Time within which a request follows another, in milliseconds.
+/// The maximum time between two requests of a sequence, in milliseconds.
 pub const WINDOW: u64 = 30_000;
 
 /// Spreads numbers evenly (the finaliser of SplitMix64).

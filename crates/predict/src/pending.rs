@@ -1,15 +1,15 @@
-//! Prefetches until it is known whether they were of use.
+//! Prefetches in flight, and finished ones whose use is not known yet.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::Predictor;
 
-/// Prefetches that are observed at once.
+/// The maximum number of prefetches that are observed at once.
 pub(crate) const MOST: usize = 1_024;
-/// How long a client has to ask for what was prefetched, in milliseconds.
+/// The time within which a client has to request the prefetched content, in milliseconds.
 pub(crate) const PATIENCE: u64 = 60_000;
 
-/// What is prefetched: a URL, and the first byte of the range; `u64::MAX` for all of it.
+/// The identity of a prefetch: a URL, and the first byte of the range; `u64::MAX` for the whole content.
 pub(crate) type Key = (u64, u64);
 
 /// One prefetch.
@@ -17,19 +17,19 @@ pub(crate) type Key = (u64, u64);
 pub(crate) struct Prefetch {
     pub(crate) kind: Predictor,
     pub(crate) site: u64,
-    /// What it may have, or has had, in bytes.
+    /// The limit of its content while it runs, and then its actual length, in bytes.
     pub(crate) bytes: u64,
     pub(crate) is_running: bool,
-    /// Whether it was of use, once that is known.
+    /// Whether a client used it; `None` until that is known.
     pub(crate) is_used: Option<bool>,
     until: u64,
 }
 
-/// All of them.
+/// All observed prefetches.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     all: HashMap<Key, Prefetch>,
-    /// In the order of their ends; some may be gone.
+    /// Expiry times and keys, in the order of time; some of the prefetches may be gone.
     ends: VecDeque<(u64, Key)>,
 }
 
@@ -48,19 +48,19 @@ impl Pending {
         self.all.get_mut(&key)
     }
 
-    /// Forgets it if nothing more is to be learnt of it.
+    /// Removes the prefetch if it has ended and its use is known.
     pub(crate) fn settle(&mut self, key: Key) {
         if self.all.get(&key).is_some_and(|prefetch| !prefetch.is_running && prefetch.is_used.is_some()) {
             self.all.remove(&key);
         }
     }
 
-    /// Forgets it: nothing is to be learnt of it.
+    /// Removes the prefetch without further conditions.
     pub(crate) fn forget(&mut self, key: Key) {
         self.all.remove(&key);
     }
 
-    /// One whose time is over at `now` without use.
+    /// Returns a prefetch that has expired at `now` without use.
     pub(crate) fn expired(&mut self, now: u64) -> Option<Key> {
         while let Some((until, key)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();

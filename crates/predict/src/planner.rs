@@ -1,4 +1,4 @@
-//! Decides what is prefetched: predictions, as far as they are about what may be stored, fit into the budget, and are right often
+//! Selects prefetches: predictions of storable responses that fit into the budget, from predictors that are right often
 //! enough.
 
 use std::collections::HashMap;
@@ -11,75 +11,75 @@ use crate::sequence::{Numbered, Range, Runs};
 use crate::table::Table;
 use crate::{Predictor, Predictors, WINDOW, mix};
 
-/// What a planner has allocated at most, in bytes, whatever it is told.
+/// The maximum of a planner's allocated memory, in bytes, for any input.
 pub const MOST_BYTES: usize = 16 << 20;
 
-/// Clients of hosts whose last requests are remembered.
+/// The maximum number of histories; a history belongs to a client and a host.
 const CLIENTS: usize = 8_192;
-/// URLs that are known to be storable.
+/// The maximum number of URLs that are known to be storable.
 const URLS: usize = 16_384;
-/// Longer URLs are not predicted, in bytes.
+/// The maximum length of predicted URLs, in bytes.
 const LONGEST_URL: usize = 512;
-/// URLs, and sequences of URLs, that are remembered because a prefetch of one could not be stored.
+/// The maximum number of URLs, and sequences of URLs, that are remembered because a prefetch could not be stored.
 const REFUSED: usize = 32_768;
-/// Sites whose budgets and precision are told apart.
+/// The maximum number of sites with separate budgets and precision.
 const SITES: usize = 4_096;
-/// Bytes that each prefetch may have: the size that is expected is a guess.
+/// The minimum byte limit of a prefetch, since the expected size is an estimate.
 const LEAST_BYTES: u64 = 16 << 10;
 
-/// A GET of a client.
+/// A GET request of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// When, in milliseconds.
+    /// The time, in milliseconds.
     pub now: u64,
     /// The client.
     pub client: u64,
-    /// Whose budget pays.
+    /// The site whose budget pays.
     pub site: u64,
-    /// Scheme and authority of the URL: what is predicted has the same.
+    /// The scheme and authority of the URL; predicted URLs have the same.
     pub host: u64,
     /// The URL.
     pub url: u64,
-    /// The URL in full.
+    /// The text of the URL.
     pub text: &'a str,
-    /// The range that it asks for, if it does.
+    /// The requested range, if any.
     pub range: Option<Range>,
-    /// What may be predicted.
+    /// The enabled predictors.
     pub kinds: Predictors,
-    /// The share of the traffic that may be of no use.
+    /// The share of the traffic that may be useless.
     pub share: Share,
 }
 
-/// What it was answered with.
+/// The result of a client's request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
-    /// No origin was asked for this client.
+    /// Whether the response came from the cache, without a request to the origin for this client.
     pub by_cache: bool,
-    /// The response is stored, or will be, and was not asked for with credentials.
+    /// Whether the response is stored or will be, and the request had no credentials.
     pub is_stored: bool,
-    /// Bytes that the client gets, if that is known.
+    /// The bytes that the client receives, if known.
     pub bytes: Option<u64>,
-    /// How long the content is as a whole, if that is known.
+    /// The length of the complete content in bytes, if known.
     pub complete: Option<u64>,
 }
 
-/// A prediction.
+/// A prediction that may be prefetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// How it was made.
+    /// The predictor.
     pub kind: Predictor,
-    /// The URL in full.
+    /// The text of the URL.
     pub url: String,
-    /// The URL, unless it has never been asked for.
+    /// The URL, or `None` if it has never been requested.
     pub target: Option<u64>,
-    /// The range of it; `None` for all.
+    /// The range; `None` for the whole content.
     pub range: Option<Range>,
-    /// What it may have, in bytes.
+    /// The limit of its content, in bytes.
     bytes: u64,
     template: Option<u64>,
 }
 
-/// The right to prefetch something.
+/// The permit for a prefetch.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
     key: Key,
@@ -88,61 +88,62 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Bytes of content that may be fetched as long as no client asks for it.
+    /// Returns the bytes of content that may be fetched while no client requests it.
     pub fn most(&self) -> u64 {
         self.bytes
     }
 }
 
-/// How a prefetch ended, with the bytes of content that were fetched.
+/// The result of a prefetch, with the bytes of content that were fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was not begun: no request was sent.
+    /// No request was sent.
     Unsent,
     /// The response is stored.
     Stored(u64),
-    /// It may not be stored: it is not to be prefetched again.
+    /// The response may not be stored, so it is not prefetched again.
     Refused(u64),
-    /// Nothing came of it, for another reason.
+    /// The prefetch failed for another reason.
     Failed(u64),
 }
 
-/// What has been done so far, by one kind of prediction.
+/// The totals of one predictor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Prefetches.
+    /// Started prefetches.
     pub started: u64,
-    /// Those of them that sent no request in the end.
+    /// Started prefetches that sent no request.
     pub unsent: u64,
-    /// Those of them whose response a client has got in time.
+    /// Started prefetches whose response a client received in time.
     pub used: u64,
-    /// Those that were of no use.
+    /// Prefetches that no client used.
     pub unused: u64,
-    /// Those of them whose response could not be stored.
+    /// Prefetches whose response could not be stored.
     pub refused: u64,
     /// Bytes of content fetched.
     pub bytes: u64,
-    /// Those of them that were of no use.
+    /// Bytes of content that no client used.
     pub unused_bytes: u64,
-    /// Sites for which it is switched off, since too few were of use.
+    /// Sites for which the predictor is off, since too few of its prefetches were used.
     pub off: u64,
 }
 
 impl Figures {
-    /// Used ones over those whose use is known; `None` of nothing.
+    /// Returns the used prefetches over those whose use is known; `None` if there are none.
     pub fn precision(&self) -> Option<f64> {
         let known = self.used + self.unused;
         (known > 0).then(|| self.used as f64 / known as f64)
     }
 }
 
-/// Predicts, and keeps the books.
+/// Predicts requests and tracks their prefetches.
 #[derive(Debug)]
 pub struct Planner {
     association: Association,
     clients: Table<History>,
     urls: Table<Known>,
-    /// The marks of what could not be stored; of two at one place, the later one counts.
+    /// Hashes of URLs and templates that could not be stored. The later of two hashes replaces the earlier one in the
+    /// same place.
     refused: Box<[u64]>,
     pending: Pending,
     sites: HashMap<u64, Site>,
@@ -184,7 +185,7 @@ impl Default for Planner {
 }
 
 impl Planner {
-    /// Learns from a request, and adds what may be prefetched because of it to `wishes`.
+    /// Records a request, and adds the resulting predictions to `wishes`.
     pub fn asked(&mut self, ask: &Ask<'_>, wishes: &mut Vec<Wish>) {
         self.expire(ask.now);
         self.site(ask.site).budget.request(ask.share);
@@ -202,7 +203,7 @@ impl Planner {
         let is_late = ask.now.saturating_sub(history.asked) > WINDOW;
         let past = if is_late { Past::default() } else { history.past };
         history.asked = ask.now;
-        // A client that asks for the same again, such as for another range of it, has gone nowhere.
+        // A repeated request for the same URL, such as for another range of it, does not change the history.
         if past.last != Some(ask.url) {
             history.past = past.then(ask.url);
             let now = history.past;
@@ -221,7 +222,7 @@ impl Planner {
         }
     }
 
-    /// Learns how a request was answered that it was told of before.
+    /// Records the result of a request that was passed to `asked` before.
     pub fn answered(&mut self, ask: &Ask<'_>, answer: &Answer) {
         if let Some(bytes) = answer.bytes {
             self.site(ask.site).budget.bytes(ask.share, bytes);
@@ -241,7 +242,8 @@ impl Planner {
         }
     }
 
-    /// The right to prefetch what `wish` says, which is `target`, at the cost of `site`; `None` if it may not be prefetched now.
+    /// Returns the permit to prefetch `wish`, whose URL is `target`, at the expense of `site`. Returns `None` if it may
+    /// not be prefetched now.
     pub fn start(&mut self, wish: &Wish, target: u64, site: u64, now: u64) -> Option<Ticket> {
         let key = (target, wish.range.map_or(u64::MAX, |(first, _)| first));
         let is_refused =
@@ -258,7 +260,7 @@ impl Planner {
         Some(Ticket { key, template: wish.template, bytes: wish.bytes })
     }
 
-    /// Notes how it ended.
+    /// Records the result of a prefetch.
     pub fn ended(&mut self, ticket: Ticket, ending: Ending, now: u64) {
         let Ticket { key, template, bytes: most } = ticket;
         let Some(prefetch) = self.pending.get(key) else { return };
@@ -273,7 +275,7 @@ impl Planner {
         if was_used == Some(false) {
             figures.unused_bytes += bytes;
         }
-        // If it was used, all that it had taken has been given back.
+        // If a client used the prefetch, the budget already has all its bytes back.
         if was_used != Some(true) {
             self.site(site).budget.spent(most, bytes);
         }
@@ -297,14 +299,14 @@ impl Planner {
         }
     }
 
-    /// What was done by `kind` so far, as is known at `now`.
+    /// Returns the totals of `kind`, as known at `now`.
     pub fn figures(&mut self, kind: Predictor, now: u64) -> Figures {
         self.expire(now);
         let off = self.sites.values().filter(|site| !site.switches[kind as usize].is_on(now)).count();
         Figures { off: off as u64, ..self.figures[kind as usize] }
     }
 
-    /// Bytes that it has allocated: never more than [`MOST_BYTES`].
+    /// Returns the bytes that the planner has allocated: never more than [`MOST_BYTES`].
     pub fn heap_bytes(&self) -> usize {
         let tables = self.association.heap_bytes() + self.clients.bytes() + self.urls.bytes();
         let texts: usize = self.urls.values().map(|known| known.text.len()).sum();
@@ -326,7 +328,7 @@ impl Planner {
         }
     }
 
-    /// Only where the URL before it, or it itself, could be stored.
+    /// Wishes for the next URL of a sequence if the current or the preceding one could be stored.
     fn wish_for_number(
         &self,
         ask: &Ask<'_>,
@@ -341,7 +343,7 @@ impl Planner {
         }
     }
 
-    /// Notes whether a prefetch was of use, if that was not known.
+    /// Records whether a prefetch was used, if that was not known.
     fn judge(&mut self, key: Key, is_used: bool, now: u64) {
         let Some(prefetch) = self.pending.get(key).filter(|prefetch| prefetch.is_used.is_none()) else {
             return;
@@ -373,7 +375,7 @@ impl Planner {
     }
 
     fn site(&mut self, site: u64) -> &mut Site {
-        // Without what they have saved up, and with nothing measured: that is on the safe side.
+        // The sites lose their saved budgets and their measurements, which is safe.
         if self.sites.len() >= SITES && !self.sites.contains_key(&site) {
             self.sites.clear();
         }
@@ -390,7 +392,7 @@ impl Planner {
     }
 }
 
-/// The bytes that a prefetch may have whose size is expected to be this.
+/// Returns the byte limit of a prefetch with an `expected` size.
 fn allowed(expected: u64) -> u64 {
     expected.saturating_mul(2).max(LEAST_BYTES)
 }

@@ -1,31 +1,31 @@
-//! Switches predictions off that are seldom right, and tries them again later.
+//! Switches imprecise predictions off, and tries them again later.
 
-/// Share of the prefetched responses, in percent, that have to be of use.
+/// The minimum share of prefetched responses that have to be used, in percent.
 pub const LEAST: u32 = 40;
-/// How many have to be measured before that is judged.
+/// The minimum number of measured responses for a decision.
 pub const MEASURED: u32 = 50;
-/// How long a switch stays off, in milliseconds.
+/// The time that a switch stays off, in milliseconds.
 pub const RETRY: u64 = 10 * 60_000;
 
-/// At so many, counts are halved: what is newer counts for more.
+/// The number of measured responses at which counts are halved, so that newer ones count for more.
 const HALVED_AT: u32 = 200;
 
-/// On until too few are of use; on again [`RETRY`] later, with nothing counted.
+/// A switch that goes off when too few responses are used. It goes on again after [`RETRY`], with counts of 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
     measured: u32,
     used: u32,
-    /// When it goes on again.
+    /// The time when it goes on again.
     on_from: u64,
 }
 
 impl Switch {
-    /// Whether predictions may be followed at `now`.
+    /// Whether predictions are enabled at `now`.
     pub fn is_on(&self, now: u64) -> bool {
         now >= self.on_from
     }
 
-    /// Notes at `now` whether a prefetched response was of use.
+    /// Records at `now` whether a prefetched response was used.
     pub fn measured(&mut self, is_used: bool, now: u64) {
         if !self.is_on(now) {
             return;
@@ -52,7 +52,7 @@ mod tests {
         assert!(switch.is_on(5));
         switch.measured(false, 5);
         assert!(!switch.is_on(5) && !switch.is_on(4 + RETRY) && switch.is_on(5 + RETRY));
-        // What began before counts for nothing.
+        // Prefetches from the time before the retry do not count.
         switch.measured(false, 6);
         (0..MEASURED - 1).for_each(|_| switch.measured(false, 5 + RETRY));
         assert!(switch.is_on(5 + RETRY));

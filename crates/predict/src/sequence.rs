@@ -1,19 +1,20 @@
-//! What a client asks for one after the other: URLs that differ in a number, such as the segments of HLS (RFC 8216) and DASH
+//! Sequences of a client's requests: URLs that differ in a number, such as the segments of HLS (RFC 8216) and DASH
 //! (ISO/IEC 23009-1), and consecutive ranges of one URL.
 //!
-//! A prediction needs evidence by this client: two requests with consecutive numbers, three with another constant step (DASH's
-//! `$Time$`), or two ranges of which the second begins where the first ends.
+//! A prediction needs evidence from this client: two requests with consecutive numbers, three with another constant
+//! step (DASH's `$Time$`), or two ranges of which the second begins where the first ends.
 
 use crate::{WINDOW, mix};
 
-/// Longest range that is predicted, in bytes.
+/// The maximum length of a predicted range, in bytes.
 pub const LONGEST_RANGE: u64 = 8 << 20;
-/// Sequences of a client that are followed at once, such as those of pictures and sound.
+/// The maximum number of sequences that are tracked for a client, such as those of pictures and sound.
 const RUNS: usize = 4;
-/// More digits than counters have.
+/// The maximum number of digits: more than counters have.
 const DIGITS: usize = 18;
 
-/// A URL with the number in it that counts: the last one in the name of its file, without the extension, or else in its query.
+/// A URL split at its significant number: the last one in the name of its file, without the extension, or otherwise in
+/// its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbered<'u> {
     before: &'u str,
@@ -22,7 +23,7 @@ pub struct Numbered<'u> {
 }
 
 impl<'u> Numbered<'u> {
-    /// The parts of `url`, if there is such a number.
+    /// Returns the parts of `url`, or `None` if there is no such number.
     pub fn of(url: &'u str) -> Option<Self> {
         let start = url.find("://").map_or(0, |at| at + 3);
         let path = start + url[start..].find('/')?;
@@ -32,7 +33,7 @@ impl<'u> Numbered<'u> {
         Self::within(url, name, stem).or_else(|| Self::within(url, query, url.len()))
     }
 
-    /// The last number of `url` that lies between these bytes.
+    /// Splits `url` at its last number between the bytes `from` and `to`.
     fn within(url: &'u str, from: usize, to: usize) -> Option<Self> {
         let part = &url.as_bytes()[from..to];
         let end = part.iter().rposition(u8::is_ascii_digit)? + 1;
@@ -45,18 +46,18 @@ impl<'u> Numbered<'u> {
         })
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn number(&self) -> u64 {
         self.digits.parse().unwrap_or(u64::MAX)
     }
 
-    /// The same URL with another number, with as many zeros before it as there were.
+    /// Returns the same URL with another number, padded with zeros to the same width if the original was.
     pub fn with(&self, number: u64) -> String {
         let width = if self.digits.starts_with('0') { self.digits.len() } else { 0 };
         format!("{}{number:0width$}{}", self.before, self.after)
     }
 
-    /// The same for all URLs that differ in the number only.
+    /// Returns a hash that is equal for all URLs that differ only in the number.
     pub fn template(&self) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let bytes = self.before.bytes().chain([0]).chain(self.after.bytes());
@@ -64,32 +65,32 @@ impl<'u> Numbered<'u> {
     }
 }
 
-/// The range of a URL that a request asks for: first and last byte.
+/// The requested range of a URL: first and last byte.
 pub type Range = (u64, u64);
 
-/// The sequences that a client follows.
+/// The sequences of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Runs([Run; RUNS]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    /// Of the URLs, or of the URL whose ranges these are.
+    /// The template of the URLs, or the URL of the ranges.
     template: u64,
-    /// Requests in a row with the same step; 0: there is no run.
+    /// Consecutive requests with the same step; 0 for an unused entry.
     requests: u8,
-    /// The last number, or where the next range begins.
+    /// The last number, or the start of the next range.
     at: u64,
     step: u64,
-    /// The URL that was asked for last.
+    /// The last requested URL.
     url: u64,
-    /// How long the content is, if that is known; 0 if not.
+    /// The length of the content; 0 if unknown.
     end: u64,
     asked: u64,
 }
 
 impl Runs {
-    /// The number that comes after this one of `url`, which is asked for at `now`, if that can be told; and the URL that was asked
-    /// for before it.
+    /// Records a request at `now` for a URL with its number. Returns the predicted next number, if there is enough
+    /// evidence, and the URL that was requested before this one.
     pub fn number(&mut self, template: u64, (url, number): (u64, u64), now: u64) -> Option<(u64, u64)> {
         let run = self.run(template, now);
         if run.requests > 0 && run.at == number {
@@ -107,7 +108,8 @@ impl Runs {
         next.map(|next| (next, before))
     }
 
-    /// The range that comes after this one of the URL, which is asked for at `now`, if that can be told.
+    /// Records a request at `now` for a range of the URL. Returns the predicted next range, if there is enough
+    /// evidence.
     pub fn range(&mut self, url: u64, (first, last): Range, now: u64) -> Option<Range> {
         let run = self.run(ranges_of(url), now);
         let is_next = run.requests > 0 && run.at == first;
@@ -119,14 +121,14 @@ impl Runs {
         (is_next && next.0 <= next.1).then_some(next)
     }
 
-    /// Notes how long the content of the URL is, in bytes.
+    /// Records the length of the URL's content, in bytes.
     pub fn ends(&mut self, url: u64, complete: u64) {
         let template = ranges_of(url);
         let run = self.0.iter_mut().find(|run| run.requests > 0 && run.template == template);
         run.into_iter().for_each(|run| run.end = complete);
     }
 
-    /// The run of `template`, or a new one in place of that which was asked for longest ago.
+    /// Returns the run of `template`, or a new one in place of the least recently requested run.
     fn run(&mut self, template: u64, now: u64) -> &mut Run {
         let known = self.0.iter().position(|run| run.requests > 0 && run.template == template);
         let oldest = || (0..RUNS).min_by_key(|at| (self.0[*at].requests > 0, self.0[*at].asked));
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(runs.range(1, (200, 299), 0), Some((300, 349)));
         assert_eq!(runs.range(1, (300, 349), 0), None);
         assert_eq!(runs.range(1, (0, 99), 0), None);
-        // Neither gaps nor what is too long or turned around.
+        // Gaps, excessive lengths and reversed ranges give no prediction.
         assert_eq!(runs.range(1, (200, 299), 0), None);
         let mut runs = Runs::default();
         runs.range(2, (0, LONGEST_RANGE), 0);

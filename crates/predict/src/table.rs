@@ -1,11 +1,12 @@
-//! A table with a fixed number of places, for what is worth remembering.
+//! A hash table with a fixed number of places, which keeps frequently used entries.
 //!
-//! A key may stand in one of four places. Where these are taken, a newcomer weakens those who have them, and gets the place of one
-//! that has not been asked for as often as newcomers came: so a flood of keys that come once does not displace what is used.
+//! A key has four possible places. If all are taken, a new key reduces the credit of the entries there, and replaces an
+//! entry without credit. An entry gains credit when it is used. So a flood of keys that occur once does not displace
+//! entries in use.
 
-/// Places of a key.
+/// Possible places of a key.
 const WAYS: usize = 4;
-/// Newcomers that an entry outlives at most.
+/// The maximum number of new keys that an entry outlives.
 const MOST_CREDIT: u8 = 15;
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ struct Slot<V> {
 }
 
 impl<V> Table<V> {
-    /// An empty table with so many places.
+    /// Returns an empty table with at least `places` places.
     pub(crate) fn new(places: usize) -> Self {
         let buckets = places.div_ceil(WAYS).max(1);
         Self { slots: (0..buckets * WAYS).map(|_| None).collect() }
@@ -36,7 +37,8 @@ impl<V> Table<V> {
         slot.map(|slot| &mut slot.value)
     }
 
-    /// The value of `key`, which becomes `new` if there is none; `None` if there is no place for it.
+    /// Returns the value of `key`, or inserts the result of `new` if there is none. Returns `None` if there is no place
+    /// for it.
     pub(crate) fn entry(&mut self, key: u64, new: impl FnOnce() -> V) -> Option<&mut V> {
         let bucket = self.bucket_mut(key);
         let known = bucket.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.key == key));
@@ -69,7 +71,7 @@ impl<V> Table<V> {
         self.slots.iter().flatten().map(|slot| &slot.value)
     }
 
-    /// Bytes of the places.
+    /// Returns the bytes of all places.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
@@ -103,7 +105,7 @@ mod tests {
         }
         assert_eq!((table.get(3), table.bytes()), (Some(&"used"), bytes));
         assert!(table.values().count() <= 8);
-        // What is no longer used makes room.
+        // Entries that are no longer used are replaced.
         for round in 0..100_u64 {
             table.entry(9_001 + 2 * round, || "once");
         }

@@ -1,4 +1,4 @@
-//! What holds of the planner whatever it is told.
+//! Laws that the planner obeys for any input.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,14 @@ use proptest::prelude::*;
 
 const BOTH: Predictors = Predictors { association: true, sequence: true };
 
-/// A request, its answer, and what becomes of the oldest prefetch.
+/// A request, its result, and the result of the oldest prefetch.
 #[derive(Clone, Debug)]
 struct Step {
     client: u64,
-    /// The number in the URL, too.
+    /// The URL; also the number in its text.
     url: u64,
     range: Option<(u64, u64)>,
-    /// Since the last one, in milliseconds.
+    /// Milliseconds since the last request.
     after: u64,
     is_stored: bool,
     bytes: u64,
@@ -40,7 +40,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..most)
 }
 
-/// A planner under some traffic, and what was seen of it.
+/// A planner with simulated traffic, and the observed totals.
 struct World {
     planner: Planner,
     share: Share,
@@ -48,12 +48,12 @@ struct World {
     asked: u64,
     bytes: u64,
     running: Vec<(Ticket, Wish)>,
-    /// Everything that it wished for.
+    /// All wishes so far.
     wishes: Vec<Wish>,
     refused: HashSet<u64>,
 }
 
-/// Numbers stand for URLs; 0 would be too simple.
+/// Returns the hash of a URL; it starts from 1, since 0 would be too simple.
 fn id(url: &str) -> u64 {
     url.bytes().fold(1, |id, byte| (id ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3) ^ (id >> 29))
 }
@@ -120,7 +120,7 @@ impl World {
         self.planner.ended(ticket, ending, self.now);
     }
 
-    /// Requests and bytes that were of no use so far, or may turn out so.
+    /// Returns the requests and bytes that were useless so far, or may become so.
     fn extra(&mut self) -> (u64, u64) {
         let figures = Predictor::ALL.map(|kind| self.planner.figures(kind, self.now));
         let requests = figures.iter().map(|figures| figures.started - figures.used - figures.unsent).sum();
@@ -142,7 +142,7 @@ proptest! {
             prop_assert!(requests as f64 <= part * world.asked as f64 + 1e-6, "{requests} of {}", world.asked);
             prop_assert!(bytes as f64 <= part * world.bytes as f64 + 1e-6, "{bytes} of {}", world.bytes);
         }
-        // So it is when all that runs has been fetched for nothing.
+        // The same holds when all prefetches in flight were useless.
         world.now += 1_000_000;
         while !world.running.is_empty() {
             world.end(0, u64::MAX);
@@ -203,7 +203,7 @@ fn memory_is_bounded_whatever_is_asked_for() {
     let mut random = fastrand::Rng::with_seed(27);
     let mut world = World::new(100.0);
     for round in 0..300_000_u64 {
-        // Long URLs, most of them once, by ever new clients of ever new sites.
+        // Long URLs, most of them requested once, from new clients to new sites.
         let url = format!("http://a/{:0>480}/s{}", random.u64(..40_000), round % 7);
         let step = Step {
             client: random.u64(..),

@@ -1,15 +1,15 @@
-//! Reads a message from its front, whether or not all of it has arrived.
+//! Reads a message from its start, even if only part of it has arrived.
 
 use std::ops::Range;
 
 use crate::Malformed;
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Nothing is wrong so far, but the message has not arrived as a whole.
+    /// The message is valid so far, but incomplete.
     Short,
-    /// No further byte would help.
+    /// The message is invalid, and further bytes do not change that.
     Malformed(Malformed),
 }
 
@@ -19,7 +19,7 @@ impl Stop {
     }
 }
 
-/// What is wrong with a message that was all there.
+/// Returns the error in a complete message.
 pub(crate) fn whole(stop: Stop) -> Malformed {
     match stop {
         Stop::Malformed(why) => why,
@@ -27,9 +27,10 @@ pub(crate) fn whole(stop: Stop) -> Malformed {
     }
 }
 
-/// A place in a message of at most `limit` bytes, of which `bytes` are there.
+/// A position in a message of at most `limit` bytes, of which `bytes` have arrived.
 ///
-/// A read past the limit fails at once, so that no length from a peer makes the reader wait or allocate beyond the limit.
+/// A read beyond the limit fails immediately, so that a length from the peer cannot make the reader wait or allocate
+/// beyond the limit.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -37,27 +38,27 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// For a message that is all of `bytes`: reading it never stops [short](Stop::Short).
+    /// Returns a cursor for a message that consists of all `bytes`: reading it never stops [short](Stop::Short).
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, limit: bytes.len() }
     }
 
-    /// For a message that begins with `bytes` and ends within `limit` bytes.
+    /// Returns a cursor for a message that begins with `bytes` and ends within `limit` bytes.
     pub(crate) fn partial(bytes: &'a [u8], limit: usize) -> Self {
         Self { bytes: &bytes[..bytes.len().min(limit)], at: 0, limit }
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read so far.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// How many bytes the message may still have.
+    /// Returns the maximum number of further bytes.
     pub(crate) fn room(&self) -> usize {
         self.limit - self.at
     }
 
-    /// Where the next `length` bytes are.
+    /// Advances past the next `length` bytes and returns their range.
     pub(crate) fn take(&mut self, length: usize) -> Result<Range<usize>, Stop> {
         if length > self.room() {
             let (at, limit) = (self.at, self.limit);
@@ -71,7 +72,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// The bytes at a place that [`take`](Self::take) gave.
+    /// Returns the bytes of a range from [`take`](Self::take).
     pub(crate) fn bytes(&self, taken: &Range<usize>) -> &'a [u8] {
         &self.bytes[taken.clone()]
     }
@@ -87,7 +88,7 @@ impl<'a> Cursor<'a> {
         self.array().map(|[byte]| byte)
     }
 
-    /// An unsigned number, most significant byte first.
+    /// Reads an unsigned number, most significant byte first.
     pub(crate) fn u32(&mut self) -> Result<u32, Stop> {
         self.array().map(u32::from_be_bytes)
     }

@@ -17,47 +17,47 @@ pub mod thrift;
 
 pub use statistics::Statistics;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// An answer without content: the server is there.
+    /// A check that the server responds; the answer has no content.
     Ping,
-    /// The page at `url`. Its text is UTF-8 without control characters, and nothing more is known of it.
+    /// The page at `url`. The text is UTF-8 without control characters, and is not validated further.
     Fetch {
-        /// As the client wrote it.
+        /// The URL as the client wrote it.
         url: String,
     },
-    /// What the server counted.
+    /// The server's counters.
     Statistics,
     /// Reset of the counters.
     Reset,
 }
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// What was asked for: the URL.
+    /// The requested URL.
     pub what: String,
     /// The reason, one line.
     pub why: String,
-    /// The HTTP status that says the same, or 0 if there is none.
+    /// The HTTP status with the same meaning, or 0 if there is none.
     pub status: u16,
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The page, whole.
+    /// The complete page.
     Page(Bytes),
-    /// What the server counted.
+    /// The server's counters.
     Statistics(Box<Statistics>),
-    /// To a call that has no result.
+    /// Success of a call that has no result.
     Done,
-    /// There is no page, and why.
+    /// There is no page, for this reason.
     Failure(Failure),
 }
 
-/// Bytes that are no message of the protocol, and why: one line.
+/// An error for bytes that are no message of the protocol, with a reason of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -69,12 +69,12 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// How much one connection may make us hold.
+/// Limits on the memory for one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of a request, and of everything in a reply that is not the page.
+    /// Bytes of a request, and of a reply without its page.
     pub message: usize,
-    /// Bytes of a page, for the receiver.
+    /// Bytes of a page, for its receiver.
     pub page: usize,
 }
 
@@ -85,29 +85,29 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bytes of a whole reply.
+    /// Returns the limit of a complete reply, in bytes.
     fn reply(&self) -> usize {
         self.page.saturating_add(self.message)
     }
 }
 
-/// A call, and what its reply is made with.
+/// A call with the encoder for its reply.
 #[derive(Debug)]
 pub struct Asked<R> {
-    /// What the client wants.
+    /// The client's request.
     pub call: Call,
     /// Encodes the answer to this call.
     pub reply: R,
 }
 
-/// A request that gets no further: the protocol's own error, ready to send.
+/// A rejected request, with the protocol's own error ready to send.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// What to send; empty if the protocol has no words for it.
+    /// The bytes to send; empty if the protocol has no message for the error.
     pub reply: Bytes,
-    /// That nothing after it can be understood, so that the connection has to close.
+    /// Whether the connection has to close, because later bytes cannot be understood.
     pub close: bool,
-    /// For the log.
+    /// The reason, for the log.
     pub why: Malformed,
 }
 
@@ -116,19 +116,19 @@ pub trait Answering {
     /// Encodes the reply to one call.
     type Reply: Replying;
 
-    /// Takes the next call off the front of `buffer`; `None` if it needs more bytes first. `buffer` never has
-    /// to hold more than [`Limits::message`] bytes, and the few that frame them, for a call to come out.
+    /// Takes the next call from the front of `buffer`. Returns `None` if it needs more bytes first. `buffer` never has
+    /// to hold more than [`Limits::message`] bytes, and the few that frame them, to complete a call.
     ///
     /// # Errors
-    /// A message that asks for nothing we have, or is none.
+    /// An unknown request, or bytes that are no message.
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Asked<Self::Reply>>, Rejected>;
 
-    /// Says that the rest of a call did not come in time; empty where a reply needs to know its call.
+    /// Returns the message that the rest of a call did not arrive in time; empty if a reply needs to know its call.
     fn late(&self) -> Bytes {
         Bytes::new()
     }
 
-    /// Whether nothing but a reset of the connection tells a failure from a page.
+    /// Whether only a reset of the connection distinguishes a failure from a page.
     fn fails_by_reset(&self) -> bool {
         false
     }
@@ -136,39 +136,39 @@ pub trait Answering {
 
 /// Encodes the reply to one call.
 pub trait Replying {
-    /// What goes around a page of `length` bytes; `None` if the protocol cannot carry so long a page.
+    /// Returns the bytes around a page of `length` bytes. Returns `None` if the page is too long for the protocol.
     fn page(&self, length: usize) -> Option<Envelope>;
 
-    /// Says that there is no page. Once a page has begun, only the line protocol can say so
-    /// ([`Envelope::chunks`]): any other connection has to close.
+    /// Returns the message that there is no page. Once a page has begun, only the line protocol can send this
+    /// ([`Envelope::chunks`]): with other protocols, the connection has to close.
     fn failure(&self, failure: &Failure) -> Bytes;
 
-    /// Answers [`Call::Statistics`].
+    /// Returns the reply to [`Call::Statistics`].
     fn statistics(&self, statistics: &Statistics) -> Bytes;
 
-    /// Answers [`Call::Ping`] and [`Call::Reset`].
+    /// Returns the reply to [`Call::Ping`] and [`Call::Reset`].
     fn done(&self) -> Bytes;
 
-    /// That the connection closes after this reply, since nothing else tells its end.
+    /// Whether the connection closes after this reply to mark its end.
     fn closes(&self) -> bool {
         false
     }
 }
 
-/// What goes around a page.
+/// The bytes around a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// Before the page.
+    /// The bytes before the page.
     pub head: Bytes,
-    /// Whether the page is cut into chunks, each with a head of its own. If not, its bytes go out as they
-    /// are, by whatever way is the shortest.
+    /// Whether the page is divided into chunks, each with a head. If not, its bytes are sent unchanged, by the most
+    /// direct way.
     pub chunks: bool,
-    /// After the page.
+    /// The bytes after the page.
     pub tail: Bytes,
 }
 
 impl Envelope {
-    /// Appends to `out` what to send for the next bytes of the page. Nothing is copied.
+    /// Appends to `out` the bytes to send for the next part of the page. No page bytes are copied.
     pub fn part(&self, mut part: Bytes, out: &mut Vec<Bytes>) {
         if !self.chunks {
             out.extend(Some(part).filter(|part| !part.is_empty()));
@@ -180,7 +180,7 @@ impl Envelope {
         }
     }
 
-    /// All that is to be sent for a page that is there as a whole.
+    /// Returns the bytes to send for a complete page.
     #[must_use]
     pub fn around(self, page: Bytes) -> Vec<Bytes> {
         let mut out = vec![self.head.clone()];
@@ -191,24 +191,25 @@ impl Envelope {
     }
 }
 
-/// The client's side of a connection, with one call under way at a time.
+/// The client's side of a connection, with one call in flight at a time.
 pub trait Calling {
-    /// The bytes that ask for `call`.
+    /// Returns the bytes of the request for `call`.
     ///
     /// # Errors
-    /// A call that the protocol does not have, or cannot carry.
+    /// A call that the protocol lacks or cannot carry.
     fn encode(&mut self, call: &Call) -> Result<Bytes, Malformed>;
 
-    /// Takes the answer off the front of `buffer`, and of what it took before; `None` if it needs more bytes.
+    /// Takes the answer from the front of `buffer`, together with bytes from earlier calls. Returns `None` if it needs
+    /// more bytes.
     ///
     /// # Errors
-    /// Bytes that are no answer, or one over the [`Limits`].
+    /// Bytes that are no answer, or an answer over the [`Limits`].
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Answer>, Malformed>;
 
-    /// The answer, after the server closed the connection and [`decode`](Self::decode) had all bytes.
+    /// Returns the answer after the server closed the connection and [`decode`](Self::decode) received all bytes.
     ///
     /// # Errors
-    /// In every protocol that tells the end of an answer otherwise, an answer cut short.
+    /// A truncated answer, in every protocol that marks the end of an answer by other means.
     fn close(&mut self) -> Result<Answer, Malformed> {
         Err(cut_short())
     }
@@ -218,12 +219,12 @@ fn cut_short() -> Malformed {
     Malformed("the connection closed before the answer was whole".to_owned())
 }
 
-/// Bytes without enough information for an answer.
+/// Returns the rejection of bytes that do not suffice for a reply.
 fn gibberish(why: Malformed) -> Rejected {
     Rejected { reply: Bytes::new(), close: true, why }
 }
 
-/// A URL as a client sent it. Whether it is one is for others to say; here it has to be text on one line.
+/// Reads a URL from a client. It is checked only to be UTF-8 text on one line; callers validate it further.
 fn url(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Malformed(format!("the url is not utf-8 at byte {}", error.valid_up_to())))?;
@@ -236,12 +237,12 @@ fn url(bytes: &[u8]) -> Result<String, Malformed> {
     }
 }
 
-/// `text` with nothing in it that could end a line or move a cursor.
+/// Returns `text` without control characters, which could end a line or move a cursor.
 fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// The beginning of foreign bytes, as an error may show it.
+/// Returns the start of foreign bytes in a form for error messages.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]);
     one_line(&text)

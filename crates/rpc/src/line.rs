@@ -1,19 +1,19 @@
-//! The line protocol: a URL and a newline, answered by the page. For clients that are a few lines of any
+//! The line protocol: a URL and a newline, answered by the page. It is for clients that are a few lines in any
 //! language.
 //!
-//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL
-//! and no host begins with an asterisk. Requests on one connection are answered one after the other.
+//! A request is one line, which ends with LF or CR LF. It is a URL, or [`STATISTICS`] or [`RESET`]: no URL and no host
+//! begins with an asterisk. Requests on one connection are answered in sequence.
 //!
-//! **Framed** (the usual form): the answer is pieces, each of which begins with a line.
+//! **Framed** (the usual form): the answer is a sequence of pieces, each of which begins with a line.
 //! - `+N` is followed by N bytes of the page, 1 to 1,024.
 //! - `.` ends the page.
-//! - `!STATUS WHY` ends the answer as well, at any point: there is no page, or what came of it is incomplete.
-//!   STATUS is the HTTP status that says the same, WHY the reason.
+//! - `!STATUS WHY` also ends the answer, at any point: there is no page, or the page is incomplete. STATUS is the HTTP
+//!   status with the same meaning, WHY the reason.
 //!
-//! **Bare**: the answer is the bytes of the page, and the server closes the connection behind them. After a failure, it resets
+//! **Bare**: the answer is the bytes of the page, and then the server closes the connection. After a failure, it resets
 //! the connection instead (TCP's RST): reading ends with an error, before the page or in the middle of it.
 //!
-//! Statistics come as a page of lines, `name value`.
+//! Statistics are sent as a page with lines of the form `name value`.
 
 use std::fmt::Write as _;
 
@@ -25,34 +25,34 @@ use crate::{
 };
 use crate::{Statistics, cut_short, one_line, shown, url};
 
-/// Bytes of a page in one chunk, at most.
+/// The maximum number of page bytes in one chunk.
 pub const CHUNK: usize = 1024;
-/// The line that asks for statistics.
+/// The line that requests statistics.
 pub const STATISTICS: &str = "*STATISTICS";
 /// The line that resets statistics.
 pub const RESET: &str = "*RESET";
 
-/// The head of a full chunk, which nearly all are.
+/// The head of a full chunk, the most frequent one.
 const FULL: &[u8] = b"+1024\n";
 const END: &[u8] = b".\n";
 
-/// How answers tell their ends.
+/// The way in which an answer marks its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
-    /// In pieces that say what they are.
+    /// By pieces with a head for each.
     #[default]
     Framed,
     /// By closing the connection.
     Bare,
 }
 
-/// What stands before a chunk of `length` bytes.
+/// Returns the head of a chunk of `length` bytes.
 pub(crate) fn chunk_head(length: usize) -> Bytes {
     if length == CHUNK { Bytes::from_static(FULL) } else { format!("+{length}\n").into() }
 }
 
-/// Takes a line of at most `limit` bytes off the front of `buffer`, without its end; `None` until it is
-/// whole.
+/// Takes a line of at most `limit` bytes from the front of `buffer`, without its line end. Returns `None` until it is
+/// complete.
 fn take_line(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
     let visible = buffer.len().min(limit.saturating_add(1));
     match buffer[..visible].iter().position(|byte| *byte == b'\n') {
@@ -74,7 +74,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// For a connection that has just begun.
+    /// Returns the server's side of a new connection.
     #[must_use]
     pub fn new(form: Form, limits: Limits) -> Self {
         Self { form, limits }
@@ -130,7 +130,7 @@ pub struct Reply {
 }
 
 impl Replying for Reply {
-    /// The length makes no difference.
+    /// Returns the same envelope for every length.
     fn page(&self, _: usize) -> Option<Envelope> {
         let (chunks, tail) = match self.form {
             Form::Framed => (true, END),
@@ -149,7 +149,7 @@ impl Replying for Reply {
     fn statistics(&self, statistics: &Statistics) -> Bytes {
         let text = write_statistics(statistics);
         match self.form {
-            // It is far shorter than a chunk may be, but a policy's name is not ours to measure.
+            // The statistics usually fit in one chunk, but the length of a policy's name is unknown here.
             Form::Framed => {
                 let mut pieces = Vec::new();
                 for chunk in text.as_bytes().chunks(CHUNK) {
@@ -189,7 +189,7 @@ fn write_statistics(statistics: &Statistics) -> String {
     text
 }
 
-/// Reads lines of `name value`; a name that we do not know is a newer server's.
+/// Reads lines of `name value`; unknown names come from a newer server and are ignored.
 fn read_statistics(text: &[u8]) -> Result<Statistics, Malformed> {
     let mut statistics = Statistics::default();
     for line in String::from_utf8_lossy(text).lines() {
@@ -207,7 +207,7 @@ fn read_statistics(text: &[u8]) -> Result<Statistics, Malformed> {
     Ok(statistics)
 }
 
-/// Makes requests on one connection.
+/// The client's side of one connection.
 #[derive(Debug)]
 pub struct Client {
     form: Form,
@@ -216,24 +216,24 @@ pub struct Client {
     pending: Option<Call>,
 }
 
-/// What an answer's next piece is.
+/// The next piece of an answer.
 enum Piece {
-    /// So many bytes of the page follow.
+    /// A chunk with this number of page bytes.
     Chunk(usize),
     End,
     Failure(Failure),
 }
 
 impl Client {
-    /// For a connection that has just begun.
+    /// Returns the client's side of a new connection.
     #[must_use]
     pub fn new(form: Form, limits: Limits) -> Self {
         Self { form, limits, page: BytesMut::new(), pending: None }
     }
 
-    /// Takes the next piece off the front of `buffer`, once it is whole.
+    /// Takes the next piece from the front of `buffer`, once it is complete.
     fn piece(&self, buffer: &mut BytesMut) -> Result<Option<Piece>, Malformed> {
-        // A chunk's head stays where it is until its bytes are there as well.
+        // A chunk's head stays in the buffer until its bytes have arrived, too.
         let first = buffer.first().copied().unwrap_or(b'+');
         let longest = if first == b'!' { self.limits.message } else { FULL.len() };
         let Some(end) = buffer.iter().take(longest).position(|byte| *byte == b'\n') else {
@@ -258,7 +258,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the page says as the answer to `call`.
+    /// Interprets the page as the answer to `call`.
     fn answer(&mut self, call: &Call) -> Result<Answer, Malformed> {
         let page = self.page.split().freeze();
         match call {

@@ -1,13 +1,13 @@
-//! The counters of a server, and the one table of their fields for all protocols.
+//! The counters of a server, and the common table of their fields for all protocols.
 
-/// What a server counted since it started, or since the last [reset](crate::Call::Reset).
+/// The counters of a server since it started, or since the last [reset](crate::Call::Reset).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
     /// Requests answered.
     pub requests: u64,
-    /// Of them, those answered from the cache.
+    /// Requests answered from the cache.
     pub hits: u64,
-    /// Of them, those that had to be fetched.
+    /// Requests that had to be fetched.
     pub misses: u64,
     /// hits / (hits + validated + misses), from 0 to 1.
     pub hit_ratio: f64,
@@ -15,29 +15,29 @@ pub struct Statistics {
     pub byte_hit_ratio: f64,
     /// Mean time to serve a request, in microseconds.
     pub average_micros: f64,
-    /// Half of the requests were served in this time, in microseconds.
+    /// The median time to serve a request, in microseconds.
     pub p50_micros: f64,
-    /// 90 of 100 requests were.
+    /// The 90th percentile of the time to serve a request, in microseconds.
     pub p90_micros: f64,
-    /// 99 of 100 requests were.
+    /// The 99th percentile of the time to serve a request, in microseconds.
     pub p99_micros: f64,
     /// Bytes of content in the cache.
     pub bytes_stored: u64,
     /// Objects in the cache.
     pub entries: u64,
-    /// What the cache may hold, in `capacity_unit`.
+    /// The capacity of the cache, in `capacity_unit`.
     pub capacity: u64,
-    /// `bytes` or `entries`.
+    /// The unit of the capacity: `bytes` or `entries`.
     pub capacity_unit: String,
     /// The eviction policy in force.
     pub policy: String,
-    /// Of the requests, those answered from the cache after the origin said that it is still good.
+    /// Requests answered from the cache after a successful revalidation with the origin.
     pub validated: u64,
     /// (hits + validated) / (hits + validated + misses), from 0 to 1.
     pub validated_hit_ratio: f64,
 }
 
-/// Where a field's value is kept.
+/// A reference to the value of a field.
 pub(crate) enum Slot<'a> {
     Count(&'a mut u64),
     Real(&'a mut f64),

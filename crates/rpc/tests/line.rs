@@ -1,4 +1,4 @@
-//! The line protocol: what people see who speak it by hand, and what may be done to it.
+//! The line protocol: its messages for people who use it by hand, and its treatment of invalid input.
 
 #[allow(dead_code, reason = "shared by the tests of three protocols")]
 mod common;
@@ -77,7 +77,7 @@ fn an_error_in_the_middle_of_a_page_ends_it() {
     let mut buffer = BytesMut::from("+3\nabc!502 the origin broke off\n.\n");
     let broken = Failure { what: "http://a/".into(), why: "the origin broke off".into(), status: 502 };
     assert_eq!(client.decode(&mut buffer), Ok(Some(Answer::Failure(broken))));
-    // What had come of it is not in the next page.
+    // The bytes before the failure are not part of the next page.
     client.encode(&fetch("http://b/")).unwrap();
     assert_eq!(client.decode(&mut buffer), Ok(Some(Answer::Page(Bytes::new()))));
 }

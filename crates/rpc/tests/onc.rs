@@ -1,4 +1,4 @@
-//! ONC RPC: messages as RFC 5531 and RFC 1833 have them, byte by byte, and what may be done to them.
+//! ONC RPC: messages as RFC 5531 and RFC 1833 specify them, byte by byte, and the treatment of invalid input.
 
 #[allow(dead_code, reason = "shared by the tests of three protocols")]
 mod common;
@@ -10,12 +10,12 @@ use larder_rpc::onc::{Client, LONGEST_PAGE, Server, datagram};
 use larder_rpc::{Answer, Answering, Call, Calling, Failure, Replying};
 use proptest::prelude::*;
 
-/// A message of 32-bit words.
+/// Returns a message of 32-bit words.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// `message` as one record.
+/// Returns `message` as one record.
 fn record(message: &[u8]) -> Vec<u8> {
     [&words(&[0x8000_0000 | message.len() as u32])[..], message].concat()
 }
@@ -25,13 +25,13 @@ const NOBODY: [u32; 4] = [0, 0, 0, 0];
 /// `http://a/` as a string.
 const URL: &[u8] = b"\0\0\0\x09http://a/\0\0\0";
 
-/// A call of procedure `number` of our program.
+/// Returns a call of procedure `number` of this program.
 fn call(number: u32, arguments: &[u8]) -> Vec<u8> {
     let head = words(&[XID, 0, 2, 0x2345_1111, 1, number]);
     [&head[..], &words(&NOBODY), arguments].concat()
 }
 
-/// A reply that was accepted with `status`.
+/// Returns a reply that was accepted with `status`.
 fn accepted(status: u32, results: &[u8]) -> Vec<u8> {
     [&words(&[XID, 1, 0, 0, 0, status])[..], results].concat()
 }
@@ -146,7 +146,7 @@ fn a_page_is_whole_or_an_error() {
     assert!(stream.reply.page(LONGEST_PAGE).is_some());
     assert_eq!(stream.reply.page(LONGEST_PAGE + 1), None);
     let one = datagram(&call(1, URL)).unwrap().reply;
-    // A datagram has 8,800 bytes, 28 of which stand before the page.
+    // A datagram has 8,800 bytes, and 28 of them precede the page.
     assert!(one.page(8772).is_some());
     assert_eq!(one.page(8773), None);
 

@@ -1,4 +1,4 @@
-//! Thrift: bytes that clients of Apache Thrift send and expect, and what may be done to them.
+//! Thrift: bytes that clients of Apache Thrift send and expect, and the treatment of invalid input.
 
 #[allow(dead_code, reason = "shared by the tests of three protocols")]
 mod common;
@@ -29,7 +29,7 @@ const RESET_STATISTICS: [&[u8]; 3] = [
     b"\x82\x21\x07\x10reset_statistics\0",
 ];
 
-/// The replies to them.
+/// The replies to these calls.
 const PAGE: [&[u8]; 3] = [
     b"\x80\x01\0\x02\0\0\0\x08get_data\0\0\0\x07\x0b\0\0\0\0\0\x03a\0b\0",
     b"\0\0\0\x08get_data\x02\0\0\0\x07\x0b\0\0\0\0\0\x03a\0b\0",
@@ -68,7 +68,7 @@ const DONE: [&[u8]; 3] = [
     b"\x82\x41\x07\x10reset_statistics\0",
 ];
 
-/// `message` as it is on the wire.
+/// Returns `message` in the encoding of `transport`.
 fn wrap(transport: Transport, message: &[u8]) -> Vec<u8> {
     match transport {
         Transport::Framed => [&(message.len() as u32).to_be_bytes()[..], message].concat(),
@@ -76,7 +76,7 @@ fn wrap(transport: Transport, message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A `TApplicationException` in the binary protocol, for the call with number 7.
+/// Returns a `TApplicationException` in the binary protocol, for the call with number 7.
 fn exception(name: &str, code: u8, why: &str) -> Vec<u8> {
     let string = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
     let mut message = b"\x80\x01\0\x03".to_vec();
@@ -85,7 +85,8 @@ fn exception(name: &str, code: u8, why: &str) -> Vec<u8> {
     message
 }
 
-/// A `FetchFailed` with status 400 in the binary protocol, for the call with number 7 whose URL is not text on one line.
+/// Returns a `FetchFailed` with status 400 in the binary protocol, for the call with number 7 whose URL is not text on
+/// one line.
 fn no_url(why: &str) -> Vec<u8> {
     let string = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
     let head = b"\x80\x01\0\x02\0\0\0\x08get_data\0\0\0\x07\x0c\0\x01\x0b\0\x01\0\0\0\0\x0b\0\x02";
@@ -293,7 +294,7 @@ fn a_client_reads_an_exception_of_thrift_itself() {
     assert_eq!(answer(&mut client, &reply, 3), Ok(Some(expected)));
 }
 
-/// How calls begin, so that any bytes after them are read as arguments.
+/// The starts of calls, so that any bytes after them are read as arguments.
 const STARTS: [&[u8]; 3] = [b"", b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07", b"\x82\x21\x07\x08get_data"];
 
 fn any_exchange() -> impl Strategy<Value = (Call, Answer)> {

@@ -1,4 +1,4 @@
-//! `cargo x bench all`: every bench one after the other, and at the end one table of every goal.
+//! `cargo x bench all`: all benches in sequence, and at the end one table of all goals.
 
 use super::goal::{judge_all, summary};
 use super::{Bench, NAMES, table};
@@ -6,7 +6,7 @@ use crate::args;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// What a `cargo x bench all` command line means.
+/// The options of `cargo x bench all`.
 pub(crate) struct Options {
     benches: Vec<(&'static str, Bench)>,
     json: Option<PathBuf>,
@@ -16,7 +16,7 @@ impl Options {
     /// Reads the words after `bench all`.
     ///
     /// # Errors
-    /// Names the word that is not known.
+    /// An unknown word, which the error names.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--install", false), ("--only", true), ("--json", true)];
         let words = args::parse(words, &known)?;
@@ -29,7 +29,7 @@ impl Options {
         }
         let passed_on: Vec<_> = ["--quick", "--install"].into_iter().filter(|word| words.has(word)).collect();
         let bench = |name: &'static str| {
-            // Nothing is installed for these.
+            // These benches install no packages.
             let installs = !["control", "purge", "replay"].contains(&name);
             let words = passed_on.iter().filter(|word| installs || **word != "--install");
             let words: Vec<_> = std::iter::once(&name).chain(words).map(|word| (*word).to_owned()).collect();
@@ -39,10 +39,10 @@ impl Options {
     }
 }
 
-/// Runs the benches and prints the table. One that fails does not keep the others from running.
+/// Runs the benches and prints the table. If one fails, the others still run.
 ///
 /// # Errors
-/// When a bench fails or a goal is missed, after the table is printed; names them all.
+/// If a bench fails or a goal is missed, after the table is printed; the error names all of them.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut outcomes = Vec::new();
     for (name, bench) in &options.benches {

@@ -1,7 +1,8 @@
-//! `cargo x bench NAME --before PATH`: a bench with two builds of this proxy in turn, and what each costs beside the other.
+//! `cargo x bench NAME --before PATH`: runs a bench with two builds of this proxy in turn, and compares their costs.
 //!
-//! Times from two runs do not compare. Here each round is one run of the bench with the earlier build and one with the
-//! current build, right after each other, the earlier one first in every other round; ratios are those of one round.
+//! Times from two runs are not comparable. Here each round is one run of the bench with the earlier build and one with
+//! the current build, in immediate sequence, and the order alternates between rounds; each ratio is from a single
+//! round.
 
 use super::goal::Goal;
 use super::measure::median;
@@ -15,16 +16,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The benches that can measure a build that they are given.
+/// The benches that can measure a given build.
 const ABLE: &[&str] = &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, PURGE, RULES];
 
-/// How much of what the earlier build costs the current one may cost: 2% more is the noise of a quiet machine.
+/// The maximum cost of the current build over that of the earlier one: 2% more is the noise of a quiet machine.
 const MOST: f64 = 1.02;
 
 /// Figures of one run, by row and column.
 type Figures = BTreeMap<(String, String), f64>;
 
-/// What a `cargo x bench NAME --before PATH` command line means.
+/// The options of `cargo x bench NAME --before PATH`.
 pub(crate) struct Options {
     bench: String,
     /// The bench's own options.
@@ -36,10 +37,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after `bench`, among which is `--before`.
+    /// Reads the words after `bench`, which include `--before`.
     ///
     /// # Errors
-    /// Names the bench that measures no builds, the option without a value, or the value that makes no sense.
+    /// A bench that measures no builds, an option without a value, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
         let (bench, words) = words.split_first().context("bench what?")?;
         if !ABLE.contains(&bench.as_str()) {
@@ -68,10 +69,10 @@ impl Options {
     }
 }
 
-/// Runs the bench with both builds in turn, prints a table of the ratios, and gives a goal for each of them.
+/// Runs the bench with both builds in turn, prints a table of the ratios, and returns a goal for each of them.
 ///
 /// # Errors
-/// When a build is missing, or the bench fails with one of them.
+/// If a build is missing, or the bench fails with one of them.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let builds = [peers::program(Some(&options.before))?, peers::program(options.larder.as_deref())?];
     let folder = tempfile::tempdir()?;
@@ -95,7 +96,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(compared.into_iter().map(Compared::goal).collect())
 }
 
-/// One run of the bench with this build.
+/// Runs the bench once with this build.
 fn measure(options: &Options, build: &Path, folder: &Path) -> Result<Figures> {
     let file = folder.join("figures.json");
     let own = std::env::current_exe().context("cannot find this program")?;
@@ -107,7 +108,7 @@ fn measure(options: &Options, build: &Path, folder: &Path) -> Result<Figures> {
         .args(&options.rest)
         .output()
         .context("cannot start the bench")?;
-    // A goal that is missed ends it with an error, too, after its figures were written.
+    // A missed goal also ends the bench with an error, but after its figures were written.
     let Ok(text) = std::fs::read_to_string(&file) else {
         bail!("with {}: {}", build.display(), String::from_utf8_lossy(&output.stderr).trim());
     };
@@ -116,7 +117,7 @@ fn measure(options: &Options, build: &Path, folder: &Path) -> Result<Figures> {
     Ok(figures(&report))
 }
 
-/// The figures of this proxy in what a bench has written: a table, or several by name.
+/// Returns the figures of this proxy in the report of a bench: a table, or several by name.
 fn figures(report: &Value) -> Figures {
     let tables: Vec<(&str, &Value)> = match report {
         Value::Object(tables) => tables.iter().map(|(name, table)| (name.as_str(), table)).collect(),
@@ -128,12 +129,12 @@ fn figures(report: &Value) -> Figures {
     rows.filter(|(_, row)| is_ours(row)).flat_map(|(name, row)| figures_of(name, row)).collect()
 }
 
-/// Whether a row is about this proxy: no server is named, or this one is.
+/// Whether a row is about this proxy: it names no server, or this one.
 fn is_ours(row: &Map<String, Value>) -> bool {
     row.get("server").and_then(Value::as_str).is_none_or(|server| server.starts_with("larder"))
 }
 
-/// What a row says of CPU time and of memory for an object, under its name.
+/// Returns a row's figures of CPU time and of memory for each object, by name.
 fn figures_of(table: &str, row: &Map<String, Value>) -> Figures {
     let words = row.values().filter_map(Value::as_str);
     let name =
@@ -151,7 +152,7 @@ struct Compared {
     what: String,
     before: f64,
     now: f64,
-    /// Of one round: the median, the smallest and the largest.
+    /// The ratios of the rounds: the median, the smallest and the largest.
     ratios: [f64; 3],
 }
 
@@ -173,7 +174,7 @@ impl Compared {
     }
 }
 
-/// The figures that both builds have in each round.
+/// Compares the figures that both builds have in each round.
 fn compare(rounds: &[[Figures; 2]]) -> Vec<Compared> {
     let Some([first, _]) = rounds.first() else { return Vec::new() };
     let of = |key: &(String, String)| {

@@ -1,4 +1,4 @@
-//! A client for checks: one kept connection, GET, bodies by Content-Length. The load is wrk's task.
+//! A client for checks: one persistent connection, GET, bodies by Content-Length. The load is wrk's task.
 
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Large bodies come in few reads.
+/// So large that large bodies need few reads.
 const BUFFER: usize = 64 << 10;
 
 pub(super) struct Client {
@@ -22,10 +22,10 @@ impl Client {
         Ok(Self { connection: BufReader::with_capacity(BUFFER, stream), port })
     }
 
-    /// Fetches `path` and gives the number of bytes in the body.
+    /// Fetches `path` and returns the number of bytes in the body.
     ///
     /// # Errors
-    /// When the status is not 200, or the answer does not come whole.
+    /// If the status is not 200, or the answer is incomplete.
     pub(super) fn get(&mut self, path: &str) -> Result<u64> {
         self.ask(&[path])?;
         self.answer(path, &mut std::io::sink())
@@ -34,18 +34,18 @@ impl Client {
     /// Sends requests for several paths at once; [`Client::answer`] reads the answers, in the same order.
     ///
     /// # Errors
-    /// When they cannot be sent.
+    /// If they cannot be sent.
     pub(super) fn ask(&mut self, paths: &[impl AsRef<str>]) -> Result<()> {
-        // The host that wrk names, too: a cache may hold an object under each name.
+        // The same host as wrk's: a cache may store a separate object for each host.
         let host = format!("HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
         let requests: String = paths.iter().map(|path| format!("GET {} {host}", path.as_ref())).collect();
         Ok(self.connection.get_mut().write_all(requests.as_bytes())?)
     }
 
-    /// Reads the next answer, that for `path`, and gives the number of bytes that its body brought to `into`.
+    /// Reads the next answer, that for `path`, writes its body to `into`, and returns the number of bytes.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub(super) fn answer(&mut self, path: &str, into: &mut impl Write) -> Result<u64> {
         let status = self.line()?;
         if status.split(' ').nth(1) != Some("200") {

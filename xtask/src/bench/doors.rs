@@ -1,7 +1,7 @@
-//! `cargo x bench doors`: the CPU time of a hit of 10 KiB through each door, beside HTTP and beside Thrift's own
+//! `cargo x bench doors`: the CPU time of a hit of 10 KiB through each door, compared with HTTP and with Thrift's own
 //! threaded server, which answers a constant.
 //!
-//! `larder fetch` makes the load, the same for all: it is slower than the servers, so that CPU time tells more than
+//! `larder fetch` creates the load for all: it is slower than the servers, so that CPU time is more significant than
 //! calls per second.
 
 use super::goal::Goal;
@@ -19,12 +19,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the origin has.
+/// The path of the origin's page.
 const PATH: &str = "/10k";
 const LENGTH: u64 = 10 << 10;
 const CONNECTIONS: &str = "16";
 
-/// What Thrift's own server is made with.
+/// The packages to build Thrift's own server.
 const THRIFT: &[Package] = &[
     Package { name: "thrift-compiler", program: "thrift", purpose: "a peer" },
     Package { name: "libthrift-dev", program: "/usr/include/thrift/Thrift.h", purpose: "a peer" },
@@ -32,7 +32,7 @@ const THRIFT: &[Package] = &[
     Package { name: "g++", program: "g++", purpose: "compiles it" },
 ];
 
-/// A server, and how `larder fetch` asks it.
+/// A server, and the options of `larder fetch` for it.
 struct Entrant {
     peer: Peer,
     via: &'static str,
@@ -59,7 +59,7 @@ const fn larder(name: &'static str, configure: fn(&Setup) -> Result<Start>) -> P
     Peer::apart(name, Which::Larder, None, configure)
 }
 
-/// One worker, whose door is at the setup's port: the last of `flags` is the door's.
+/// Starts one worker, whose door is at the setup's port: the last of `flags` selects the door.
 fn doors(setup: &Setup, flags: &[&str]) -> Result<Start> {
     let config = peers::write(setup, "larder.toml", "[onc]\nrpcbind = 'off'\n")?;
     let (door, admin) = (format!("127.0.0.1:{}", setup.port), format!("127.0.0.1:{}", setup.admin));
@@ -80,7 +80,7 @@ fn doors(setup: &Setup, flags: &[&str]) -> Result<Start> {
     Ok(start(&[&common, flags, &[&door]].concat()))
 }
 
-/// What a `cargo x bench doors` command line means.
+/// The options of `cargo x bench doors`.
 pub(crate) struct Options {
     calls: u32,
     rounds: u32,
@@ -92,7 +92,7 @@ impl Options {
     /// Reads the words after `bench doors`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -112,7 +112,7 @@ impl Options {
     }
 }
 
-/// A server that takes part, and its samples: CPU microseconds a call, and calls a second.
+/// A measured server, and its samples: CPU microseconds for a call, and calls per second.
 struct Measured {
     server: Running,
     via: &'static str,
@@ -122,7 +122,7 @@ struct Measured {
 /// Runs the bench and prints its table. It has no goals.
 ///
 /// # Errors
-/// When a build fails, or a server does not answer to the end.
+/// If a build fails, or a server does not answer to the end.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing(THRIFT);
     if options.install {
@@ -169,7 +169,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(Vec::new())
 }
 
-/// Calls for `url` so often; gives calls a second. All must succeed, with the whole page.
+/// Makes `count` calls for `url`; returns calls per second. All must succeed, with the complete page.
 fn calls(larder: &Path, server: &Running, via: &str, url: &str, count: u32) -> Result<f64> {
     let mut command = Command::new(larder);
     command.args(["fetch", url, "--via", via, "--server", &format!("127.0.0.1:{}", server.port)]);
@@ -184,7 +184,7 @@ fn calls(larder: &Path, server: &Running, via: &str, url: &str, count: u32) -> R
     Ok(number("requests_per_second"))
 }
 
-/// Makes Thrift's own server, from the definition that ships.
+/// Compiles Thrift's own server from the shipped definition.
 fn compile(program: &Path) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("larder-bench-thrift-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -211,7 +211,7 @@ fn compile_in(folder: &Path, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A row a server, by medians; ratios are to HTTP in the same round.
+/// Returns a row for each server, by medians; ratios are to HTTP in the same round.
 fn rows(measured: &[Measured]) -> Vec<table::Row> {
     let http = &measured[0].samples;
     let row = |Measured { server, samples, .. }: &Measured| {

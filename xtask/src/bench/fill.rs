@@ -1,4 +1,4 @@
-//! `memory`: bytes that a server keeps for an object beyond the object's own, by filling it with many.
+//! `memory`: the bytes that a server uses for an object in addition to its body, measured by storing many.
 
 use super::client::Client;
 use super::goal::Goal;
@@ -11,18 +11,19 @@ use super::table::{Cell, Row};
 use anyhow::{Result, bail};
 use std::ops::Range;
 
-/// Enough that what a server keeps once, whatever it holds, is a rounding error.
+/// So many that the constant memory of a server is a rounding error.
 const OBJECTS: u64 = 200_000;
 const BODY: u64 = 1024;
-/// Stored before the first reading, so that buffers and threads which every server makes at first are in it.
+/// The number of objects stored before the first reading, so that it includes the initial buffers and threads of a
+/// server.
 const WARM_UP: u64 = 2_000;
 const CONNECTIONS: usize = 8;
-/// What an object may take beyond its body, of what it takes the cheapest peer.
+/// The maximum bytes for an object in addition to its body, over those of the most economical peer.
 const AS_SMALL: f64 = 1.0;
-/// Every so many objects, one is asked for again: it must still be there.
+/// The distance between objects that are requested again: they must still be stored.
 const CHECK_EVERY: u64 = 997;
 
-/// The table of bookkeeping, and its goal; a server that fails is left out and named in `failures`.
+/// Returns the table of overheads, and its goal; a server that fails is omitted and named in `failures`.
 pub(super) fn memory(
     servers: &[Running],
     origin: &Origin,
@@ -48,7 +49,7 @@ pub(super) fn memory(
     (rows, goal.into_iter().collect())
 }
 
-/// A row, and the bytes an object beyond its body.
+/// Returns a row, and the bytes for an object in addition to its body.
 fn measure(server: &Running, origin: &Origin) -> Result<(Row, f64)> {
     fill(server.port, 0..WARM_UP)?;
     let before = process::resident(&server.processes()?)?;
@@ -72,7 +73,7 @@ fn fill(port: u16, objects: Range<u64>) -> Result<()> {
     lap.run(objects).map(|_| ())
 }
 
-/// The objects counted must be those stored: a sample of them is asked for again.
+/// Checks that the counted objects are stored, by requesting a sample of them again.
 fn check_stored(port: u16, origin: &Origin) -> Result<()> {
     let mut client = Client::connect(port)?;
     let before = origin.requests();
@@ -87,7 +88,7 @@ fn check_stored(port: u16, origin: &Origin) -> Result<()> {
     }
 }
 
-/// A path that makes the URL about 60 bytes, as they are in the wild.
+/// Returns a path that makes the URL about 60 bytes long, a typical length.
 fn path(object: u64) -> String {
     format!("/documents/section/{:03}/page-{object:08}.html", object % 1000)
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::table::{self, Cell, Row};
 
-/// A figure, and the most that it should be.
+/// A figure with its upper limit.
 pub(super) struct Goal {
     what: String,
     most: f64,
@@ -20,7 +20,7 @@ impl Goal {
         self.figure > self.most
     }
 
-    /// Whether it is met; not a number is no figure.
+    /// Returns whether the goal is met; NaN means not measured.
     fn verdict(&self) -> &'static str {
         match self.figure {
             figure if figure.is_nan() => "not measured",
@@ -39,7 +39,7 @@ impl Goal {
     }
 }
 
-/// Prints the goals of a bench that prints nothing after them.
+/// Prints the goals of a bench that prints no more after them.
 pub(super) fn print(goals: &[Goal]) {
     if !goals.is_empty() {
         println!("\ngoals");
@@ -47,10 +47,10 @@ pub(super) fn print(goals: &[Goal]) {
     }
 }
 
-/// What the goals of a bench decide, once everything was printed. A goal that was not measured decides nothing.
+/// Decides the goals of a bench, after everything was printed. A goal that was not measured has no effect.
 ///
 /// # Errors
-/// Names the goals that are missed.
+/// Missed goals, which the error names.
 pub(super) fn judge(goals: &[Goal]) -> Result<()> {
     let missed: Vec<_> = goals.iter().filter(|goal| goal.is_missed()).collect();
     let told = |goal: &&Goal| format!("{}: {:.2}, at most {:.2}", goal.what, goal.figure, goal.most);
@@ -65,10 +65,10 @@ pub(super) fn judge(goals: &[Goal]) -> Result<()> {
     }
 }
 
-/// What a bench came to: its goals, or why it has none to show.
+/// The outcome of a bench: its goals, or the reason why it has none.
 pub(super) type Outcome = (&'static str, Result<Vec<Goal>>);
 
-/// A row for each goal of several benches, and for each bench without one.
+/// Returns a row for each goal of several benches, and for each bench without goals.
 pub(super) fn summary(outcomes: &[Outcome]) -> Vec<Row> {
     let row = |bench: &str, what: &str, [most, figure]: [Cell; 2], verdict: &str| {
         vec![
@@ -94,10 +94,10 @@ pub(super) fn summary(outcomes: &[Outcome]) -> Vec<Row> {
     rows
 }
 
-/// What several benches decide together.
+/// Decides the goals of several benches together.
 ///
 /// # Errors
-/// Names the benches that failed, and those with goals that are missed.
+/// Failed benches and benches with missed goals, which the error names.
 pub(super) fn judge_all(outcomes: &[Outcome]) -> Result<()> {
     let complaint = |(bench, outcome): &Outcome| match outcome {
         Err(error) => Some(format!("{bench} failed: {error:#}")),

@@ -1,5 +1,5 @@
-//! `cargo x bench h2`: the CPU time of a hit over HTTP/2, with one stream and with many, beside the same hit over HTTP/1.1 and
-//! beside other servers, over TLS and in clear.
+//! `cargo x bench h2`: the CPU time of a hit over HTTP/2, with one stream and with many, compared with the same hit
+//! over HTTP/1.1 and with other servers, over TLS and in clear.
 
 use super::goal::Goal;
 use super::measure::median;
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 const H2LOAD: Package = Package { name: "nghttp2-client", program: "h2load", purpose: "the load" };
 
-/// A hit of 1 KiB with 100 streams over TLS, of what it costs h2o, and of what it costs nginx.
+/// The maximum cost of a hit of 1 KiB with 100 streams over TLS, over h2o's cost, and over nginx's.
 const MANY_H2O: f64 = 1.0;
 const MANY_NGINX: f64 = 0.2;
-/// A hit of 1 KiB with one stream over TLS, and one of 1 MiB, of what they cost over HTTP/1.1.
+/// The maximum cost of a hit of 1 KiB with one stream over TLS, and of one of 1 MiB, over their costs with HTTP/1.1.
 const SINGLE: f64 = 1.3;
 const LARGE: f64 = 1.1;
 
@@ -27,7 +27,7 @@ const LARDER: &str = "larder";
 // It is also the name of a folder.
 const HTTP1: &str = "larder, HTTP 1.1";
 
-/// What the servers listen for.
+/// The transport of the servers.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Tls,
@@ -95,14 +95,14 @@ fn h2o_in_clear(setup: &Setup) -> Result<Start> {
     tls::start_h2o(setup, &(lines.join("\n") + "\n"))
 }
 
-/// What is asked for.
+/// The requests of a load.
 #[derive(Clone, Copy)]
 struct Case {
     size: &'static str,
-    /// On a connection.
+    /// The number of streams on a connection.
     streams: u32,
     connections: u32,
-    /// Bits of the client's windows.
+    /// The size of the client's windows, in bits.
     window: u32,
 }
 
@@ -112,7 +112,7 @@ impl Case {
         format!("{}, {} at once{window}", self.size, self.streams)
     }
 
-    /// All of them, or those that a quick run measures.
+    /// Returns all cases, or those of a quick run.
     fn all(quick: bool) -> Vec<Self> {
         let mut cases = Vec::new();
         for size in ["1k", "16k", "1m"] {
@@ -130,28 +130,28 @@ impl Case {
 /// Reads the words after `bench h2`.
 ///
 /// # Errors
-/// As [`Options::parse`].
+/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [2, 3])
 }
 
-/// A server that takes part, and the CPU microseconds of a request in each round.
+/// A measured server, and the CPU microseconds of a request in each round.
 struct Measured {
     server: Running,
     samples: Vec<f64>,
 }
 
 impl Measured {
-    /// The median of the ratios to another server, round by round.
+    /// Returns the median of the ratios to another server, round by round.
     fn ratio(&self, other: &Self) -> f64 {
         median(self.samples.iter().zip(&other.samples).map(|(own, other)| own / other).collect())
     }
 }
 
-/// Runs the bench, prints its table and goals, and gives the goals.
+/// Runs the bench, prints its table and goals, and returns the goals.
 ///
 /// # Errors
-/// When h2load is missing, a build fails, or a server does not answer to the end.
+/// If h2load is missing, a build fails, or a server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&H2LOAD, &tls::OPENSSL], &[&peers::NGINX, &tls::HAPROXY, &tls::H2O])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
@@ -197,12 +197,12 @@ fn measure(options: &Options, way: Way, case: Case, measured: &mut [Measured]) -
     Ok(())
 }
 
-/// Loads a server for a while: how many requests were answered.
+/// Loads a server for `duration`. Returns the number of answered requests.
 fn load(way: Way, case: Case, server: &Running, duration: Duration) -> Result<u64> {
     let url = format!("{}://127.0.0.1:{}/{}", way.scheme(), server.port, case.size);
     let mut h2load = Command::new("h2load");
     match server.name {
-        // About as many requests at once, on connections of their own.
+        // About as many concurrent requests, each on a separate connection.
         HTTP1 => h2load.args(["--h1", "-c", &(case.connections * case.streams).min(64).to_string()]),
         _ => h2load.args(["-c", &case.connections.to_string(), "-m", &case.streams.to_string()]),
     };
@@ -215,7 +215,7 @@ fn load(way: Way, case: Case, server: &Running, duration: Duration) -> Result<u6
     answered(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The requests that h2load says were answered.
+/// Returns the number of answered requests from h2load's output.
 fn answered(text: &str) -> Result<u64> {
     let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let requests = line("requests: ").context("h2load printed no counts")?;
@@ -224,14 +224,14 @@ fn answered(text: &str) -> Result<u64> {
         text.split(", ").find_map(|part| part.strip_suffix(name)?.trim().parse::<u64>().ok())
     };
     let (succeeded, ok) = (count(requests, " succeeded"), count(codes, " 2xx"));
-    // Requests that are open when the time is over count as failed.
+    // Requests that are in flight at the end count as failed.
     match (succeeded, ok, count(requests, " errored")) {
         (Some(all @ 1..), Some(ok), Some(0)) if ok >= all => Ok(all),
         _ => bail!("h2load: {requests}; {codes}"),
     }
 }
 
-/// A row a server, by medians; ratios are to HTTP/1.1 in the same round.
+/// Returns a row for each server, by medians; ratios are to HTTP/1.1 in the same round.
 fn table_of(way: Way, case: Case, measured: &[Measured]) -> Vec<Row> {
     let plain = measured.iter().find(|one| one.server.name == HTTP1);
     let row = |one: &Measured| {

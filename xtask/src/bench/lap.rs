@@ -1,4 +1,4 @@
-//! Many objects, each fetched once, over a few connections: what fills a cache, and what must not find an object twice.
+//! A lap: many objects, each fetched once, over a few connections. It fills a cache, or must not find an object twice.
 
 use super::client::Client;
 use anyhow::{Result, bail};
@@ -7,23 +7,23 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How to go round.
+/// The parameters of a lap.
 pub(super) struct Lap<'a> {
     pub(super) port: u16,
-    /// Bytes that each body must have.
+    /// The length that each body must have, in bytes.
     pub(super) length: u64,
     pub(super) connections: usize,
-    /// Requests that a connection sends at once, before it reads the answers.
+    /// The number of requests that a connection sends before it reads the answers.
     pub(super) depth: usize,
-    /// Where the object of a number is.
+    /// Returns the path of the object of a number.
     pub(super) path: &'a (dyn Fn(u64) -> String + Sync),
 }
 
 impl Lap<'_> {
-    /// Fetches the objects of these numbers, and gives the time that it took.
+    /// Fetches the objects of these numbers, and returns the time.
     ///
     /// # Errors
-    /// When an answer does not come, or not whole.
+    /// If an answer is missing or incomplete.
     pub(super) fn run(&self, objects: Range<u64>) -> Result<Duration> {
         let began = Instant::now();
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Load by wrk: one thread, kept connections, one object over and over, or a walk over many.
+//! Load by wrk: one thread, persistent connections, one object repeatedly, or a walk over many.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// What wrk is told, as a file while it is needed.
+/// A script for wrk, in a file that exists as long as this value.
 pub(super) struct Script {
     path: PathBuf,
 }
 
 impl Script {
-    /// One URL, the command line's.
+    /// Returns a script for the single URL of the command line.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(super) fn one() -> Result<Self> {
         Self::write("")
     }
 
-    /// The URLs `PREFIX0` to `PREFIX(count - 1)`, in steps of `stride`, over and over.
+    /// Returns a script for the URLs `PREFIX0` to `PREFIX(count - 1)`, in steps of `stride`, repeatedly.
     ///
     /// # Errors
-    /// As [`Script::one`].
+    /// The same as for [`Script::one`].
     pub(super) fn walk(prefix: &str, count: u64, stride: u64) -> Result<Self> {
         let text = include_str!("walk.lua")
             .replace("@PREFIX@", prefix)
@@ -32,10 +32,10 @@ impl Script {
         Self::write(&text)
     }
 
-    /// The URLs `PREFIX1`, `PREFIX2` and so on, each once.
+    /// Returns a script for the URLs `PREFIX1`, `PREFIX2` and so on, each once.
     ///
     /// # Errors
-    /// As [`Script::one`].
+    /// The same as for [`Script::one`].
     pub(super) fn once(prefix: &str) -> Result<Self> {
         Self::write(&include_str!("new.lua").replace("@PREFIX@", prefix))
     }
@@ -54,22 +54,22 @@ impl Drop for Script {
     }
 }
 
-/// What wrk counted.
+/// The results of wrk.
 #[derive(Debug, PartialEq)]
 pub(super) struct Load {
     pub(super) requests: u64,
     /// Heads and bodies received.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
-    /// Within this time half of the requests were answered, and 99 of 100.
+    /// The median and the 99th percentile of the latency.
     pub(super) p50: Duration,
     pub(super) p99: Duration,
 }
 
-/// Loads `path`, or what the script asks for, on a port for a while.
+/// Loads `path`, or the URLs of the script, on a port for `duration`.
 ///
 /// # Errors
-/// When wrk fails, or counts any request that failed or was not answered with success.
+/// If wrk fails, or counts any request that failed or was not answered with success.
 pub(super) fn run(
     script: &Script,
     port: u16,
@@ -80,10 +80,10 @@ pub(super) fn run(
     run_at(script, &format!("http://127.0.0.1:{port}{path}"), connections, duration, &[])
 }
 
-/// The same for a URL, with additional request fields.
+/// Loads a URL in the same way, with additional request fields.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as for [`run`].
 pub(super) fn run_at(
     script: &Script,
     url: &str,

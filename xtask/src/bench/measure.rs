@@ -12,10 +12,10 @@ use anyhow::{Result, bail};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What a hit may cost of what it costs the cheapest peer, and a miss of what it costs nginx.
+/// The maximum cost of a hit over that of the cheapest peer, and of a miss over that of nginx.
 const AS_CHEAP: f64 = 1.0;
 
-/// How often an object is asked for until it comes from the cache, and the pause between.
+/// The maximum number of requests for an object until it comes from the cache, and the pause between them.
 const WARMING_TRIES: u32 = 50;
 const WARMING_PAUSE: Duration = Duration::from_millis(50);
 
@@ -28,23 +28,23 @@ pub(super) struct Sample {
     memory: u64,
 }
 
-/// What must hold of the origin's count while a server is measured.
+/// The condition on the origin's count while a server is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Expect {
     Cached,
     Passed,
 }
 
-/// A server that takes part, and its sample of each round.
+/// A measured server, and its sample of each round.
 struct Entrant<'a> {
     server: &'a Running,
     samples: Vec<Sample>,
 }
 
-/// The tables of hits, one object after the other, and their goals.
+/// Returns the tables of hits, one object after the other, and their goals.
 ///
 /// # Errors
-/// When the load cannot be set up. A server that fails is left out and named in `failures`.
+/// If the load cannot be set up. A server that fails is omitted and named in `failures`.
 pub(super) fn hits(
     options: &Options,
     servers: &[Running],
@@ -68,10 +68,10 @@ pub(super) fn hits(
     Ok((rows, goals))
 }
 
-/// The table of misses, 1 KiB that must not be stored, and their goal.
+/// Returns the table of misses, for 1 KiB that must not be stored, and their goal.
 ///
 /// # Errors
-/// As [`hits`].
+/// The same as for [`hits`].
 pub(super) fn misses(
     options: &Options,
     servers: &[Running],
@@ -86,7 +86,8 @@ pub(super) fn misses(
     Ok((summary(&entrants, &object, "x nginx", "nginx"), goal.into_iter().collect()))
 }
 
-/// That the larder, if it takes part, needs no more CPU time than any of the `peers`: the median of the rounds.
+/// Returns the goal that the larder, if it takes part, needs no more CPU time than any of the `peers`: the median of
+/// the rounds.
 fn goal(what: String, entrants: &[Entrant], peers: Vec<&Entrant>) -> Option<Goal> {
     let own = entrants.iter().find(|entrant| entrant.server.which == Which::Larder)?;
     let ratio = |peer: &Entrant| {
@@ -95,7 +96,7 @@ fn goal(what: String, entrants: &[Entrant], peers: Vec<&Entrant>) -> Option<Goal
     Some(Goal::new(what, AS_CHEAP, peers.into_iter().map(ratio).fold(f64::NAN, f64::max)))
 }
 
-/// Fetches until the origin is no longer asked.
+/// Fetches until no more requests reach the origin.
 fn warm(server: &Running, object: &Object, origin: &Origin) -> Result<()> {
     let mut client = Client::connect(server.port)?;
     for _ in 0..WARMING_TRIES {
@@ -136,12 +137,12 @@ fn rounds<'a>(
     Ok(entrants)
 }
 
-/// Keeps a success; of a failure, keeps whose it was.
+/// Returns a success; adds a failure with the server and the object to `failures`.
 fn note<T>(server: &Running, object: &Object, result: Result<T>, failures: &mut Vec<String>) -> Option<T> {
     result.map_err(|error| failures.push(format!("{} at {}: {error:#}", server.name, object.name))).ok()
 }
 
-/// Measures one server once, and checks that it answered in the way that is measured.
+/// Measures one server once, and checks that it answered from the expected source.
 pub(super) fn sample(
     server: &Running,
     object: &Object,
@@ -164,7 +165,8 @@ pub(super) fn sample(
     })
 }
 
-/// Cached: the origin saw nothing. Passed: the origin saw each, and those that were cut off at the end.
+/// Checks the origin's count. Cached: it received no requests. Passed: it received each request, and those that were
+/// cut off at the end.
 fn check_origin(expect: Expect, asked: u64, answered: u64) -> Result<()> {
     match expect {
         Expect::Cached if asked > 0 => bail!("asked the origin {asked} times for what it had stored"),
@@ -173,8 +175,8 @@ fn check_origin(expect: Expect, asked: u64, answered: u64) -> Result<()> {
     }
 }
 
-/// The bytes received must hold each body whole, and not much more: heads are under 2 KiB. Answers that were
-/// cut off at the end are in the bytes and not in the requests: at most one a connection.
+/// Checks that the bytes received contain each complete body, and not much more: heads are under 2 KiB. Answers that
+/// were cut off at the end are included in the bytes, but not in the requests: at most one for each connection.
 fn check_bytes(bytes: u64, requests: u64, object: &Object) -> Result<()> {
     let length = object.length;
     let most = (requests + u64::from(object.connections)) * (length + 2048);
@@ -184,7 +186,7 @@ fn check_bytes(bytes: u64, requests: u64, object: &Object) -> Result<()> {
     Ok(())
 }
 
-/// A row an entrant, by medians; ratios are to the sample of `base` in the same round.
+/// Returns a row for each entrant, by medians; ratios are to the sample of `base` in the same round.
 fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base: &str) -> Vec<Row> {
     let base = entrants.iter().find(|entrant| entrant.server.name == base);
     entrants
@@ -206,13 +208,13 @@ fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base
         .collect()
 }
 
-/// The value within which `share` percent of `sorted` lie; not a number for none.
+/// Returns the percentile `share` of `sorted`; NaN if it is empty.
 pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle value, or the mean of the two; not a number for none.
+/// Returns the middle value, or the mean of the two middle ones; NaN if there are none.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,4 +1,4 @@
-//! `cargo x bench`: servers side by side, in one run, by the CPU time that a request costs each of them.
+//! `cargo x bench`: compares servers in one run, by the CPU time that a request costs each of them.
 //!
 //! The measure is CPU time and not requests per second, because one core of load generator is slower than some of
 //! the servers. Machines are noisy: rounds are interleaved, and ratios compare measurements of the same round.
@@ -38,14 +38,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 pub(crate) use tls::certify;
 
-/// The core of the server under test, and that of everything else.
+/// The core of the server under test, and that of all other processes.
 const SERVER_CORE: usize = 0;
 const LOAD_CORE: usize = 1;
 
-/// Load average over the last minute, before the bench adds its own, from which figures are doubtful.
+/// The load average over the last minute, before the bench adds its own load, from which figures are doubtful.
 const BUSY: f64 = 1.0;
 
-/// What is measured.
+/// The measured subject.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Hits,
@@ -56,7 +56,7 @@ enum Subject {
 const SUBJECTS: &[(&str, Subject)] =
     &[("hits", Subject::Hits), ("misses", Subject::Misses), ("memory", Subject::Memory)];
 
-/// The benches with options of their own.
+/// The benches with separate options.
 const CLUSTER: &str = "cluster";
 const CONTROL: &str = "control";
 const DOORS: &str = "doors";
@@ -68,33 +68,33 @@ const RULES: &str = "rules";
 const TLS: &str = "tls";
 const H2: &str = "h2";
 
-/// All of them one after the other, and their names.
+/// The name for all benches in sequence, and their names.
 const ALL: &str = "all";
 const NAMES: &[&str] =
     &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY, RULES];
 
-/// Connections that the load keeps, but for very large objects.
+/// The number of connections of a load, except for very large objects.
 const CONNECTIONS: u32 = 64;
 
-/// What a load asks for.
+/// The object of a load.
 #[derive(Clone, Copy)]
 struct Object {
     name: &'static str,
     path: &'static str,
     length: u64,
-    /// That the load keeps.
+    /// The number of connections of the load.
     connections: u32,
 }
 
-/// What `hits` asks for.
+/// The objects of `hits`.
 const OBJECTS: &[Object] = &[
     Object { name: "1k", path: "/1k", length: 1024, connections: CONNECTIONS },
     Object { name: "1m", path: "/1m", length: 1024 * 1024, connections: CONNECTIONS },
 ];
 
-/// What a `cargo x bench` command line means.
+/// The bench of a `cargo x bench` command line.
 pub(crate) enum Bench {
-    /// Servers side by side.
+    /// Servers in comparison.
     Servers(Options),
     /// Nodes that serve as one cache.
     Cluster(options::Options),
@@ -108,15 +108,15 @@ pub(crate) enum Bench {
     Observe(observe::Options),
     /// Purges.
     Purge(purge::Options),
-    /// Traces, without any server.
+    /// Traces, without a server.
     Replay(replay::Options),
     /// Rules of a site.
     Rules(options::Options),
-    /// Listeners that speak TLS.
+    /// Listeners with TLS.
     Tls(options::Options),
-    /// Listeners that speak HTTP/2.
+    /// Listeners with HTTP/2.
     H2(options::Options),
-    /// A bench with an earlier build beside the current one.
+    /// A bench with an earlier build and the current one.
     Before(before::Options),
     /// Every bench.
     All(all::Options),
@@ -126,7 +126,7 @@ impl Bench {
     /// Reads the words after `bench`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         if words.iter().any(|word| word == "--before") {
             return before::Options::parse(words).map(Self::Before);
@@ -147,10 +147,10 @@ impl Bench {
         }
     }
 
-    /// Runs it and prints its tables.
+    /// Runs the bench and prints its tables.
     ///
     /// # Errors
-    /// When a build fails, something did not take part to the end, or a goal is missed.
+    /// If a build fails, a server did not take part to the end, or a goal is missed.
     pub(crate) fn run(&self) -> Result<()> {
         match self {
             Self::All(options) => all::run(options),
@@ -158,7 +158,7 @@ impl Bench {
         }
     }
 
-    /// Runs it, prints its tables, and gives its goals.
+    /// Runs the bench, prints its tables, and returns its goals.
     fn measure(&self) -> Result<Vec<Goal>> {
         match self {
             Self::Servers(options) => run(options),
@@ -178,7 +178,7 @@ impl Bench {
     }
 }
 
-/// What a command line about servers means.
+/// The options of a command line about servers.
 pub(crate) struct Options {
     subject: Subject,
     duration: Duration,
@@ -194,7 +194,7 @@ impl Options {
     /// Reads the words after `bench`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     fn parse(words: &[String]) -> Result<Self> {
         let names = [NAMES, &[ALL]].concat();
         let Some((word, rest)) = words.split_first() else {
@@ -234,7 +234,8 @@ fn choose_objects(sizes: &str) -> Result<Vec<Object>> {
     sizes.split(',').map(|size| pick(size).ok_or_else(|| args::unknown("size", size, &names))).collect()
 }
 
-/// The peers that take part: those asked for, or the subject's usual ones. For hits the floor always does.
+/// Returns the peers that take part: the requested ones, or the subject's default. For hits, the floor always takes
+/// part.
 fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Peer>> {
     let able: Vec<&Peer> = peers::ALL.iter().filter(|peer| (peer.suits)(subject)).collect();
     let names: Vec<_> = able.iter().map(|peer| peer.name).collect();
@@ -257,8 +258,8 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
     Ok(chosen)
 }
 
-/// Measures servers, prints their table and goals, and gives the goals. Fails when wrk is missing, a build fails, or any
-/// server did not take part to the end; the table of the others is printed first.
+/// Measures servers, prints their table and goals, and returns the goals. Fails if wrk is missing, a build fails, or
+/// any server did not take part to the end; the table of the others is printed first.
 fn run(options: &Options) -> Result<Vec<Goal>> {
     let chosen = present(options)?;
     let programs = peers::build(&chosen, options.larder.as_deref())?;
@@ -293,7 +294,8 @@ fn run(options: &Options) -> Result<Vec<Goal>> {
     }
 }
 
-/// The chosen peers that are installed; names the others and how to get them, or gets them.
+/// Returns the chosen peers that are installed. Prints the names of the others with the way to install them, or
+/// installs them.
 fn present(options: &Options) -> Result<Vec<&'static Peer>> {
     let wanted: Vec<_> = options.peers.iter().filter_map(|peer| peer.package.as_ref()).collect();
     let mut missing = packages::missing(wanted.into_iter().chain([&packages::WRK]));
@@ -313,7 +315,7 @@ fn present(options: &Options) -> Result<Vec<&'static Peer>> {
     Ok(options.peers.iter().copied().filter(here).collect())
 }
 
-/// Says when others use the machine: servers of several threads suffer from that more than the floor does.
+/// Warns if other processes use the machine: servers with several threads suffer more from that than the floor does.
 fn warn_if_busy() {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! What several benches have in common: their options, and the packages that they need.
+//! The common parts of several benches: their options, and the packages that they need.
 
 use super::{SERVER_CORE, pin_self, server, warn_if_busy};
 use crate::args;
@@ -18,10 +18,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after the bench's name; `usual` are the seconds of a measurement, and the rounds.
+    /// Reads the words after the bench's name; `usual` are the default seconds of a measurement, and rounds.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String], usual: [u32; 2]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -43,10 +43,10 @@ impl Options {
         })
     }
 
-    /// The peers that are not installed; they take no part. Installs what is missing if that is wanted.
+    /// Returns the peers that are not installed; they take no part. Installs them if the options request that.
     ///
     /// # Errors
-    /// When one of `tools` is missing.
+    /// If one of `tools` is missing.
     pub(super) fn missing<'p>(
         &self,
         tools: &[&'p Package],
@@ -70,10 +70,10 @@ impl Options {
     }
 }
 
-/// Leaves the server's core to the servers, and removes what interrupted benches have left.
+/// Reserves the server's core for the servers, and removes the leftovers of interrupted benches.
 ///
 /// # Errors
-/// When the kernel refuses the choice of a core.
+/// If the kernel refuses the choice of a core.
 pub(super) fn prepare() -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;

@@ -1,6 +1,6 @@
-//! The origin behind every server: counts what it is asked, which proves what came from a cache.
+//! The origin behind every server: it counts its requests, which proves which answers came from a cache.
 //!
-//! A thread per connection. It runs on the load's core, so its speed is the same for every server.
+//! It has a thread for each connection. It runs on the load's core, so its speed is the same for every server.
 
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-/// Requests for paths that start so get an answer that must not be stored.
+/// Requests for paths with this prefix get an answer that must not be stored.
 pub(super) const UNCACHEABLE: &str = "/miss";
 
 /// Listens until the program ends.
@@ -28,7 +28,7 @@ impl Origin {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let count = Arc::clone(&count);
-                // A connection that a server gives up is no error of the origin.
+                // A connection that a server closes is no error of the origin.
                 thread::spawn(move || drop(answer_all(stream, &count)));
             }
         });
@@ -39,7 +39,7 @@ impl Origin {
         self.port
     }
 
-    /// Requests answered so far, for all paths.
+    /// Returns the number of requests answered so far, for all paths.
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
@@ -66,17 +66,17 @@ fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
     }
 }
 
-/// Text that compresses to 1 KiB with its head of 18 bytes, within 1%.
+/// The path of a text that compresses to 1 KiB with its head of 18 bytes, within 1%.
 pub(super) const HEX: &str = "hex";
 const HEX_BYTES: usize = 1_800;
 
-/// Digits in an order that does not repeat.
+/// Returns digits in an order that does not repeat.
 fn hex_digits() -> impl Iterator<Item = u8> {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1_u64), next).map(|state| b"0123456789abcdef"[(state >> 60) as usize])
 }
 
-/// A whole response with the fields that file servers send; the path's first part may name a size.
+/// Returns a complete response with the fields that file servers send; the path's first part may name a size.
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     let length = match path.split('/').nth(1) {
         Some(HEX) => HEX_BYTES,

@@ -1,4 +1,4 @@
-//! Load at a rate that does not depend on how fast it is answered, so that a server that stalls is found out.
+//! Load at a rate that is independent of the answers, so that it detects a server that stalls.
 
 use super::client::Client;
 use super::measure::percentile;
@@ -7,20 +7,20 @@ use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How the load is made.
+/// The parameters of the load.
 pub(super) struct Pace<'a> {
     pub(super) port: u16,
     /// Requests a second.
     pub(super) rate: u32,
     pub(super) connections: u32,
     pub(super) duration: Duration,
-    /// Bytes that each body must have.
+    /// The length that each body must have, in bytes.
     pub(super) length: u64,
-    /// What the request of a number asks for.
+    /// Returns the path for the request of a number.
     pub(super) path: &'a (dyn Fn(u64) -> String + Sync),
 }
 
-/// Microseconds from when a request's time came to the end of its answer.
+/// Microseconds from a request's due time to the end of its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     pub(super) p50: f64,
@@ -29,10 +29,10 @@ pub(super) struct Latency {
 }
 
 impl Pace<'_> {
-    /// Makes the load; every answer must come, and whole.
+    /// Runs the load; every answer must arrive completely.
     ///
     /// # Errors
-    /// When one does not.
+    /// If an answer is missing or incomplete.
     pub(super) fn run(&self) -> Result<Latency> {
         let begun = Instant::now();
         let mut times = thread::scope(|scope| {
@@ -55,9 +55,9 @@ impl Pace<'_> {
         })
     }
 
-    /// Requests every n-th, beginning with `first`.
+    /// Sends every n-th request, beginning with `first`.
     fn ask(&self, first: u32, begun: Instant) -> Result<Vec<f64>> {
-        // Where it cannot be set, sleeping takes some 50 us longer, for every server alike.
+        // If this fails, sleeping takes about 50 us longer, for every server alike.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut client = Client::connect(self.port)?;
         let total = u64::from(self.rate) * self.duration.as_millis() as u64 / 1_000;
@@ -66,7 +66,7 @@ impl Pace<'_> {
             let due = begun + Duration::from_secs_f64(number as f64 / f64::from(self.rate));
             let early = due.saturating_duration_since(Instant::now());
             thread::sleep(early);
-            // Who is late because the answer before took long has waited since its time came.
+            // A request that is late because of a slow answer before it has waited since its due time.
             let asked = if early.is_zero() { due } else { Instant::now() };
             let path = (self.path)(number);
             let length = client.get(&path)?;

@@ -1,6 +1,6 @@
-//! The servers that are compared: THE LIST, and the fair, tuned configuration of each.
+//! The compared servers: THE LIST, and the fair, tuned configuration of each.
 //!
-//! Fair means: one worker, no log, the whole cache in memory, connections to the origin kept.
+//! Fair means: one worker, no log, the whole cache in memory, persistent connections to the origin.
 
 use super::Subject;
 use crate::packages::{Package, find};
@@ -9,17 +9,17 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a server's program comes from.
+/// The origin of a server's program.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Which {
     Floor,
     Larder,
-    /// Thrift's own server, compiled here.
+    /// Thrift's own server, compiled by this bench.
     Thrift,
     Installed,
 }
 
-/// What a server is told: its own folder, and the ports on 127.0.0.1.
+/// The parameters of a server: its folder, and the ports on 127.0.0.1.
 pub(super) struct Setup<'a> {
     pub(super) folder: &'a Path,
     pub(super) port: u16,
@@ -27,7 +27,7 @@ pub(super) struct Setup<'a> {
     pub(super) origin: u16,
 }
 
-/// What starts a server in the foreground: arguments after the program, and environment.
+/// The command that starts a server in the foreground: arguments after the program, and environment.
 #[derive(Default)]
 pub(super) struct Start {
     pub(super) arguments: Vec<String>,
@@ -38,10 +38,10 @@ pub(super) struct Start {
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) which: Which,
-    /// The Debian package; none for what is built here.
+    /// The Debian package; none for programs that are built here.
     pub(super) package: Option<Package>,
     pub(super) suits: fn(Subject) -> bool,
-    /// Whether `misses` measures it without being asked to.
+    /// Whether `misses` measures it by default.
     pub(super) usual_for_misses: bool,
     /// Writes the configuration into the folder.
     pub(super) configure: fn(&Setup) -> Result<Start>,
@@ -104,7 +104,7 @@ pub(super) static ALL: &[Peer] = &[
 ];
 
 impl Peer {
-    /// A server of a bench of its own.
+    /// Returns a server that belongs to a separate bench.
     pub(super) const fn apart(
         name: &'static str,
         which: Which,
@@ -118,10 +118,10 @@ impl Peer {
         (self.configure)(setup)
     }
 
-    /// The program's path.
+    /// Returns the program's path.
     ///
     /// # Errors
-    /// When it is gone since it was looked for.
+    /// If it was removed since the search.
     pub(super) fn program(&self, programs: &Programs) -> Result<PathBuf> {
         match (self.which, &self.package) {
             (Which::Floor, _) => Ok(programs.folder.join("floor")),
@@ -135,14 +135,14 @@ impl Peer {
     }
 }
 
-/// Where the builds are.
+/// The locations of the builds.
 pub(super) struct Programs {
     folder: PathBuf,
     larder: PathBuf,
 }
 
 impl Programs {
-    /// A larder that was built before, and nothing else.
+    /// Returns the location of an existing larder, without other programs.
     pub(super) fn given(larder: &Path) -> Self {
         let folder = larder.parent().map_or_else(PathBuf::new, Path::to_owned);
         Self { folder, larder: larder.to_owned() }
@@ -157,7 +157,7 @@ impl Programs {
     }
 }
 
-/// The program that is given, or else that which is built now, alone and optimised as it ships.
+/// Returns the given program, or otherwise builds only the larder, optimised as shipped.
 pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(given) = given {
         return given.canonicalize().with_context(|| given.display().to_string());
@@ -166,7 +166,7 @@ pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
     build(&larder, None).map(|programs| programs.larder())
 }
 
-/// Builds those of the chosen that are built here, optimised as they ship, but for a larder that is given.
+/// Builds the chosen programs that are built here, optimised as shipped, except for a given larder.
 pub(super) fn build(chosen: &[&Peer], larder: Option<&Path>) -> Result<Programs> {
     for peer in chosen {
         let package = match peer.which {
@@ -180,7 +180,7 @@ pub(super) fn build(chosen: &[&Peer], larder: Option<&Path>) -> Result<Programs>
             bail!("`cargo build --release --package {package}` failed");
         }
     }
-    // This program lies in `<target>/debug/`, wherever the target folder is.
+    // This program is in `<target>/debug/`, for any location of the target folder.
     let own = std::env::current_exe().context("cannot find the target folder")?;
     let target = own.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned);
     let folder = target.join("release");
@@ -195,7 +195,7 @@ pub(super) fn start(arguments: &[&str]) -> Start {
     Start { arguments: arguments.iter().map(|&word| word.to_owned()).collect(), environment: None }
 }
 
-/// Writes a configuration with the setup's values in it, and gives its path.
+/// Writes a configuration with the setup's values, and returns its path.
 pub(super) fn write(setup: &Setup, name: &str, template: &str) -> Result<String> {
     let folder = setup.folder.to_string_lossy();
     let text = template
@@ -236,10 +236,10 @@ fn nginx(setup: &Setup) -> Result<Start> {
     nginx_with(setup, "1g", NGINX_FRUGAL)
 }
 
-/// Saves nginx CPU time, and makes clients on a loopback wait 40 ms for the end of some bodies.
+/// Saves nginx CPU time, but makes clients on a loopback wait 40 ms for the end of some bodies.
 pub(super) const NGINX_FRUGAL: &str = "tcp_nopush on;";
 
-/// nginx with a cache of this size, and these directives besides.
+/// Configures nginx with a cache of this size, and additional directives.
 pub(super) fn nginx_with(setup: &Setup, size: &str, more: &str) -> Result<Start> {
     let template = include_str!("peers/nginx.conf").replace("@SIZE@", size).replace("@MORE@", more);
     let config = write(setup, "nginx.conf", &template)?;
@@ -251,7 +251,7 @@ fn varnish(setup: &Setup) -> Result<Start> {
     let program = write(setup, "bench.vcl", include_str!("peers/varnish.vcl"))?;
     let listen = format!("127.0.0.1:{}", setup.port);
     let work = setup.folder.join("work").to_string_lossy().into_owned();
-    // The log in shared memory cannot be switched off; the least size keeps it out of the memory figures.
+    // The log in shared memory cannot be switched off; the minimum size keeps it out of the memory figures.
     Ok(start(&[
         "-F",
         "-n",

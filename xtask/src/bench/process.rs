@@ -1,11 +1,11 @@
-//! CPU time and memory of a process and all that it started, from `/proc`.
+//! The CPU time and the memory of a process and all its descendants, from `/proc`.
 
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-/// What `/proc/PID/stat` says of a process.
+/// The parts of `/proc/PID/stat` that are used.
 #[derive(Debug, PartialEq)]
 struct Stat {
     parent: u32,
@@ -13,7 +13,7 @@ struct Stat {
     ticks: u64,
 }
 
-/// A process's own line; its name may hold spaces and brackets, so fields are counted from the last bracket.
+/// Parses a process's own line; its name may contain spaces and brackets, so fields are counted from the last bracket.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -21,13 +21,13 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: number(11)? + number(12)? })
 }
 
-/// Resident bytes, from the text of `/proc/PID/status`.
+/// Returns the resident bytes, from the text of `/proc/PID/status`.
 fn parse_resident(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// `root` and its descendants, found in a table of parents.
+/// Returns `root` and its descendants, found in a table of parents.
 fn descendants(root: u32, parents: &HashMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![root];
     let mut next = 0;
@@ -38,7 +38,7 @@ fn descendants(root: u32, parents: &HashMap<u32, u32>) -> Vec<u32> {
     found
 }
 
-/// A process and everything below it, at this moment.
+/// Returns a process and its descendants, at this moment.
 pub(super) fn tree(root: u32) -> Result<Vec<u32>> {
     let mut parents = HashMap::new();
     for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
@@ -54,16 +54,16 @@ pub(super) fn tree(root: u32) -> Result<Vec<u32>> {
     Ok(descendants(root, &parents))
 }
 
-/// A process's command line, or what it calls itself; empty if it is gone.
+/// Returns a process's command line, or its name if that is empty; an empty text if it has ended.
 pub(super) fn command_line(process: u32) -> String {
     let bytes = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
-/// Bytes that storage was read for these processes, what lay in the page cache left out.
+/// Returns the bytes read from storage for these processes, without reads from the page cache.
 ///
 /// # Errors
-/// When one of them is gone, or belongs to another user.
+/// If one of them has ended, or belongs to another user.
 pub(super) fn read_from_storage(processes: &[u32]) -> Result<u64> {
     let mut bytes = 0;
     for process in processes {
@@ -77,10 +77,10 @@ pub(super) fn read_from_storage(processes: &[u32]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// User and system time that these processes have used.
+/// Returns the user and system time of these processes.
 ///
 /// # Errors
-/// When one of them is gone: its time would be missing from the sum.
+/// If one of them has ended: its time would be missing from the sum.
 pub(super) fn cpu_time(processes: &[u32]) -> Result<Duration> {
     let mut ticks = 0;
     for process in processes {
@@ -91,7 +91,7 @@ pub(super) fn cpu_time(processes: &[u32]) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// User and system time of the processes that this one has started and waited for.
+/// Returns the user and system time of the processes that this one has started and waited for.
 pub(super) fn children_time() -> Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
@@ -101,10 +101,10 @@ pub(super) fn children_time() -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// Bytes resident in memory, summed over the processes; what they share counts for each.
+/// Returns the resident bytes of the processes in total; shared pages count for each.
 ///
 /// # Errors
-/// When one of them is gone.
+/// If one of them has ended.
 pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
     let mut bytes = 0;
     for process in processes {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_child_is_in_this_processes_tree() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // What it echoes shows that it has begun: before, its command line is empty.
+        // The echoed byte shows that it has started: before that, its command line is empty.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let own = tree(std::process::id()).unwrap();

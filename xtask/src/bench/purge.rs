@@ -1,5 +1,5 @@
-//! `cargo x bench purge`: what those who are answered notice of a purge of 100,000 objects. Hits at a steady rate, in the
-//! seconds before a purge and in those around it.
+//! `cargo x bench purge`: the effect on clients of a purge of 100,000 objects. Hits at a steady rate, in the seconds
+//! before a purge and in those around it.
 
 use super::goal::{self, Goal};
 use super::lap::Lap;
@@ -17,25 +17,25 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Objects that are purged, and those that are asked for.
+/// The number of purged objects, and of requested ones.
 const PURGED: u64 = 100_000;
 const ASKED: u64 = 1_000;
 const LENGTH: u64 = 1_024;
-/// Requests a second, and their connections.
+/// The requests per second, and their connections.
 const RATE: u32 = 5_000;
 const STEADY: u32 = 16;
-/// Requests that fill the cache, sent at once on each connection.
+/// The number of pipelined requests on each connection that fill the cache.
 const DEPTH: usize = 8;
 
-/// A purge is in force within so many microseconds, however much is stored.
+/// The maximum time until a purge is in force, in microseconds, for any number of stored objects.
 const IN_FORCE: f64 = 1_000.0;
-/// The slowest hundredth may take so many times what it takes otherwise.
+/// The maximum 99th percentile during a purge, over that before it.
 const SLOWEST: f64 = 1.5;
 
-/// Each way to purge: what it is called, and what is said to it.
+/// The kinds of purges: the name, and the option.
 const WAYS: [(&str, &str); 2] = [("soft", "--soft"), ("hard", "--hard")];
 
-/// What a `cargo x bench purge` command line means.
+/// The options of `cargo x bench purge`.
 pub(crate) struct Options {
     duration: Duration,
     rounds: u32,
@@ -47,7 +47,7 @@ impl Options {
     /// Reads the words after `bench purge`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -67,22 +67,22 @@ impl Options {
     }
 }
 
-/// A purge, and what was noticed of it.
+/// A purge with its effects.
 struct Sample {
     before: Latency,
     around: Latency,
-    /// From the command's start until everything was counted.
+    /// The time from the command's start until everything was counted.
     took: Duration,
-    /// What it takes until a purge is in force that is not counted.
+    /// The time until a purge without counting is in force.
     in_force: Duration,
-    /// CPU time beyond that of the seconds before.
+    /// The CPU time in addition to that of the seconds before.
     cpu: Duration,
 }
 
 /// Runs the bench and prints its table, and the goals with their results.
 ///
 /// # Errors
-/// When a build fails, a request is not answered, or a purge reaches something else.
+/// If a build fails, a request is not answered, or a purge removes other objects.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let cores = thread::available_parallelism().map_or(1, usize::from);

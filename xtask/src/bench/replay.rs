@@ -1,7 +1,7 @@
-//! `cargo x bench replay`: how fast traces are replayed, beside libCacheSim's `cachesim` where there is one.
+//! `cargo x bench replay`: the speed of replaying traces, compared with libCacheSim's `cachesim` if it is installed.
 //!
-//! Both programs get the same file and the same capacities on one thread, in turns. A speed is what the program
-//! itself says of its loop, the best of the rounds; a sweep is a whole process, reading included.
+//! Both programs get the same file and the same capacities on one thread, in turns. A speed is the program's own
+//! measurement of its loop, the best of the rounds; a sweep is a whole process, including reading.
 
 use super::goal::Goal;
 use super::process::children_time;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const REQUESTS: usize = 1_000_000;
 const OBJECTS: usize = 100_000;
 
-/// Our policies, and what libCacheSim calls the same.
+/// The policies, with libCacheSim's names for them.
 const POLICIES: &[(&str, &str)] = &[
     ("fifo", "fifo"),
     ("lru", "lru"),
@@ -35,11 +35,11 @@ const POLICIES: &[(&str, &str)] = &[
     ("rand", "random"),
 ];
 
-/// The capacity of the table of speeds, and those of the sweep: shares of all objects or bytes.
+/// The capacity in the table of speeds, and the capacities of the sweep: shares of all objects or bytes.
 const SHARE: &str = "10%";
 const SWEEP: &str = "0.1%,0.3%,1%,3%,10%,20%,30%,50%";
 
-/// What a `cargo x bench replay` command line means.
+/// The options of `cargo x bench replay`.
 pub(crate) struct Options {
     against: Option<PathBuf>,
     traces: Vec<PathBuf>,
@@ -51,7 +51,7 @@ impl Options {
     /// Reads the words after `bench replay`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -73,7 +73,7 @@ impl Options {
 /// Runs the bench and prints its tables. It has no goals.
 ///
 /// # Errors
-/// When a build fails, or a program does not say what it is asked for.
+/// If a build fails, or a program does not print the expected output.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(None)?;
     let folder = std::env::temp_dir().join(format!("larder-bench-replay-{}", std::process::id()));
@@ -111,7 +111,7 @@ fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<Vec<table:
     Ok(rows)
 }
 
-/// `path`, or a `cachesim` on the path.
+/// Returns `path`, or a `cachesim` on the path.
 fn peer(path: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(path) = path {
         let full = path.canonicalize().with_context(|| format!("no program at {}", path.display()))?;
@@ -121,7 +121,7 @@ fn peer(path: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(std::env::split_paths(&folders).map(|folder| folder.join("cachesim")).find(|path| path.is_file()))
 }
 
-/// The traces that come with the project.
+/// Returns the shipped traces.
 fn shipped() -> Result<Vec<PathBuf>> {
     let folder = root().join("traces");
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -137,16 +137,16 @@ struct Programs<'a> {
     folder: &'a Path,
 }
 
-/// What a program says of one policy at one capacity.
+/// A program's results for one policy at one capacity.
 #[derive(Clone, Copy)]
 struct Said {
     miss_ratio: f64,
-    /// Million requests a second; nothing where it does not say.
+    /// Million requests per second; NaN if the program does not print them.
     speed: f64,
 }
 
 impl Programs<'_> {
-    /// A row for each policy.
+    /// Returns a row for each policy.
     fn speeds(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
         let name = trace.file_name().unwrap_or_default().to_string_lossy();
         let name = name.split('.').next().unwrap_or_default().to_owned();
@@ -176,7 +176,7 @@ impl Programs<'_> {
         Ok(rows)
     }
 
-    /// A row for each program, its times the least of the rounds.
+    /// Returns a row for each program, with the minimum times of the rounds.
     fn sweeps(&self, trace: &Path, rounds: u32) -> Result<Vec<table::Row>> {
         let capacities: Vec<_> = self.larder(trace, "lru", SWEEP)?.iter().map(capacity).collect();
         let mut programs: Vec<(&str, Vec<[Duration; 2]>)> = vec![("larder", Vec::new())];
@@ -206,7 +206,7 @@ impl Programs<'_> {
         Ok(programs.iter().map(row).collect())
     }
 
-    /// Our cells, in order of capacity, then policy.
+    /// Returns the larder's cells, in order of capacity, then policy.
     fn larder(&self, trace: &Path, policies: &str, capacities: &str) -> Result<Vec<Value>> {
         let mut command = Command::new(self.larder);
         command.args(["simulate", "--json", "--threads", "1", "--policy", policies]);
@@ -219,7 +219,7 @@ impl Programs<'_> {
         }
     }
 
-    /// What cachesim says of the cell that is ours.
+    /// Returns cachesim's results for the larder's cell `ours`.
     fn peer_says(&self, peer: &Path, trace: &Path, policy: &str, ours: &Value) -> Result<Said> {
         let by_entries = ours["by"] == "entries";
         let text = self.cachesim(peer, trace, policy, &capacity(ours), by_entries)?;
@@ -236,7 +236,7 @@ impl Programs<'_> {
         by_entries: bool,
     ) -> Result<String> {
         let mut command = Command::new(peer);
-        // It leaves a folder of results where it is started.
+        // It leaves a folder of results in its working directory.
         command.current_dir(self.folder).arg(trace).args(["oracleGeneral", policies, sizes]);
         command.args(["--num-thread", "1", "--ignore-obj-size", if by_entries { "1" } else { "0" }]);
         output(&mut command)
@@ -259,7 +259,7 @@ fn best(speeds: impl Iterator<Item = f64>) -> f64 {
     speeds.fold(0.0, f64::max)
 }
 
-/// A line such as `... LRU cache size 10000, 200000 req, miss ratio 0.8152, throughput 6.07 MQPS`.
+/// Parses a line such as `... LRU cache size 10000, 200000 req, miss ratio 0.8152, throughput 6.07 MQPS`.
 fn said(line: &str) -> Option<Said> {
     let after = |word: &str| {
         let rest = line.split_once(word)?.1.trim_start();
@@ -268,7 +268,7 @@ fn said(line: &str) -> Option<Said> {
     Some(Said { miss_ratio: after(", miss ratio")?, speed: after("throughput")? })
 }
 
-/// Standard output of a command that has to succeed.
+/// Returns the standard output of a command that has to succeed.
 fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;
@@ -279,15 +279,15 @@ fn output(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Elapsed and processor time of the processes that `run` starts and waits for.
+/// Returns the elapsed and the processor time of the processes that `run` starts and waits for.
 fn timed(run: impl FnOnce() -> Result<()>) -> Result<[Duration; 2]> {
     let (start, used) = (Instant::now(), children_time()?);
     run()?;
     Ok([start.elapsed(), children_time()?.saturating_sub(used)])
 }
 
-/// A million requests whose popularity falls with the rank (Zipf, exponent 1), as oracleGeneral: records of time,
-/// object, size and next access, which is "never": no policy here looks at it.
+/// Returns a million requests whose popularity falls with the rank (Zipf, exponent 1), as oracleGeneral: records of
+/// time, object, size and next access, which is "never", since no policy here reads it.
 fn zipf() -> Vec<u8> {
     let mut total = 0.0;
     let cumulated: Vec<f64> = (1..=OBJECTS)
@@ -335,7 +335,7 @@ mod tests {
         let objects = trace.chunks(24).map(|record| u64::from_le_bytes(record[4..12].try_into().unwrap()));
         let first = objects.filter(|&object| object == 0).count();
         assert_eq!(trace.len(), REQUESTS * 24);
-        // The twelfth harmonic part of a million, or so.
+        // The expected share is about the inverse of the harmonic sum, a twelfth of a million.
         assert!((80_000..86_000).contains(&first), "{first}");
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo x bench rules`: what rules cost a hit of 1 KiB. Larders with none, with some that do not hold and a few that do,
-//! with rules for many networks and domains, and with content that is compressed to that size, beside each other.
+//! `cargo x bench rules`: the cost of rules for a hit of 1 KiB. Compares larders without rules, with rules of which a
+//! few match, with rules for many networks and domains, and with content that is compressed to that size.
 
 use super::goal::{self, Goal};
 use super::load::{self, Load, Script};
@@ -16,27 +16,27 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The object that is asked for.
+/// The requested object.
 const PATH: &str = "/1k";
-/// Networks of the rule that has many.
+/// The number of networks of the rule that has many.
 const NETWORKS: u32 = 10_000;
-/// Domains of the rule that has many.
+/// The number of domains of the rule that has many.
 const DOMAINS: u32 = 1_000_000;
-/// No answer is larger than that, with its head.
+/// The maximum length of an answer with its head, in bytes.
 const LARGEST: u64 = 1_600;
-/// Hits with a hundred rules may cost so many times those with none, and compressed ones so many times plain ones.
+/// The maximum cost of hits with a hundred rules over those with none, and of compressed ones over plain ones.
 const MOST: f64 = 1.05;
-/// What the client of compressed content sends.
+/// The field that the client of compressed content sends.
 const ACCEPT_ENCODING: &[&str] = &["Accept-Encoding: gzip"];
 const NONE: &str = "no rules";
 const HUNDRED: &str = "100 rules";
 const PLAIN: &str = "no rules, Accept-Encoding";
 const COMPRESSED: &str = "compressed";
-/// The variants that have a goal, each with the one that it is compared with: content that is compressed with content that
-/// is not, asked for by the same request.
+/// The variants that have a goal, each with its base: compressed content is compared with uncompressed content for the
+/// same request.
 const GOALS: [(&str, &str); 2] = [(HUNDRED, NONE), (COMPRESSED, PLAIN)];
 
-/// A larder, and what it is asked for.
+/// A larder, and its requests.
 struct Variant {
     name: &'static str,
     configure: fn(&Setup) -> Result<Start>,
@@ -66,7 +66,7 @@ const VARIANTS: [Variant; 8] = [
 /// Reads the words after `bench rules`.
 ///
 /// # Errors
-/// As [`Options::parse`].
+/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 7])
 }
@@ -74,7 +74,7 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 /// Runs the bench and prints its table, and the goal with its result.
 ///
 /// # Errors
-/// When something is missing, a build fails, or a request is not answered from the cache.
+/// If a program is missing, a build fails, or a request is not answered from the cache.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 }
 
 impl Variant {
-    /// CPU time of the larder for each request, in microseconds.
+    /// Returns the larder's CPU time for each request, in microseconds.
     fn cost(&self, larder: &Running, script: &Script, duration: Duration) -> Result<f64> {
         let processes = larder.processes()?;
         let before = process::cpu_time(&processes)?;
@@ -152,7 +152,7 @@ fn configure(setup: &Setup, rules: &str) -> Result<Start> {
     Ok(start(&["serve", "--config", &config, "--admin", "off", "--threads", "1", "--stats", "none"]))
 }
 
-/// So many rules of the kinds that people write. Two of them hold for the object.
+/// Returns `count` typical rules. Two of them match the object.
 fn rules(count: u32) -> String {
     let mut text =
         "[[site.rule]]\nttl_default = \"1h\"\n[[site.rule]]\nmatch = { path = \"/1*\" }\nttl_min = \"1m\"\n"
@@ -165,20 +165,20 @@ fn rules(count: u32) -> String {
             3 => format!("path = \"/user{number}/*\", cookie = \"session\""),
             _ => format!("path = \"/1{number}/*\", query = \"page\""),
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "[[site.rule]]\nmatch = {{ {conditions} }}\nttl = \"{number}s\"\n");
     }
     text
 }
 
-/// A rule that would hold for clients of many networks.
+/// Returns a rule that would match clients of many networks.
 fn networks() -> String {
     let network = |number: u32| format!("\"10.{}.{}.0/24\"", number / 256, number % 256);
     let networks: Vec<_> = (0..NETWORKS).map(network).collect();
     format!("[[site.rule]]\nmatch = {{ client = [{}] }}\ncache = false\n", networks.join(", "))
 }
 
-/// A rule that would hold for many hosts.
+/// Returns a rule that would match many hosts.
 fn domains(setup: &Setup) -> Result<String> {
     let names: String = (0..DOMAINS).map(|number| format!("host{number}.example\n")).collect();
     let file = peers::write(setup, "domains.txt", &names)?;

@@ -1,4 +1,4 @@
-//! A server under test: started in a folder of its own on a free loopback port, ended by its process id.
+//! A server under test: started in a separate folder on a free loopback port, and ended by its process ID.
 
 use super::SERVER_CORE;
 use super::client::Client;
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// For a server that has much to put in order first.
+/// The time limit for a server that has much to write before it ends.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// Purges of which the shortest counts.
+/// The number of purges of which the shortest counts.
 const PURGES: usize = 20;
-/// Short, since it is part of the time that a start takes.
+/// The pause is short, since it is part of the measured time of a start.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A server that accepts connections; ends when dropped.
+/// A server that accepts connections. It ends when this value is dropped.
 pub(super) struct Running {
     pub(super) name: &'static str,
     pub(super) port: u16,
@@ -42,23 +42,23 @@ impl Running {
     /// Starts the peer on the server's core, with its files in memory, and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it cannot be started, ends at once, or does not listen in time; with the end of what it printed.
+    /// If it cannot be started, ends immediately, or does not listen in time; the error contains the end of its output.
     pub(super) fn start(peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_in(&in_memory(), peer, programs, origin)
     }
 
-    /// As [`Running::start`], with its files below `base`.
+    /// Does the same as [`Running::start`], with its files below `base`.
     ///
     /// # Errors
-    /// As [`Running::start`].
+    /// The same as for [`Running::start`].
     pub(super) fn start_in(base: &Path, peer: &Peer, programs: &Programs, origin: &Origin) -> Result<Self> {
         Self::start_with(base, peer, programs, origin.port(), &[])
     }
 
-    /// As [`Running::start_in`], with the origin at a port, and these arguments behind its own.
+    /// Does the same as [`Running::start_in`], with the origin at a port, and these additional arguments.
     ///
     /// # Errors
-    /// As [`Running::start`].
+    /// The same as for [`Running::start`].
     pub(super) fn start_with(
         base: &Path,
         peer: &Peer,
@@ -78,10 +78,10 @@ impl Running {
         Ok(server)
     }
 
-    /// Ends the server by `signal` and waits until it has.
+    /// Ends the server by `signal` and waits until it has ended.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
         kill_process(Pid::from_child(&self.child), signal)?;
         if !self.ends_within(END_LIMIT)? {
@@ -90,32 +90,32 @@ impl Running {
         Ok(())
     }
 
-    /// Starts the server that has ended once more, in the same folder.
+    /// Starts the server again after its end, in the same folder.
     ///
     /// # Errors
-    /// As [`Running::start`].
+    /// The same as for [`Running::start`].
     pub(super) fn start_again(&mut self) -> Result<()> {
         self.child = spawn(&self.program, &self.start, &self.folder)?;
         self.wait_until_listening()
     }
 
-    /// Where it has its files.
+    /// Returns the folder of its files.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What a larder says of itself.
+    /// Returns a larder's statistics.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub(super) fn stats(&self) -> Result<Value> {
         self.tell("/stats")
     }
 
-    /// What a larder's admin listener says at `path`.
+    /// Returns the answer of a larder's admin listener for `path`.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub(super) fn tell(&self, path: &str) -> Result<Value> {
         let mut client = Client::connect(self.admin)?;
         let mut text = Vec::new();
@@ -124,10 +124,10 @@ impl Running {
         serde_json::from_slice(&text).with_context(|| format!("reading {path}"))
     }
 
-    /// Lets a larder purge what `words` name, and gives what that came to.
+    /// Makes a larder purge the objects that `words` select, and returns the result.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub(super) fn purge(&self, words: &[&str]) -> Result<Value> {
         let admin = format!("127.0.0.1:{}", self.admin);
         let output =
@@ -138,10 +138,10 @@ impl Running {
         serde_json::from_slice(&output.stdout).context("reading what larder purge prints")
     }
 
-    /// What the purge in `query` takes at a larder until it is acknowledged: the shortest of some tries.
+    /// Returns the time until a larder acknowledges the purge in `query`: the shortest of several tries.
     ///
     /// # Errors
-    /// When it is not.
+    /// If it does not acknowledge the purge.
     pub(super) fn time_of_purge(&self, query: &str) -> Result<Duration> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.admin))?;
         stream.set_nodelay(true)?;
@@ -152,7 +152,7 @@ impl Running {
         for _ in 0..PURGES {
             let (begun, mut answer) = (Instant::now(), [0; 4096]);
             stream.write_all(request.as_bytes())?;
-            // An answer this small comes whole.
+            // An answer of this size arrives completely.
             let length = stream.read(&mut answer)?;
             shortest = shortest.min(begun.elapsed());
             if !answer[..length].starts_with(b"HTTP/1.1 200") {
@@ -187,10 +187,10 @@ impl Running {
         bail!("does not listen after {} s: {}", START_LIMIT.as_secs(), self.last_output())
     }
 
-    /// The server's process and its workers.
+    /// Returns the server's process and its workers.
     pub(super) fn processes(&self) -> Result<Vec<u32>> {
         let mut processes = process::tree(self.child.id())?;
-        // Some time after its start, nginx's loader ends: that would look like a failure.
+        // Some time after the start, nginx's loader ends, which would look like a failure.
         processes.retain(|&process| !process::command_line(process).contains("cache loader"));
         Ok(processes)
     }
@@ -212,7 +212,7 @@ impl Running {
         }
         for worker in self.processes()?.into_iter().skip(1) {
             if let Some(worker) = i32::try_from(worker).ok().and_then(Pid::from_raw) {
-                // It may have ended since it was listed.
+                // The worker may have ended since it was listed.
                 let _ = kill_process(worker, Signal::KILL);
             }
         }
@@ -227,14 +227,14 @@ impl Drop for Running {
         if let Err(error) = self.stop() {
             eprintln!("cannot end {} (process {}): {error:#}", self.name, self.child.id());
         }
-        // What a server keeps in its folder is of no further use; a leftover does no harm.
+        // The server's files are no longer needed; a leftover is harmless.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 fn spawn(program: &Path, start: &Start, folder: &Path) -> Result<Child> {
     let output = OpenOptions::new().create(true).append(true).open(folder.join("output"))?;
-    // setpriv: the server must not outlive this process, however that ends.
+    // setpriv: the server must not outlive this process, even if that is killed.
     Command::new("setpriv")
         .args(["--pdeathsig", "TERM", "taskset", "--cpu-list", &SERVER_CORE.to_string()])
         .arg(program)
@@ -248,7 +248,7 @@ fn spawn(program: &Path, start: &Start, folder: &Path) -> Result<Child> {
         .context("cannot start setpriv and taskset, of Debian's package util-linux")
 }
 
-/// Where servers keep their files if it is not the disk that is measured: in memory, where the system offers that.
+/// Returns the folder of servers' files, unless the disk is measured: in memory, if the system offers that.
 pub(super) fn in_memory() -> PathBuf {
     let shared = Path::new("/dev/shm");
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
@@ -256,7 +256,7 @@ pub(super) fn in_memory() -> PathBuf {
 
 const FOLDER_PREFIX: &str = "larder-bench-";
 
-/// Several servers may have one name.
+/// Creates a folder; several servers may have the same name.
 fn make_folder(base: &Path, name: &str) -> Result<PathBuf> {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -265,23 +265,23 @@ fn make_folder(base: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes the folders of benches that were interrupted, which would keep their bytes there.
+/// Removes the folders of interrupted benches, which would keep their bytes in memory.
 pub(super) fn remove_leftovers(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if maker(&name).is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
-            // Another user's folder stays, and is that user's to remove.
+            // The folder of another user stays: only that user can remove it.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The process that made a folder of this name.
+/// Returns the process that created a folder of this name.
 fn maker(name: &str) -> Option<u32> {
     name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
-/// A port without a listener now.
+/// Returns a port that has no listener now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())

@@ -1,4 +1,4 @@
-//! Results as rows: a table to paste, or JSON.
+//! Results as rows, printed as a text table or as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -37,13 +37,13 @@ impl Cell {
     }
 }
 
-/// Cells under their column's name; every row of a table has the same columns.
+/// Cells with their column's name; every row of a table has the same columns.
 pub(super) type Row = Vec<(&'static str, Cell)>;
 
-/// Writes `report` to the file that was asked for, if one was.
+/// Writes `report` to the requested file, if there is one.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub(super) fn write(path: Option<&Path>, report: &Value) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, format!("{report:#}\n")).with_context(|| format!("cannot write {}", path.display()))
@@ -55,7 +55,7 @@ pub(super) fn print(rows: &[Row]) {
     }
 }
 
-/// Words to the left, numbers to the right, two spaces between.
+/// Returns the lines of a table: words to the left, numbers to the right, two spaces between.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let mut grid: Vec<Vec<String>> = vec![first.iter().map(|(name, _)| (*name).to_owned()).collect()];
@@ -72,7 +72,7 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
         .collect()
 }
 
-/// An array with an object a row, keyed by the columns' names.
+/// Returns an array with an object for each row, keyed by the columns' names.
 pub(super) fn json(rows: &[Row]) -> Value {
     let object =
         |row: &Row| row.iter().map(|(name, cell)| ((*name).to_owned(), cell.json())).collect::<Map<_, _>>();

@@ -1,5 +1,5 @@
-//! `cargo x bench tls`: the CPU time of a hit over TLS, beside the same hit without TLS and beside other servers, and of a
-//! handshake with one request.
+//! `cargo x bench tls`: the CPU time of a hit over TLS, compared with the same hit without TLS and with other servers,
+//! and of a handshake with one request.
 //!
 //! All have the same certificate (ECDSA, P-256). Peers use the system's OpenSSL.
 
@@ -23,11 +23,11 @@ pub(super) const OPENSSL: Package =
 pub(super) const HAPROXY: Package = Package { name: "haproxy", program: "haproxy", purpose: "a peer" };
 pub(super) const H2O: Package = Package { name: "h2o", program: "h2o", purpose: "a peer" };
 
-/// A hit of 1 KiB over TLS, of what it costs this proxy without TLS.
+/// The maximum cost of a hit of 1 KiB over TLS, over this proxy's cost without TLS.
 const SMALL: f64 = 1.25;
-/// A handshake with one request, of what it costs nginx.
+/// The maximum cost of a handshake with one request, over nginx's cost.
 const HANDSHAKE: f64 = 0.6;
-/// A hit of 1 MiB, of what it costs h2o.
+/// The maximum cost of a hit of 1 MiB, over h2o's cost.
 const LARGE: f64 = 0.6;
 
 const PLAIN: &str = "larder, plain";
@@ -43,12 +43,12 @@ const ENTRANTS: [Peer; 5] = [
     Peer::apart("h2o", Which::Installed, Some(H2O), h2o),
 ];
 
-/// What is asked for.
+/// The requests of a load.
 struct Case {
     name: &'static str,
     path: &'static str,
     connections: u32,
-    /// Each request has a connection, and a handshake, of its own.
+    /// Whether each request has a separate connection and handshake.
     handshakes: bool,
 }
 
@@ -61,20 +61,20 @@ const CASES: [Case; 3] = [
 /// Reads the words after `bench tls`.
 ///
 /// # Errors
-/// As [`Options::parse`].
+/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 5])
 }
 
-/// Where the certificate and its key are, in the folder of a server.
+/// Returns the paths of the certificate and its key, in the folder of a server.
 fn files(folder: &Path) -> [String; 3] {
     ["cert.pem", "key.pem", "both.pem"].map(|name| folder.join(name).display().to_string())
 }
 
-/// Makes a certificate in a server's folder: the files with it, with its key, and with both.
+/// Creates a certificate in a server's folder. Returns the files with it, with its key, and with both.
 ///
 /// # Errors
-/// When openssl does not.
+/// If openssl fails.
 pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
     let [cert, key, both] = files(folder);
     let mut openssl = Command::new("openssl");
@@ -117,7 +117,7 @@ pub(super) fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
     Ok(start(&[&common[..], tls, listen, &[&port]].concat()))
 }
 
-/// Listens with TLS; `words` follow the port.
+/// Configures and starts nginx with TLS; `words` follow the port.
 pub(super) fn nginx(setup: &Setup, words: &str) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let template = include_str!("peers/nginx.conf")
@@ -134,7 +134,7 @@ pub(super) fn start_nginx(setup: &Setup, template: &str) -> Result<Start> {
     Ok(start(&["-c", &config, "-p", &folder, "-e", &format!("{folder}/error.log")]))
 }
 
-/// Listens with TLS; `words` follow the certificate.
+/// Configures haproxy with TLS; `words` follow the certificate.
 pub(super) fn haproxy(setup: &Setup, words: &str) -> Result<Start> {
     let [_, _, both] = certify(setup.folder)?;
     let template = include_str!("peers/haproxy.cfg")
@@ -142,7 +142,7 @@ pub(super) fn haproxy(setup: &Setup, words: &str) -> Result<Start> {
     Ok(start(&["-db", "-f", &peers::write(setup, "haproxy.cfg", &template)?]))
 }
 
-/// It has no cache in front of an origin: it serves files of the same sizes.
+/// Configures h2o, which has no cache in front of an origin: it serves files of the same sizes.
 pub(super) fn h2o(setup: &Setup) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let template = include_str!("peers/h2o.conf").replace("@CERT@", &cert).replace("@KEY@", &key);
@@ -159,7 +159,7 @@ pub(super) fn start_h2o(setup: &Setup, template: &str) -> Result<Start> {
     Ok(start(&["-c", &peers::write(setup, "h2o.conf", template)?]))
 }
 
-/// A server that takes part, and the CPU microseconds of a request in each round.
+/// A measured server, and the CPU microseconds of a request in each round.
 struct Measured {
     server: Running,
     samples: Vec<f64>,
@@ -171,16 +171,16 @@ impl Measured {
         format!("{scheme}://127.0.0.1:{}{path}", self.server.port)
     }
 
-    /// The median of the ratios to another server, round by round.
+    /// Returns the median of the ratios to another server, round by round.
     fn ratio(&self, other: &Self) -> f64 {
         median(self.samples.iter().zip(&other.samples).map(|(own, other)| own / other).collect())
     }
 }
 
-/// Runs the bench, prints its table and goals, and gives the goals.
+/// Runs the bench, prints its table and goals, and returns the goals.
 ///
 /// # Errors
-/// When wrk is missing, a build fails, or a server does not answer to the end.
+/// If wrk is missing, a build fails, or a server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let tools = [&packages::WRK, &OPENSSL];
     let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;
@@ -225,7 +225,7 @@ fn measure(options: &Options, case: &Case, measured: &mut [Measured]) -> Result<
     Ok(())
 }
 
-/// A row a server, by medians; ratios are to this proxy without TLS in the same round.
+/// Returns a row for each server, by medians; ratios are to this proxy without TLS in the same round.
 fn table_of(case: &Case, measured: &[Measured]) -> Vec<Row> {
     let plain = measured.iter().find(|one| one.server.name == PLAIN);
     let row = |one: &Measured| {

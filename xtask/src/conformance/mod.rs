@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The expected results, one line for each test: its kind, its result, its name in the suite.
 const EXPECTED: &str = "tests/conformance.txt";
 
-/// What a `cargo x conformance` command line means.
+/// The options of `cargo x conformance`.
 pub(crate) struct Options {
     suite: PathBuf,
     larder: Option<PathBuf>,
@@ -73,10 +73,10 @@ fn compare(file: &Path, found: &[results::Outcome]) -> Result<()> {
     }
 }
 
-/// The path of the release build, which this makes.
+/// Builds the release build, and returns its path.
 ///
 /// # Errors
-/// When it does not build.
+/// If the build fails.
 pub(crate) fn build() -> Result<PathBuf> {
     let status = cargo().args(["build", "--release", "--quiet"]).status().context("cannot start cargo")?;
     if !status.success() {

@@ -1,4 +1,4 @@
-//! The results of the suite: what each test found, and how two runs differ.
+//! The results of the suite: the outcome of each test, and the differences between two runs.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) struct Differences {
 
 const KINDS: [&str; 2] = ["required", "optimal"];
 
-/// How many tests of each kind passed.
+/// Returns the number of passed tests of each kind, as text.
 pub(super) fn summary(found: &[Outcome]) -> String {
     let mut parts = Vec::new();
     for kind in KINDS {
@@ -33,7 +33,7 @@ pub(super) fn summary(found: &[Outcome]) -> String {
     parts.join(", ")
 }
 
-/// One line for each test that can fail, by name.
+/// Returns one line for each test that can fail, by name.
 pub(super) fn write(found: &[Outcome]) -> String {
     let mut lines: Vec<_> = found.iter().filter(|outcome| KINDS.contains(&outcome.kind.as_str())).collect();
     lines.sort_by(|a, b| (&a.kind, &a.id).cmp(&(&b.kind, &b.id)));
@@ -45,7 +45,7 @@ pub(super) fn write(found: &[Outcome]) -> String {
     text
 }
 
-/// Reads what [`write`] wrote.
+/// Reads the output of [`write`].
 ///
 /// # Errors
 /// A line of another form.
@@ -64,7 +64,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Outcome>> {
     text.lines().enumerate().map(parsed).collect()
 }
 
-/// What is better and what is worse than expected. A test that is missing is worse; a new one that passes is better.
+/// Returns the tests that are better and worse than expected. A missing test is worse; a new one that passes is better.
 pub(super) fn compare(expected: &[Outcome], found: &[Outcome]) -> Differences {
     let by_id = |outcomes: &[Outcome]| -> BTreeMap<String, bool> {
         outcomes.iter().map(|outcome| (outcome.id.clone(), outcome.passed)).collect()

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Prints the tests that are meant for shared caches: name, kind, and the tests that have to pass for the result to mean anything.
+/// Prints the tests for shared caches: name, kind, and the tests that have to pass for the result to be meaningful.
 const LIST: &str =
     "import('./tests/index.mjs').then(suites => console.log(JSON.stringify(suites.default.flatMap(
     suite => suite.tests.filter(test => !test.browser_only).map(test => [test.id, test.kind ?? 'required', test.depends_on ?? []])))))";
 
-/// Ends its process when dropped.
+/// A server process that ends when this value is dropped.
 pub(crate) struct Server(Child);
 
 impl Drop for Server {
@@ -27,10 +27,10 @@ impl Drop for Server {
     }
 }
 
-/// Passes requests of the suite's client on in HTTP/2.
+/// Forwards the requests of the suite's client in HTTP/2.
 const ADAPTER: &str = include_str!("http2.mjs");
 
-/// Runs every test of the suite in `folder` against `larder`, which is asked in HTTP/2 or not.
+/// Runs every test of the suite in `folder` against `larder`, over HTTP/2 if `http2` is set.
 ///
 /// # Errors
 /// A program that cannot be started or does not listen, or output that is no result.
@@ -59,7 +59,7 @@ pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Out
     let list = output(node(folder).args(["--eval", LIST]), "the suite's list of tests")?;
     let mut client = node(folder);
     client.arg("test-engine/cli.mjs").env("npm_config_base", format!("http://127.0.0.1:{asked}"));
-    // Without a name the client runs every test; it looks at both variables.
+    // Without a name the client runs every test; it reads both variables.
     client.env("npm_config_id", "").env("npm_package_config_id", "");
     let results = output(&mut client, "the suite's results")?;
     outcomes(&list, &results)
@@ -94,7 +94,7 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
     serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
 }
 
-/// A port without a listener now.
+/// Returns a port that has no listener now.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())
@@ -103,7 +103,7 @@ pub(crate) fn free_port() -> Result<u16> {
 /// Starts a server and waits until it listens at `port`.
 ///
 /// # Errors
-/// When it does not.
+/// If it does not listen.
 pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Server> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut server = Server(child.with_context(|| format!("cannot start {what}"))?);

@@ -1,7 +1,8 @@
 //! `cargo x fuzz`: builds the fuzz targets with coverage and runs each for a while, with the stable toolchain.
 //!
-//! Each begins with the inputs in `fuzz/corpus`, which is under version control, and with those that earlier runs found
-//! on this machine, in `target/fuzz`. An input that fails is kept there, and named with the command that repeats it.
+//! Each target begins with the inputs in `fuzz/corpus`, which is under version control, and with those that earlier
+//! runs found on this machine, in `target/fuzz`. A failing input is kept there, and printed with the command that
+//! repeats it.
 
 mod targets;
 
@@ -16,17 +17,17 @@ use std::time::Duration;
 
 const KNOWN: &[Known] = &[("--seconds", true), ("--only", true), ("--keep", false)];
 
-/// How long all targets together run as a part of `cargo x test`.
+/// The total time of all targets as a part of `cargo x test`.
 const IN_TEST: Duration = Duration::from_secs(60);
 
-/// What to run, and for how long.
+/// The targets to run, and their time.
 pub(crate) struct Fuzz {
     targets: Vec<String>,
-    /// For each target.
+    /// The time of each target.
     time: Duration,
-    /// What libFuzzer's random numbers begin with; 0 has it choose one.
+    /// The seed of libFuzzer's random numbers; with 0, libFuzzer chooses one.
     seed: u32,
-    /// New inputs that reach more code are added to the corpus under version control.
+    /// Whether new inputs that reach more code are added to the corpus under version control.
     keep: bool,
 }
 
@@ -41,21 +42,21 @@ impl Fuzz {
         Ok(Self { targets, time: words.seconds("--seconds", 10)?, seed: 0, keep: words.has("--keep") })
     }
 
-    /// Every target, for a minute in all, with inputs that follow from the commit: each commit tries others, and one
-    /// that passes here passes elsewhere.
+    /// Returns a run of all targets, for a minute in total, with a seed that is derived from the commit: each commit
+    /// tries different inputs, and a commit that passes here also passes elsewhere.
     ///
     /// # Errors
-    /// When the targets cannot be listed.
+    /// If the targets cannot be listed.
     pub(crate) fn in_test() -> Result<Self> {
         let targets = targets::chosen(None)?;
         let share = IN_TEST * at_once() as u32 / targets.len().max(1) as u32;
         Ok(Self { targets, time: share.max(Duration::from_secs(1)), seed: commit(), keep: false })
     }
 
-    /// Builds the targets and runs them, as many at once as there are processors.
+    /// Builds the targets and runs them, as many in parallel as there are processors.
     ///
     /// # Errors
-    /// When one does not build, or an input fails; the text names all of those.
+    /// If one does not build, or an input fails; the error names all failures.
     pub(crate) fn run(&self) -> Result<()> {
         self.build()?;
         let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -79,7 +80,7 @@ impl Fuzz {
         Ok(())
     }
 
-    /// With the features of the tests, so that few crates besides those of this workspace are built once more.
+    /// Builds the targets with the features of the tests, so that few crates outside of this workspace are built twice.
     fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
@@ -111,7 +112,7 @@ impl Fuzz {
     }
 }
 
-/// Adds to `corpus` the short inputs of `found` that reach code which none in it reaches.
+/// Adds to `corpus` the short inputs of `found` that reach code which no input there reaches.
 fn merge(target: &str, found: &Path, corpus: &Path) -> Result<()> {
     std::fs::create_dir_all(corpus).with_context(|| format!("cannot make {}", corpus.display()))?;
     let options = ["-set_cover_merge=1", "-use_counters=0", "-max_len=512"];
@@ -123,7 +124,7 @@ fn merge(target: &str, found: &Path, corpus: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a run that failed has to say: the panic, and how to repeat it.
+/// Returns the message for a failed run: the panic, and the command to repeat it.
 fn failure(target: &str, said: &str) -> String {
     let input = said.lines().find_map(|line| line.split("Test unit written to ").nth(1));
     let why: Vec<_> = said
@@ -149,7 +150,7 @@ fn target_folder() -> PathBuf {
     root().join("target/debug")
 }
 
-/// The first 28 bits of the commit's id; 0 outside of a repository.
+/// Returns the first 28 bits of the commit's ID; 0 outside of a repository.
 fn commit() -> u32 {
     let output = Command::new("git").args(["rev-parse", "--short=7", "HEAD"]).current_dir(root()).output();
     let id =

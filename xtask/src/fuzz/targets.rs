@@ -1,13 +1,13 @@
-//! Which fuzz targets there are, where their inputs lie, and what a run says of itself.
+//! The fuzz targets, the locations of their inputs, and the summary of a run.
 
 use crate::{args, root};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// The targets that `only` names, a comma between them; without it, all.
+/// Returns the targets in `only`, separated by commas; all targets if it is `None`.
 ///
 /// # Errors
-/// A name that is no target's.
+/// A name that belongs to no target.
 pub(super) fn chosen(only: Option<&str>) -> Result<Vec<String>> {
     let all = all()?;
     let Some(only) = only else { return Ok(all) };
@@ -20,7 +20,7 @@ pub(super) fn chosen(only: Option<&str>) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The names of all targets: their files, without the ending.
+/// Returns the names of all targets: their files, without the ending.
 fn all() -> Result<Vec<String>> {
     let folder = root().join("fuzz/targets");
     let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -33,12 +33,12 @@ fn all() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The inputs of a target that are under version control.
+/// Returns the inputs of a target that are under version control.
 pub(super) fn corpus(target: &str) -> PathBuf {
     root().join("fuzz/corpus").join(target)
 }
 
-/// How many inputs a run tried, and how many of them it keeps: of the last line that libFuzzer writes while it runs.
+/// Returns the number of inputs that a run tried, and the number that it keeps, from the last status line of libFuzzer.
 pub(super) fn summary(said: &str) -> String {
     let last = said.lines().rfind(|line| line.starts_with('#') && line.contains("corp:")).unwrap_or_default();
     let words: Vec<_> = last.split_whitespace().collect();

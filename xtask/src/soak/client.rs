@@ -1,4 +1,4 @@
-//! A client: requests one after the other on a kept connection, contents by `Content-Length`.
+//! A client: consecutive requests on a persistent connection, contents by `Content-Length`.
 
 use anyhow::{Context, Result, ensure};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -6,32 +6,32 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
-/// Longer than this no answer may take.
+/// The maximum time of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connects when it is first used, and again after a connection has ended.
+/// A client that connects at its first use, and again after a connection has ended.
 pub(super) struct Client {
     address: Ipv4Addr,
     port: u16,
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// What was answered.
+/// An answer.
 pub(super) struct Answer {
     pub(super) status: u16,
     fields: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
-    /// False if the connection ended within the content.
+    /// Whether the content is complete; false if the connection ended within it.
     pub(super) is_whole: bool,
 }
 
 impl Answer {
-    /// The last field of this name, in lower case: the server that was asked adds its own at the end.
+    /// Returns the last field of this name, in lower case: the server next to the client adds its own at the end.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All fields of this name, a comma between them.
+    /// Returns all fields of this name, separated by commas.
     pub(super) fn joined(&self, name: &str) -> String {
         let values = self.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
         values.collect::<Vec<_>>().join(", ")
@@ -43,7 +43,7 @@ impl Client {
         Self::with_address(Ipv4Addr::LOCALHOST, port)
     }
 
-    /// One that the proxy takes for another client than those at 127.0.0.1.
+    /// Returns a client that the proxy distinguishes from those at 127.0.0.1.
     pub(super) fn with_address(address: Ipv4Addr, port: u16) -> Self {
         Self { address, port, connection: None }
     }
@@ -51,7 +51,7 @@ impl Client {
     /// Sends a request, such as `GET /`, with these field lines, and reads the answer.
     ///
     /// # Errors
-    /// When no head comes.
+    /// If no head arrives.
     pub(super) fn ask(&mut self, request: &str, fields: &str) -> Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -91,7 +91,7 @@ fn read(reader: &mut impl BufRead) -> Result<Answer> {
     let mut answer = Answer { status, fields, body: Vec::new(), is_whole: true };
     if !matches!(status, 204 | 304) {
         let length = answer.field("content-length").context("no content-length")?.parse()?;
-        // What came before the end of a connection is kept, and looked at as well.
+        // The bytes before the end of a connection are kept, and checked, too.
         let _ = reader.take(length).read_to_end(&mut answer.body);
         answer.is_whole = answer.body.len() as u64 == length;
     }

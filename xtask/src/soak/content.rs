@@ -2,19 +2,19 @@
 
 use std::io::Write;
 
-/// The content of a page: its number in 16 digits, over and over.
+/// Returns the content of a page: its number in 16 digits, repeated.
 pub(super) fn of(page: u64, length: usize) -> Vec<u8> {
     let digits = format!("{page:016x}");
     digits.bytes().cycle().take(length).collect()
 }
 
-/// The number and the length of the page at `/p/NUMBER/LENGTH`.
+/// Returns the number and the length of the page at `/p/NUMBER/LENGTH`.
 pub(super) fn page(path: &str) -> Option<(u64, usize)> {
     let (number, length) = path.strip_prefix("/p/")?.split_once('/')?;
     Some((number.parse().ok()?, length.parse().ok()?))
 }
 
-/// The path of the page with this number, and the length of its content: mostly short, sometimes long.
+/// Returns the path of the page with this number, and the length of its content: mostly short, sometimes long.
 pub(super) fn path(number: u64) -> (String, usize) {
     let length = match number % 50 {
         0 => 300_000,
@@ -24,10 +24,10 @@ pub(super) fn path(number: u64) -> (String, usize) {
     (format!("/p/{number}/{length}"), length)
 }
 
-/// A whole answer with these field lines.
+/// Returns a complete answer with these field lines.
 pub(super) fn answer(status: &str, lines: &str, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(content.len() + 256);
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = write!(bytes, "HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n", content.len());
     bytes.extend_from_slice(content);
     bytes

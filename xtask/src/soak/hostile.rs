@@ -1,7 +1,7 @@
-//! The hostile clients: each kind is a function that does its harm once, and is repeated until the run is over.
+//! The hostile clients: each kind is a function that attacks once, and is repeated until the run is over.
 //!
-//! Elsewhere they have processors of their own. Here they share those of the proxy, so they run at the lowest priority, as
-//! hostile origins do: what is measured is what they make the proxy do, not what they take from it by running.
+//! Real attackers have separate processors. Here they share those of the proxy, so they run at the lowest priority, as
+//! hostile origins do: the measurement covers the work that they cause in the proxy, not the CPU time that they use.
 
 use super::ordinary::Random;
 use super::server::Ports;
@@ -11,20 +11,20 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// How long a client of this kind pauses.
+/// The pause between two attacks of a client.
 const PAUSE: Duration = Duration::from_millis(40);
-/// How long it listens at most.
+/// The maximum time that a client waits for data.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A kind of hostile client.
 pub(super) struct Attack {
     pub(super) name: &'static str,
-    /// How many of them there are at once.
+    /// The number of concurrent clients.
     pub(super) clients: u64,
     once: fn(&mut Round<'_>) -> Result<()>,
 }
 
-/// One time that it does its harm.
+/// One attack.
 struct Round<'r> {
     ports: &'r Ports,
     over: &'r Over,
@@ -48,18 +48,18 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack { name: "groups", clients: 2, once: groups },
 ];
 
-/// The kind of this name.
+/// Returns the kind of this name.
 pub(super) fn named(name: &str) -> Option<&'static Attack> {
     ATTACKS.iter().find(|attack| attack.name == name)
 }
 
 impl Attack {
-    /// Does its harm until the run is over.
+    /// Attacks until the run is over.
     pub(super) fn repeat(&self, number: u64, ports: &Ports, over: &Over) {
         give_way();
         let mut random = Random(number.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ self.name.len() as u64);
         while !over.is_over() {
-            // A proxy that refuses or closes does right.
+            // A proxy may refuse or close.
             drop((self.once)(&mut Round { ports, over, random: &mut random }));
             over.sleep(PAUSE);
         }
@@ -74,7 +74,7 @@ impl Round<'_> {
         Ok(stream)
     }
 
-    /// Sends a request with these field lines to the hostile site, and reads what comes.
+    /// Sends a request with these field lines to the hostile site, and reads the answer.
     fn ask(&self, line: &str, fields: &str) -> Result<()> {
         self.ask_of("evil.test", line, fields)
     }
@@ -103,7 +103,7 @@ fn read_all(stream: &mut TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// Many heads for few bytes, which are not read.
+/// Sends many requests with large response heads, and does not read them.
 fn head_flood(round: &mut Round<'_>) -> Result<()> {
     round.ask("GET /large-head", "")?;
     let mut stream = round.connect(round.ports.site)?;
@@ -119,7 +119,7 @@ fn slow_upload(round: &mut Round<'_>) -> Result<()> {
     round.drip(&mut stream, &[b'u'; 200], Duration::from_millis(200))
 }
 
-/// Asks for what takes long, and leaves.
+/// Requests a slow response, and leaves.
 fn absent(round: &mut Round<'_>) -> Result<()> {
     let mut stream = round.connect(round.ports.site)?;
     write!(stream, "GET /slow-head/{} HTTP/1.1\r\nHost: evil.test\r\n\r\n", round.random.next())?;
@@ -127,7 +127,7 @@ fn absent(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Asks for what never gets whole; leaves, or stays for a while.
+/// Requests a response that never completes; leaves, or stays for a while.
 fn trickle(round: &mut Round<'_>) -> Result<()> {
     let mut stream = round.connect(round.ports.site)?;
     write!(stream, "GET /trickle/{} HTTP/1.1\r\nHost: evil.test\r\n\r\n", round.random.next())?;
@@ -142,7 +142,7 @@ fn slow_request(round: &mut Round<'_>) -> Result<()> {
     round.drip(&mut stream, head.as_bytes(), Duration::from_millis(50))
 }
 
-/// Many variants that differ at the end of long fields.
+/// Requests many variants that differ at the end of long fields.
 fn vary(round: &mut Round<'_>) -> Result<()> {
     let other = format!("{}{}", "o".repeat(20_000), round.random.next() % 100);
     let fields = format!("Accept-Language: en;q=0.{}\r\nX-Other: {other}\r\n", round.random.next() % 9);
@@ -162,7 +162,7 @@ fn behind(round: &mut Round<'_>) -> Result<()> {
     round.ask(&format!("{method} /behind/{}{page}", "b".repeat(length)), "")
 }
 
-/// Has stored pages fetched again, also where the origin fails.
+/// Makes the proxy fetch stored pages again, also where the origin fails.
 fn reload(round: &mut Round<'_>) -> Result<()> {
     let fields = "Cache-Control: no-cache\r\nPragma: no-cache\r\n";
     let page = round.random.next() % 20;
@@ -171,7 +171,7 @@ fn reload(round: &mut Round<'_>) -> Result<()> {
     round.ask_of("good.test", &format!("GET {path}"), fields)
 }
 
-/// Says to origins that another page is meant.
+/// Sends fields that tell the origin to serve another page.
 fn forged_fields(round: &mut Round<'_>) -> Result<()> {
     let (path, _) = content::path(round.random.next() % 3_000);
     let fields = "X-Forwarded-Host: evil.test\r\nForwarded: for=192.0.2.1;host=evil.test\r\nX-Original-URL: /evil\r\n\
@@ -192,14 +192,14 @@ fn many_hosts(round: &mut Round<'_>) -> Result<()> {
     read_all(&mut stream)
 }
 
-/// Connections to the admin listener on which nothing is said.
+/// Opens connections to the admin listener and sends no bytes.
 fn silent_admin(round: &mut Round<'_>) -> Result<()> {
     let silent: Result<Vec<_>> = (0..200).map(|_| round.connect(round.ports.admin)).collect();
     round.over.sleep(Duration::from_secs(5));
     silent.map(drop)
 }
 
-/// Datagrams that look like calls, and such that do not.
+/// Sends datagrams, with and without the form of calls.
 fn datagrams(round: &mut Round<'_>) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     for _ in 0..20 {
@@ -213,7 +213,7 @@ fn datagrams(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Unsafe requests whose answers purge groups that nothing belongs to.
+/// Sends unsafe requests whose answers purge groups without members.
 fn groups(round: &mut Round<'_>) -> Result<()> {
     let mut stream = round.connect(round.ports.site)?;
     for number in 0..50 {

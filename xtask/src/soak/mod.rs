@@ -1,9 +1,9 @@
-//! `cargo x soak`: a release build under an ordinary load, and beside it every hostile client and origin at once.
+//! `cargo x soak`: a release build under an ordinary load, and at the same time all hostile clients and origins.
 //!
-//! For the first third of the time the ordinary load is alone. Then the hostile ones begin, from another address. At the
-//! end the memory, the errors, the content and the times of the ordinary clients are judged. Checkers run beside them for
-//! the whole time, with proxies of their own and with faults: at the end each says what it has found. Everything is on
-//! 127.0.0.1 and its neighbours, and faults concern only what a checker has started itself.
+//! For the first third of the time there is only the ordinary load. Then the hostile clients begin, from another
+//! address. At the end the memory, the errors, the content and the times of the ordinary clients are judged. Checkers
+//! run for the whole time, with their own proxies and with faults: at the end each reports its findings. Everything is
+//! on 127.0.0.1 and adjacent addresses, and faults affect only processes that a checker has started itself.
 
 mod checks;
 mod client;
@@ -29,15 +29,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verdict::Verdict;
 
-/// How often the state is printed.
+/// The interval between prints of the state.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// What a `cargo x soak` command line means.
+/// The options of `cargo x soak`.
 pub(crate) struct Soak {
     time: Duration,
     larder: Option<PathBuf>,
     only: Option<String>,
-    /// Repeats the choices of checkers, though not their timing.
+    /// Repeats the random choices of checkers, though not their timing.
     seed: u64,
     control: Option<&'static Checker>,
 }
@@ -55,7 +55,7 @@ impl Over {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Sleeps, at most until the run is over.
+    /// Sleeps for `time`, or until the run is over.
     fn sleep(&self, time: Duration) {
         let begun = Instant::now();
         while !self.is_over() && begun.elapsed() < time {
@@ -64,7 +64,7 @@ impl Over {
     }
 }
 
-/// Ends the run, however its main thread ends.
+/// Ends the run when the main thread returns or panics.
 struct AtEnd<'o>(&'o Over);
 
 impl Drop for AtEnd<'_> {
@@ -92,7 +92,7 @@ impl Soak {
     /// Runs the load and judges it.
     ///
     /// # Errors
-    /// When something cannot be started, or a promise was not kept.
+    /// If a process cannot be started, or a promise was not kept.
     pub(crate) fn run(self) -> Result<()> {
         let larder = self.larder.clone().map_or_else(crate::conformance::build, Ok)?;
         let larder = std::path::absolute(larder)?;
@@ -132,12 +132,13 @@ impl Soak {
                 checkers.into_iter().map(|checker| checker.join().map_err(|_| anyhow!("a checker panicked")));
             Ok((before, most, checked.collect::<Result<_>>()?))
         })?;
-        // Only now have those that waited for an answer got it, or given up.
+        // Only now have the clients that waited for an answer received it, or given up.
         let during = ordinary.exchange();
         Verdict { before, during, most_resident, budget: server::BUDGET, checked }.judge()
     }
 
-    /// Runs a checker without what keeps its promises, once for each such thing: it has to find violations.
+    /// Runs a checker without a mechanism that keeps its promises, once for each such mechanism: it has to find
+    /// violations.
     fn control(&self, larder: &Path, checker: &Checker) -> Result<()> {
         for left_out in checker.controls {
             println!("{} without {left_out}", checker.name);
@@ -161,9 +162,9 @@ impl Soak {
     }
 }
 
-/// Has this thread, and those that it starts, run when no other one of usual priority wants to. That it may not is no
-/// failure. Niceness alone is not enough: a thread that runs keeps its processor to the end of its time slice, some three
-/// milliseconds, unless it is of the idle class.
+/// Makes this thread, and those that it starts, run only when no thread of normal priority is runnable. A refusal by
+/// the kernel is no failure. Niceness alone is not enough: a running thread keeps its processor to the end of its time
+/// slice, about three milliseconds, unless it is in the idle class.
 fn give_way() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let chrt = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
@@ -172,16 +173,16 @@ fn give_way() {
     }
 }
 
-/// A seed that is another one in each run.
+/// Returns a seed that differs in each run.
 fn any_seed() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.subsec_nanos());
     now.max(1)
 }
 
-/// The hostile clients and the checkers that `only` names, a comma between them; without it, all.
+/// Returns the hostile clients and the checkers in `only`, separated by commas; all of them if it is `None`.
 ///
 /// # Errors
-/// A name that nothing has.
+/// An unknown name.
 fn chosen(only: Option<&str>) -> Result<(Vec<&'static Attack>, Vec<&'static Checker>)> {
     let Some(only) = only else {
         return Ok((hostile::ATTACKS.iter().collect(), checks::CHECKERS.iter().collect()));
@@ -202,7 +203,7 @@ fn chosen(only: Option<&str>) -> Result<(Vec<&'static Attack>, Vec<&'static Chec
     Ok((hostile, checkers))
 }
 
-/// Prints the state now and then; gives the most bytes that were resident.
+/// Prints the state at intervals. Returns the maximum of resident bytes.
 fn watch(server: &Server, ordinary: &Ordinary, time: Duration) -> Result<u64> {
     let (begun, mut most) = (Instant::now(), 0);
     while begun.elapsed() < time {

@@ -1,4 +1,4 @@
-//! Ordinary clients: kept connections, one request after the other with pauses, every byte compared.
+//! Ordinary clients: persistent connections, consecutive requests with pauses, every byte compared.
 
 use super::client::Client;
 use super::{Over, content};
@@ -7,22 +7,22 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Not that of the hostile ones: permits for origins are shared between clients by address.
+/// The address differs from that of the hostile clients: permits for origins are shared between clients by address.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// How many there are.
+/// The number of clients.
 pub(super) const CLIENTS: u64 = 8;
-/// Number of pages; low numbers are asked for most.
+/// The number of pages; low numbers are requested most.
 const PAGES: f64 = 3_000.0;
-/// How long each waits between two requests.
+/// The pause of each client between two requests.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Requests on one connection.
+/// The number of requests on one connection.
 const ON_ONE: usize = 500;
 
-/// What they saw.
+/// The results of the clients.
 #[derive(Default)]
 pub(super) struct Ordinary(Mutex<Responses>);
 
-/// The times of all answers, and what went wrong.
+/// The times of all answers, and the errors.
 #[derive(Default)]
 pub(super) struct Responses {
     pub(super) times: Vec<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// Microseconds within which this share of all answers came.
+    /// Returns the microseconds within which this share of all answers arrived.
     pub(super) fn within(&self, share: f64) -> u32 {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -40,12 +40,12 @@ impl Responses {
 }
 
 impl Ordinary {
-    /// What was seen since the last call.
+    /// Returns the results since the last call.
     pub(super) fn exchange(&self) -> Responses {
         std::mem::take(&mut *self.seen())
     }
 
-    /// The state in one line.
+    /// Returns the state in one line.
     pub(super) fn line(&self) -> String {
         let seen = self.seen();
         let (count, p99, errors) = (seen.times.len(), seen.within(0.99), seen.errors.len());
@@ -56,7 +56,7 @@ impl Ordinary {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One client, until the run is over.
+    /// Runs one client, until the run is over.
     pub(super) fn run(&self, client: u64, port: u16, over: &Over) {
         let mut random = Random(client + 1);
         while !over.is_over() {
@@ -93,7 +93,7 @@ impl Ordinary {
     }
 }
 
-/// Numbers that look random (SplitMix64).
+/// A generator of numbers that look random (SplitMix64).
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -108,12 +108,12 @@ impl Random {
         self.next() >> 63 == 0
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

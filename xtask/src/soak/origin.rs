@@ -1,12 +1,14 @@
-//! The ordinary origin: pages that live for seconds, so that some are always fetched. It believes what a request says of
-//! its host, as many frameworks do, so that a field of another client which reaches it spoils the page for everybody.
+//! The ordinary origin: its pages have a lifetime of seconds, so that some are always fetched. Like many frameworks, it
+//! trusts fields of a request about its host, so that such a field from one client would spoil the page for all
+//! clients.
 
 use super::content;
 use super::request::{self, Request};
 use anyhow::Result;
 use std::io::Write;
 
-/// Fields by which clients tell origins that another page is meant; none of them may come here from a client.
+/// Fields by which clients tell origins that they mean another page; the origin must not receive any of them from a
+/// client.
 const BELIEVED: [&str; 6] = [
     "x-original-url",
     "x-rewrite-url",
@@ -16,7 +18,7 @@ const BELIEVED: [&str; 6] = [
     "larder-peer",
 ];
 
-/// Listens until the program ends; the port.
+/// Listens until the program ends. Returns the port.
 pub(super) fn start() -> Result<u16> {
     request::serve(|request, stream| {
         let lines = "Cache-Control: public, max-age=5\r\nETag: \"1\"\r\nContent-Type: text/plain\r\n";
@@ -29,7 +31,7 @@ pub(super) fn start() -> Result<u16> {
     })
 }
 
-/// Whether a field asks for something else.
+/// Whether a field requests another page.
 fn is_spoilt(request: &Request) -> bool {
     request.fields.iter().any(|(name, value)| {
         BELIEVED.contains(&name.as_str())

@@ -1,4 +1,4 @@
-//! How origins are asked: a listener on 127.0.0.1, and the requests that arrive there.
+//! Requests to origins: a listener on 127.0.0.1, and the requests that arrive there.
 
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 pub(super) struct Request {
     pub(super) method: String,
     pub(super) target: String,
-    /// Names in lower case.
+    /// Names in lower case, and values.
     pub(super) fields: Vec<(String, String)>,
 }
 
@@ -18,10 +18,10 @@ impl Request {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads a request to the end of its content; `None` at the end of the connection.
+    /// Reads a request to the end of its content. Returns `None` at the end of the connection.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub(super) fn read(reader: &mut impl BufRead) -> Result<Option<Self>> {
         let (mut line, mut request) = (String::new(), Self::default());
         loop {
@@ -48,10 +48,10 @@ impl Request {
     }
 }
 
-/// Answers the requests of each connection until the program ends; the port.
+/// Answers the requests of each connection until the program ends. Returns the port.
 ///
 /// # Errors
-/// When it cannot listen.
+/// If it cannot listen.
 pub(super) fn serve<A>(answer: A) -> Result<u16>
 where
     A: Fn(&Request, &mut TcpStream) -> Result<()> + Clone + Send + 'static,
@@ -62,7 +62,7 @@ where
     Ok(port)
 }
 
-/// The same for a listener that is there.
+/// Does the same for an existing listener.
 pub(super) fn answer_at<A>(listener: TcpListener, answer: A)
 where
     A: Fn(&Request, &mut TcpStream) -> Result<()> + Clone + Send + 'static,
@@ -70,7 +70,7 @@ where
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
-            // A connection that the proxy gives up is no error of the origin.
+            // A connection that the proxy closes is no error of the origin.
             std::thread::spawn(move || drop(answer_all(stream, answer)));
         }
     });

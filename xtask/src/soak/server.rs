@@ -1,4 +1,4 @@
-//! Proxies under test: their config, their ports, their processes.
+//! Proxies under test: their configs, their ports, their processes.
 
 use super::ordinary::Random;
 use anyhow::{Context, Result, bail};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes of memory that the proxy may keep responses in.
+/// The proxy's memory budget for responses, in bytes.
 pub(super) const BUDGET: u64 = 64 << 20;
 
 const START: Duration = Duration::from_secs(30);
 
-/// The most bytes that may be resident where responses may take `budget`.
+/// Returns the maximum of resident bytes for a budget of `budget` bytes for responses.
 pub(super) fn most_resident(budget: u64) -> u64 {
     budget + budget * 15 / 100 + (64 << 20)
 }
 
-/// A process that ends when this is dropped, with a folder of its own, in which it runs.
+/// A process with a separate working directory, which ends when this value is dropped.
 pub(super) struct Larder {
-    /// Where its sites are.
+    /// The port of its sites.
     pub(super) site: u16,
     pub(super) admin: u16,
     program: PathBuf,
@@ -31,7 +31,7 @@ impl Larder {
     /// Starts `program` with this config.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(super) fn start(program: &Path, config: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");
@@ -51,16 +51,16 @@ impl Larder {
         self.folder.path()
     }
 
-    /// Ends it at once.
+    /// Kills the process.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again with what is in its folder, on the same ports.
+    /// Starts it again with the contents of its folder, on the same ports.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(super) fn start_again(&mut self) -> Result<()> {
         self.child = spawn(&self.program, self.folder.path(), [self.site, self.admin])?;
         self.wait()
@@ -98,14 +98,14 @@ fn spawn(program: &Path, folder: &Path, [site, admin]: [u16; 2]) -> Result<Child
     command.spawn().with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Where the proxy for ordinary and hostile clients listens, each on 127.0.0.1.
+/// The ports of the proxy for ordinary and hostile clients, all on 127.0.0.1.
 pub(super) struct Ports {
-    /// For the sites `good.test` and `evil.test`.
+    /// The port of the sites `good.test` and `evil.test`.
     pub(super) site: u16,
     pub(super) forward: u16,
     pub(super) admin: u16,
     pub(super) onc: u16,
-    /// Not its own: where the hostile origin is.
+    /// The port of the hostile origin, which is not the proxy's own.
     pub(super) traps: u16,
 }
 
@@ -116,10 +116,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `larder` before the ordinary origin and the hostile one.
+    /// Starts `larder` in front of the ordinary origin and the hostile one.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
         let [forward, onc] = free_ports()?;
         let config = format!(
@@ -139,11 +139,11 @@ impl Server {
     }
 }
 
-/// Ports that nobody listens on, as far as one can know, of those that the system gives to no connection: so they are still
+/// Returns ports without a listener, outside of the range that the kernel assigns to connections: so they are still
 /// free when a process that listened there starts again.
 ///
 /// # Errors
-/// When the clock cannot be read.
+/// If the clock cannot be read.
 pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
     let mut random = Random(now ^ u64::from(std::process::id()) << 32);

@@ -1,5 +1,5 @@
-//! The hostile origin: each first part of a path is another way to hurt a proxy. It listens on many addresses of this
-//! machine, as many origins do.
+//! The hostile origin: each first part of a path is a different attack on a proxy. It listens on many addresses of this
+//! machine, as many origins would.
 
 use super::{content, give_way, ordinary::Random, request};
 use anyhow::{Context, Result, anyhow};
@@ -8,9 +8,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Addresses besides 127.0.0.1: 127.0.1.1 and so on.
+/// The number of addresses in addition to 127.0.0.1: 127.0.1.1 and so on.
 pub(super) const NEIGHBOURS: u8 = 60;
-/// How long slow answers are kept up.
+/// The duration of slow answers.
 const SLOW: Duration = Duration::from_secs(20);
 
 /// The seed of the next answer.
@@ -28,7 +28,7 @@ pub(super) fn start() -> Result<Traps> {
     let others =
         (1..=NEIGHBOURS).filter_map(|last| TcpListener::bind((format!("127.0.1.{last}"), port)).ok());
     let listeners = std::iter::once(first).chain(others).collect();
-    // The threads that it starts have its priority.
+    // The threads that it starts inherit its priority.
     let begun = std::thread::spawn(move || begin(listeners));
     begun.join().map_err(|_| anyhow!("the hostile origins have not begun"))?;
     Ok(Traps { port })
@@ -47,7 +47,7 @@ fn begin(listeners: Vec<TcpListener>) {
     }
 }
 
-/// Answers as the path's first part says.
+/// Answers as the path's first part specifies.
 fn answer(stream: &mut TcpStream, path: &str, random: &mut Random) -> Result<()> {
     let storable = "Cache-Control: public, max-age=600\r\n";
     let body = [b'e'; 1_000];
@@ -89,7 +89,7 @@ fn answer(stream: &mut TcpStream, path: &str, random: &mut Random) -> Result<()>
     Ok(())
 }
 
-/// Bytes behind an answer that has no content, or ended before: what another request would take for its own answer.
+/// Sends bytes after an answer that has no content, or has ended: another request would take them for its own answer.
 fn behind(stream: &mut TcpStream, path: &str) -> Result<()> {
     let foreign = content::answer("200 OK", "Cache-Control: max-age=600\r\n", b"foreign");
     let head = match path.len() % 3 {
@@ -103,7 +103,7 @@ fn behind(stream: &mut TcpStream, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A byte now and then, for as long as the client waits, though not for ever.
+/// Sends a byte at intervals, as long as the client waits, up to a limit.
 fn drip(stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
     let begun = Instant::now();
     for byte in bytes {

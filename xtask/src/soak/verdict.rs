@@ -4,27 +4,27 @@ use super::checks::Summary;
 use super::{ordinary::Responses, server};
 use anyhow::{Result, bail};
 
-/// Microseconds below which the machine's scheduler decides, not the proxy.
+/// The 99th percentile in microseconds below which the machine's scheduler dominates, not the proxy.
 const LEAST_P99: u32 = 500;
-/// Errors that are printed.
+/// The number of errors that are printed.
 const SHOWN: usize = 10;
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct Verdict {
-    /// Without hostile clients, and with them.
+    /// The responses without hostile clients, and with them.
     pub(super) before: Responses,
     pub(super) during: Responses,
     pub(super) most_resident: u64,
     pub(super) budget: u64,
-    /// What the checkers have found.
+    /// The findings of the checkers.
     pub(super) checked: Vec<Summary>,
 }
 
 impl Verdict {
-    /// Prints what was found.
+    /// Prints the results.
     ///
     /// # Errors
-    /// When a promise was not kept.
+    /// If a promise was not kept.
     pub(super) fn judge(&self) -> Result<()> {
         let limit = server::most_resident(self.budget);
         let (before, during) = (self.before.within(0.99), self.during.within(0.99));

@@ -1,16 +1,17 @@
-//! Import cycles: of the files and folders that stand side by side in a folder, none imports another that imports it,
-//! directly or through others. So each can be read after those that it imports.
+//! Import cycles: of the files and folders in one folder, none may import another that imports it, directly or through
+//! others. So each can be read after those that it imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Text;
 use super::layers::{paths, without_tests};
 
-/// A crate, and how strictly it is checked.
+/// A crate with the strictness of its check.
 pub(super) struct Root {
-    /// Where its sources are, with a slash at the end.
+    /// The folder of its sources, with a slash at the end.
     sources: &'static str,
-    /// A folder's own module counts among its files. It declares the others, so they may import nothing from it.
+    /// Whether a folder's own module counts among its files. It declares the others, so they may import nothing from
+    /// it.
     with_own: bool,
     /// Folders that still have a cycle.
     known: &'static [&'static str],
@@ -47,10 +48,11 @@ pub(super) const ROOTS: &[Root] = &[
     root("xtask/src/", &[]),
 ];
 
-/// The name of a folder's own module among its files. It declares the others, and so comes after them.
+/// The name of a folder's own module among its files. It declares the others, so it comes after them.
 const OWN: &str = "mod";
 
-/// One cycle of each folder that has any and is not known to have one, and the known folders that have none any more.
+/// Returns one cycle of each folder that has any and is not known for it, and the known folders that no longer have
+/// one.
 pub(super) fn check(files: &[Text], roots: &[Root]) -> Vec<String> {
     roots.iter().flat_map(|root| root.problems(files)).collect()
 }
@@ -67,7 +69,7 @@ impl Root {
     }
 }
 
-/// Imports between the entries of a folder, and the place of the first of each kind.
+/// Imports between the entries of a folder, with the place of the first of each kind.
 type Graph<'t> = BTreeMap<&'t str, BTreeMap<&'t str, String>>;
 
 /// The files of a crate by their modules; `Vec::new()` is the crate's root.
@@ -83,7 +85,7 @@ impl<'t> Sources<'t> {
         Self(files.iter().filter_map(module).collect())
     }
 
-    /// The folders that have a cycle, and one of each.
+    /// Returns the folders that have a cycle, with one cycle of each.
     fn cycles(&self, Root { sources: root, with_own, .. }: &Root) -> Vec<(String, String)> {
         let mut folders: BTreeMap<Vec<&str>, Graph<'_>> = BTreeMap::new();
         let mut add = |from: &[&'t str], to: &[&'t str], place: String| {
@@ -113,13 +115,14 @@ impl<'t> Sources<'t> {
         folders.iter().filter_map(told).collect()
     }
 
-    /// A module's place: the folders down to it, and its name in the last, which is [`OWN`] for a folder's own module.
+    /// Returns a module's place: the folders down to it, and its name in the last, which is [`OWN`] for a folder's own
+    /// module.
     fn entries(&self, module: &[&'t str]) -> Vec<&'t str> {
         let is_folder = self.0.keys().any(|other| other.len() > module.len() && other.starts_with(module));
         module.iter().copied().chain(is_folder.then_some(OWN)).collect()
     }
 
-    /// The modules of the crate that `module` imports, with line numbers.
+    /// Returns the modules of the crate that `module` imports, with line numbers.
     fn imports(&self, module: &[&'t str], text: &'t str) -> Vec<(usize, &[&'t str])> {
         let text = without_tests(text);
         let mut found = Vec::new();
@@ -138,14 +141,14 @@ impl<'t> Sources<'t> {
         found
     }
 
-    /// The module that a path leads to or into.
+    /// Returns the module that a path leads to or into.
     fn module(&self, path: &[&'t str]) -> &[&'t str] {
         let known = (0..=path.len()).rev().find_map(|len| self.0.get_key_value(&path[..len]));
         known.map_or(&[], |(module, _)| module)
     }
 }
 
-/// The names of a path, or of each path of its groups in braces.
+/// Returns the names of a path, or of each path of its groups in braces.
 fn expand(path: &str) -> Vec<Vec<&str>> {
     let path = path.trim_start();
     if let Some(group) = path.strip_prefix('{') {
@@ -159,7 +162,7 @@ fn expand(path: &str) -> Vec<Vec<&str>> {
     }
 }
 
-/// The items of a group, which begins behind its brace.
+/// Returns the items of a group, which begins after its brace.
 fn items(group: &str) -> Vec<&str> {
     let (mut items, mut deep, mut begin) = (Vec::new(), 0_usize, 0);
     for (at, c) in group.char_indices() {
@@ -181,7 +184,7 @@ fn items(group: &str) -> Vec<&str> {
     items
 }
 
-/// The entries of a cycle, the first one also at the end.
+/// Returns the entries of a cycle, with the first one repeated at the end.
 fn cycle<'t>(graph: &Graph<'t>) -> Option<Vec<&'t str>> {
     let mut left: BTreeSet<&'t str> = graph.keys().copied().collect();
     while let Some(end) = left.iter().find(|entry| next(graph, entry, &left).is_none()).copied() {
@@ -197,7 +200,7 @@ fn cycle<'t>(graph: &Graph<'t>) -> Option<Vec<&'t str>> {
     }
 }
 
-/// The first of `left` that `entry` imports.
+/// Returns the first of `left` that `entry` imports.
 fn next<'t>(graph: &Graph<'t>, entry: &str, left: &BTreeSet<&'t str>) -> Option<&'t str> {
     graph[entry].keys().find(|to| left.contains(*to)).copied()
 }

@@ -1,8 +1,8 @@
-//! Who may depend on whom. What the design calls pure stays pure only if a build fails when it is not.
+//! The allowed dependencies between crates. Crates that are pure by design stay so only if a build fails otherwise.
 
 use super::Package;
 
-/// The crates of the workspace, and which of each other they may use.
+/// The crates of the workspace, with the workspace crates that each may use.
 const EDGES: &[(&str, &[&str])] = &[
     ("larder-evict", &[]),
     ("larder-semantics", &[]),
@@ -67,7 +67,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates that decide without touching the world.
+/// Crates that decide without side effects.
 const PURE: &[&str] = &[
     "larder-evict",
     "larder-semantics",
@@ -78,7 +78,7 @@ const PURE: &[&str] = &[
     "larder-tags",
 ];
 
-/// What a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
+/// Libraries that a pure crate cannot use: runtimes, sockets, clocks, loggers, databases.
 const IMPURE: &[&str] = &[
     "async-std",
     "chrono",

@@ -1,8 +1,8 @@
-//! What documents promise: that their links lead somewhere, and that the changelog knows the version.
+//! Checks of documents: their links have targets, and the changelog mentions the version.
 
 use super::Text;
 
-/// Relative links in Markdown whose file is not there; `exists` is asked with paths from the root.
+/// Returns relative links in Markdown whose file does not exist; `exists` is called with paths from the root.
 pub(super) fn links(files: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".md")) {
@@ -16,7 +16,7 @@ pub(super) fn links(files: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<String
     problems
 }
 
-/// Each local link's line number and target, outside of code blocks.
+/// Returns each local link's line number and target, outside of code blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -40,7 +40,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The path from the root of what `from` links to; nothing if that is outside of the project.
+/// Returns the path from the root of the target of a link in `from`; `None` if it is outside of the project.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -57,10 +57,10 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Documents that a newcomer reads first, and the bytes that they may have.
+/// Documents that new engineers read first, with their maximum sizes in bytes.
 pub(super) const SIZES: &[(&str, usize)] = &[("README.md", 10_000), ("ARCHITECTURE.md", 20_000)];
 
-/// Documents that are longer than they may be.
+/// Returns documents that exceed their limits.
 pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
     let of = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.len());
     let too_long = limits.iter().filter_map(|&(path, limit)| {
@@ -73,7 +73,7 @@ pub(super) fn sizes(files: &[Text], limits: &[(&str, usize)]) -> Vec<String> {
 /// The page whose names are checked.
 const PAGE: &str = "ARCHITECTURE.md";
 
-/// What that page has in backticks, and where.
+/// Returns the words in backticks on that page, with line numbers.
 fn in_backticks(files: &[Text]) -> impl Iterator<Item = (usize, &str)> {
     let page = files.iter().find(|file| file.path == PAGE).map_or("", |file| file.text.as_str());
     page.lines()
@@ -81,7 +81,8 @@ fn in_backticks(files: &[Text]) -> impl Iterator<Item = (usize, &str)> {
         .flat_map(|(at, line)| line.split('`').skip(1).step_by(2).map(move |word| (at + 1, word)))
 }
 
-/// Tests that ARCHITECTURE.md names and that do not exist. A long name in backticks is that of a test.
+/// Returns tests that ARCHITECTURE.md names and that do not exist. A long name in backticks counts as the name of a
+/// test.
 pub(super) fn tests(files: &[Text]) -> Vec<String> {
     let is_test =
         |word: &&str| word.matches('_').count() >= 4 && word.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -93,8 +94,8 @@ pub(super) fn tests(files: &[Text]) -> Vec<String> {
     missing.map(|(line, name)| format!("{PAGE}:{line}: no test has the name {name}")).collect()
 }
 
-/// Source files that ARCHITECTURE.md names in backticks and that do not exist. A name leaves out `crates/` and `src/` and may
-/// begin anywhere below the crate; braces stand for several files.
+/// Returns source files that ARCHITECTURE.md names in backticks and that do not exist. A name omits `crates/` and
+/// `src/` and may begin anywhere below the crate; braces stand for several files.
 pub(super) fn source_files(files: &[Text]) -> Vec<String> {
     let short = |path: &str| path.trim_start_matches("crates/").replace("src/", "");
     let known: Vec<_> = files.iter().map(|file| short(&file.path)).collect();
@@ -109,7 +110,7 @@ pub(super) fn source_files(files: &[Text]) -> Vec<String> {
     missing.map(|(line, name)| format!("{PAGE}:{line}: no source file has the name {name}")).collect()
 }
 
-/// The names that `{a,b}` in a name stands for.
+/// Returns the names that a name with `{a,b}` stands for.
 fn alternatives(name: &str) -> Vec<String> {
     let parts = name.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     match parts {
@@ -120,7 +121,7 @@ fn alternatives(name: &str) -> Vec<String> {
     }
 }
 
-/// A changelog that does not mention `version`.
+/// Returns a problem if the changelog does not mention `version`.
 pub(super) fn changelog(files: &[Text], version: &str) -> Option<String> {
     let known = files.iter().any(|file| file.path == "CHANGELOG.md" && file.text.contains(version));
     (!known).then(|| format!("CHANGELOG.md: does not mention version {version}"))

@@ -1,12 +1,12 @@
-//! The length of functions. Formatted code makes this easy: a function ends at the first closing brace that is
-//! indented as its first line is.
+//! The length of functions. In formatted code, a function ends at the first closing brace that has the same indentation
+//! as its first line.
 
 use super::Text;
 
-/// Lines beyond which a reader has to scroll to understand a function.
+/// The number of lines beyond which a reader has to scroll to understand a function.
 const LONGEST: usize = 70;
 
-/// Functions of more than [`LONGEST`] lines, tests included.
+/// Returns functions of more than [`LONGEST`] lines, including tests.
 pub(super) fn lengths(files: &[Text]) -> Vec<String> {
     let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
     sources.flat_map(|file| long_functions(file).into_iter()).collect()
@@ -32,7 +32,7 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The name of the function that begins in this line, unless it also ends there.
+/// Returns the name of the function that begins in this line, unless it also ends there.
 fn name(line: &str) -> Option<&str> {
     const BEFORE: &[&str] = &["pub", "async", "const", "unsafe", "extern", "default"];
     let code = line.trim_start();

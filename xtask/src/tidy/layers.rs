@@ -1,5 +1,5 @@
-//! The layers of a crate: which of its folders may import which. A module may import modules of its own folder and of the
-//! layers below. So no cycle runs through two folders, and a folder can be read after those below it.
+//! The layers of a crate: the allowed imports between its folders. A module may import modules of its own folder and of
+//! the layers below. So no cycle runs through two folders, and a folder can be read after those below it.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::Text;
 
 /// A crate whose folders are layers.
 pub(super) struct Crate {
-    /// Where its sources are, with a slash at the end.
+    /// The folder of its sources, with a slash at the end.
     root: &'static str,
     /// The modules of its root, from bottom to top. Those of one layer do not import each other.
     layers: &'static [&'static [&'static str]],
-    /// Imports against the order that are still there: from, to, how many lines. An entry may only shrink.
+    /// Imports against the order that still exist: from, to, number of lines. An entry may only shrink.
     known: &'static [(&'static str, &'static str, usize)],
 }
 
@@ -41,7 +41,8 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { root: "src/", layers: &[&["allocator", "cli"], &["config"], &["commands"]], known: &[] },
 ];
 
-/// Imports against the order of the layers, modules that have no layer, and entries of the known list that have to shrink.
+/// Returns imports against the order of the layers, modules that have no layer, and entries of the known list that have
+/// to shrink.
 pub(super) fn check(files: &[Text], crates: &[Crate]) -> Vec<String> {
     crates.iter().flat_map(|layered| layered.problems(files)).collect()
 }
@@ -82,7 +83,7 @@ impl Crate {
         self.layers.iter().position(|layer| layer.contains(&module))
     }
 
-    /// What is wrong about imports against the order, given those that are known.
+    /// Returns the problems of imports against the order, given the known ones.
     fn judge(&self, against: BTreeMap<(&str, &str), Vec<String>>) -> Vec<String> {
         let root = self.root;
         let mut problems = Vec::new();
@@ -106,8 +107,8 @@ impl Crate {
     }
 }
 
-/// The modules of the crate's root that a module imports which lies so many levels below the root, with line numbers.
-/// Tests at the end of a file may import anything.
+/// Returns the modules of the crate's root that a module imports, with line numbers; the module is `depth` levels below
+/// the root. Tests at the end of a file may import anything.
 fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
     let text = without_tests(text);
     let mut found = Vec::new();
@@ -126,12 +127,12 @@ fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
     found
 }
 
-/// A file's text without the tests at its end.
+/// Returns a file's text without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.find("#[cfg(test)]\nmod tests {").map_or(text, |tests| &text[..tests])
 }
 
-/// Each path that begins with `crate::` or `super::`, and where, outside of comments.
+/// Returns each path that begins with `crate::` or `super::`, with its place, outside of comments.
 pub(super) fn paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_first =
         |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric() || "_:$".contains(before));
@@ -140,7 +141,7 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
     starts.map(|(at, _)| at).filter(move |at| is_first(*at) && is_code(*at)).map(|at| (at, &text[at..]))
 }
 
-/// The first names of a path, or of each path of a group in braces.
+/// Returns the first names of a path, or of each path of a group in braces.
 fn heads(path: &str) -> Vec<&str> {
     let name = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
     let Some(group) = path.strip_prefix('{') else { return vec![&path[..name(path)]] };

@@ -1,6 +1,7 @@
-//! `cargo x tidy`: what a machine can check, so that a review can talk about design.
+//! `cargo x tidy`: automatic checks, so that a review can concentrate on design.
 //!
-//! Each check is a function from what it reads to a list of problems; this file only gathers and prints.
+//! Each check is a function from its input to a list of problems; this file only collects the input and prints the
+//! problems.
 
 mod cycles;
 mod directions;
@@ -23,10 +24,10 @@ struct Text {
     text: String,
 }
 
-/// Runs every check over the working tree and prints what is wrong, a line each.
+/// Runs every check over the working tree and prints the problems, one line each.
 ///
 /// # Errors
-/// When anything is wrong, or the tree cannot be read.
+/// If there is a problem, or the tree cannot be read.
 pub(crate) fn run() -> Result<()> {
     let packages = packages()?;
     let files = files()?;
@@ -58,7 +59,7 @@ pub(crate) fn run() -> Result<()> {
 /// A crate of the workspace, as its Cargo.toml describes it.
 struct Package {
     name: String,
-    /// What it is built with and of; not what only its tests use.
+    /// Its dependencies, including those for the build, without those that only its tests use.
     dependencies: Vec<String>,
     /// The first file of each target that ships: library and binaries.
     entries: Vec<String>,
@@ -104,7 +105,7 @@ fn relative(path: &str) -> String {
     path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned()
 }
 
-/// Every text file that is, or could be, committed.
+/// Returns every text file that is committed, or could be.
 fn files() -> Result<Vec<Text>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -116,10 +117,10 @@ fn files() -> Result<Vec<Text>> {
     }
     let names = String::from_utf8(output.stdout).context("a file's name is not UTF-8")?;
     let mut files = Vec::new();
-    // Inputs for the fuzzer may hold anything.
+    // Inputs for the fuzzer may contain any bytes.
     for name in names.split_terminator('\0').filter(|name| !name.starts_with("fuzz/corpus/")) {
         let path = root().join(name);
-        // A file can be listed and gone (deleted, not yet committed), or hold bytes that are not text.
+        // A listed file can be missing (deleted, not yet committed), or contain bytes that are not text.
         if let Ok(text) = read(&path) {
             files.push(Text { path: name.to_owned(), text });
         }

@@ -1,29 +1,29 @@
-//! What source files must not be (too long) and must not hold (leftovers, one machine's paths), and how each
-//! crate begins.
+//! Checks of source files: their length, forbidden contents (leftovers, paths of one machine), and the beginning of
+//! each crate.
 
 use super::{Package, Text};
 
-/// Lines beyond which a file is too long to learn one idea from.
+/// The maximum number of lines of a file: a longer one has too many ideas.
 const LONGEST: usize = 500;
 
-/// Files that may be longer, and why.
+/// Files that may be longer, with the reason.
 pub(super) const LONG_FILES: &[(&str, &str)] =
     &[("docs/report/report.html", "`larder experiment` writes it, with its pictures")];
 
 const SOURCE_ENDINGS: &[&str] = &[".rs", ".py", ".sh", ".js", ".css", ".html"];
 
-/// Words that say "not finished"; split, so that this file does not hold them itself.
+/// Words of unfinished code. They are split, so that this file does not contain them itself.
 const LEFTOVERS: &[&str] =
     &[concat!("todo", "!"), concat!("unimplemented", "!"), concat!("dbg", "!"), concat!("FIX", "ME")];
 
-/// First folders that exist on one machine only, or that any machine may empty.
+/// Top-level folders that exist only on one machine, or that any machine may empty.
 const MACHINE_FOLDERS: &[&str] = &["home", "root", "Users", "tmp", "mnt", "work"];
 
 fn is_source(path: &str) -> bool {
     SOURCE_ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
-/// Source files over [`LONGEST`] lines that `allowed` does not excuse, and excuses that nothing needs.
+/// Returns source files over [`LONGEST`] lines that are not in `allowed`, and entries of `allowed` that are not needed.
 pub(super) fn lengths(files: &[Text], allowed: &[(&str, &str)]) -> Vec<String> {
     let long: Vec<_> = files
         .iter()
@@ -43,7 +43,7 @@ pub(super) fn lengths(files: &[Text], allowed: &[(&str, &str)]) -> Vec<String> {
     too_long.chain(needless).collect()
 }
 
-/// Lines of source that hold a word of [`LEFTOVERS`].
+/// Returns lines of source that contain a word of [`LEFTOVERS`].
 pub(super) fn leftovers(files: &[Text]) -> Vec<String> {
     let sources = files.iter().filter(|file| is_source(&file.path));
     let find =
@@ -51,7 +51,7 @@ pub(super) fn leftovers(files: &[Text]) -> Vec<String> {
     lines_where(sources, find, "leftover")
 }
 
-/// Lines anywhere that hold an absolute path into a folder of one machine.
+/// Returns lines in any file that contain an absolute path into a folder of one machine.
 pub(super) fn machine_paths(files: &[Text]) -> Vec<String> {
     lines_where(files.iter(), machine_path, "a path of one machine")
 }
@@ -82,7 +82,7 @@ fn lines_where<'a>(
     problems
 }
 
-/// Crates that do not open by saying what they are for.
+/// Returns crates that do not begin with a description of their purpose.
 pub(super) fn module_docs(packages: &[Package], files: &[Text]) -> Vec<String> {
     let entries = packages.iter().flat_map(|package| &package.entries);
     let documented = |entry: &&String| {

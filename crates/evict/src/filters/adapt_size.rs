@@ -11,27 +11,28 @@ use hashbrown::HashTable;
 use crate::filter::Filter;
 use crate::policy::{Object, Param, Params, Residents, Slot};
 
-/// Objects in the sample, at most.
+/// The maximum number of objects in the sample.
 const SAMPLE: usize = 2_048;
-/// Requests before the first look at the sample; the next looks come after twice as many, up to the window.
+/// Requests before the first evaluation of the sample. The distance to the next evaluation doubles, up to the window.
 const FIRST: u64 = 1_000;
-/// Halvings that find the time an object stays, to a thousandth of an octave.
+/// Bisection steps that find the time an object stays, to a thousandth of an octave.
 const HALVINGS: u32 = 15;
 
-/// How long an object may stay, as powers of two of the time sampled: what lasts longer than that is not known.
+/// The range of the time an object may stay, as powers of two of the sampled time: longer times are unknown.
 const SPANS: (f64, f64) = (-30.0, 0.0);
 
-/// Admits by chance, the larger the less likely. Until enough requests have been seen, everything.
+/// Admits objects with a probability that falls with their size. Admits all objects until enough requests have been
+/// seen.
 pub struct AdaptSize {
     params: AdaptSizeParams,
     random: fastrand::Rng,
-    /// The size that one object in e is admitted at, in bytes.
+    /// The size, in bytes, at which one object in e is admitted.
     scale: f64,
     sample: Sample,
     due: u64,
 }
 
-/// How AdaptSize learns.
+/// The parameters of AdaptSize's learning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptSizeParams {
     /// Requests between two adjustments.
@@ -97,7 +98,7 @@ impl Filter for AdaptSize {
     }
 }
 
-/// Requests for objects whose keys happen to be among one in 2^`skips`.
+/// Requests for objects whose keys are in a sample of one in 2^`skips`.
 #[derive(Default)]
 struct Sample {
     objects: HashTable<Sampled>,
@@ -122,7 +123,7 @@ impl Sample {
     }
 
     fn count(&mut self, mixed: u64, size: u64) {
-        // What the sampled have in common are low bits, so the table goes by the others.
+        // Sampled keys have equal low bits, so the table uses the others.
         let hash = |mixed: u64| mixed.rotate_right(32);
         let unseen = Sampled { mixed, size, requests: 0.0 };
         let entry = self.objects.entry(hash(mixed), |seen| seen.mixed == mixed, |seen| hash(seen.mixed));
@@ -146,20 +147,20 @@ impl Sample {
     }
 }
 
-/// The sampled objects as the model sees them: classes of about equal rate and size.
+/// The sampled objects in the model: classes of about equal rate and size.
 struct Model {
     rates: Vec<Rate>,
-    /// What the sampled objects' share of the cache may weigh.
+    /// The sample's share of the capacity.
     capacity: f64,
 }
 
-/// Objects that are asked for equally often.
+/// Objects with equal numbers of requests.
 struct Rate {
     requests: f64,
     sizes: Vec<Class>,
 }
 
-/// Objects of about one size.
+/// Objects of similar size.
 #[derive(Clone, Copy, Default)]
 struct Class {
     objects: f64,
@@ -190,8 +191,8 @@ impl Model {
         Self { rates: rates.collect(), capacity }
     }
 
-    /// The scale with most hits, to a quarter of an octave: at least the typical size, since a model that takes
-    /// requests for independent of each other rewards any reluctance, even where all sizes are equal.
+    /// Returns the scale with most hits, to a quarter of an octave. It is at least the typical size: the model assumes
+    /// independent requests, so it favours refusals even if all sizes are equal.
     fn best_scale(&self) -> f64 {
         let classes = || self.rates.iter().flat_map(|rate| &rate.sizes);
         let objects: f64 = classes().map(|class| class.objects).sum();
@@ -203,7 +204,7 @@ impl Model {
         let most = classes().map(Class::size).fold(typical, f64::max);
         let better = |a: &(f64, f64), b: &(f64, f64)| a.0.total_cmp(&b.0);
         let rated = |scale: f64| (self.hits(scale), scale);
-        // All octaves, then the quarters beside the best of them.
+        // All octaves, then the quarters around the best octave.
         let octaves = (most * 16.0 / typical).log2() as i32;
         let coarse = (0..=octaves).map(|octave| rated(typical * f64::from(octave).exp2()));
         let Some(best) = coarse.chain([rated(f64::INFINITY)]).max_by(better) else { return f64::INFINITY };
@@ -211,7 +212,7 @@ impl Model {
         fine.chain([best]).max_by(better).map_or(f64::INFINITY, |(_, scale)| scale)
     }
 
-    /// Hits that the model expects at `scale`.
+    /// Returns the hits that the model expects at `scale`.
     fn hits(&self, scale: f64) -> f64 {
         let (mut short, mut long) = SPANS;
         for _ in 0..HALVINGS {
@@ -224,7 +225,7 @@ impl Model {
         self.sum(f64::exp2(short), scale, |rate, class| rate.requests * class.objects)
     }
 
-    /// What `value` adds up to over the objects expected in the cache, if one that is not asked for stays for
+    /// Returns the sum of `value` over the objects expected in the cache, if an object without requests stays for
     /// `time`.
     fn sum(&self, time: f64, scale: f64, value: impl Fn(&Rate, &Class) -> f64) -> f64 {
         let in_rate = |rate: &Rate| {
@@ -239,7 +240,7 @@ impl Model {
     }
 }
 
-/// The number of half octaves up to `amount`.
+/// Returns the number of half octaves up to `amount`.
 fn half_octave(amount: f64) -> u32 {
     (amount.max(1.0).log2() * 2.0) as u32
 }
@@ -248,7 +249,7 @@ fn half_octave(amount: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// `(objects, requests for each, size)` as a model of a cache of `capacity` bytes.
+    /// Returns the model of a cache of `capacity` bytes, from groups of `(objects, requests for each, size)`.
     fn model(groups: &[(u64, u32, u64)], capacity: f64) -> Model {
         let mut sample = Sample::default();
         let mut key = 0;
@@ -266,7 +267,7 @@ mod tests {
     fn admits_all_where_all_fits() {
         let model = model(&[(100, 4, 1_000), (10, 4, 100_000)], 1e9);
         let all = model.hits(f64::INFINITY);
-        // 440 requests, and one object in e^4 is not asked for again within the time sampled.
+        // 440 requests, and one object in e^4 is not requested again within the sampled time.
         assert!((all - 431.9).abs() < 0.1, "{all}");
         assert!(model.hits(model.best_scale()) >= all * 0.999);
     }

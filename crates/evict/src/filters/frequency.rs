@@ -4,14 +4,14 @@ use crate::filter::Filter;
 use crate::parts::sketch::Sketch;
 use crate::policy::{Object, Residents, Slot};
 
-/// Victims looked at for one candidate; the rest of a crowd counts as not asked for.
+/// Victims examined for one candidate; further victims count as never requested.
 const CROWD: usize = 64;
 
 /// Admits an object if it is requested more often than all objects that it would replace together, by the estimate of a
 /// [`Sketch`] of the last few thousand requests. An object for which there is room is admitted.
 ///
-/// That a large object has to outweigh all its victims is from Einziger, Eytan, Friedman and Manes, Lightweight
-/// robust size aware cache management, 2021.
+/// The rule that a large object has to outweigh all its victims is from Einziger, Eytan, Friedman and Manes,
+/// Lightweight robust size aware cache management, 2021.
 pub struct Frequency {
     sketch: Sketch,
 }
@@ -48,7 +48,7 @@ impl Filter for Frequency {
     }
 }
 
-/// Whether `candidate` was asked for more often than `victims` together; it is if there are none.
+/// Whether `candidate` was requested more often than `victims` together. True if there are no victims.
 #[inline]
 pub(crate) fn outweighs(sketch: &Sketch, candidate: u64, victims: impl Iterator<Item = Object>) -> bool {
     let mut victims = victims.take(CROWD).peekable();

@@ -1,4 +1,4 @@
-//! THE LIST of admission filters, a file each. A new one is its file and two lines here, as a policy is.
+//! THE LIST of admission filters, one file each. To add a filter, add its file and two lines here, as for a policy.
 
 use crate::registry::filters;
 

@@ -3,17 +3,17 @@
 use crate::filter::Filter;
 use crate::policy::{Object, Residents};
 
-/// Keys that a generation of the memory holds for each resident: what misses while that many others do is
-/// forgotten one to two generations later.
+/// Keys that a generation of the memory holds for each resident: after that many other misses, a key is forgotten one
+/// to two generations later.
 const GENERATION: usize = 4;
-/// Bits for each key of a generation: with 4 of them set, about one key in forty is taken for another.
+/// Bits for each key of a generation: with 4 of them set, about one key in forty is a false positive.
 const BITS: usize = 10;
-/// Words of the smallest filter: a cache that is still empty has to remember something.
+/// Words of the smallest filter: an empty cache has to remember some keys, too.
 const SMALLEST: usize = 128;
 
-/// Admits what was asked for before, as two Bloom filters in turn remember: the younger is filled, the older
-/// still asked. Even what has room is refused the first time. After Maggs and Sitaraman, Algorithmic nuggets in
-/// content delivery, 2015.
+/// Admits objects that were requested before, according to two alternating Bloom filters: the younger one is filled,
+/// and the older one is still consulted. An object is refused at its first request even if there is room. After Maggs
+/// and Sitaraman, Algorithmic nuggets in content delivery, 2015.
 pub struct SecondHit {
     young: Bloom,
     old: Bloom,
@@ -47,7 +47,7 @@ impl Filter for SecondHit {
     }
 }
 
-/// A set of keys that may say yes to a few others.
+/// A set of keys with a few false positives.
 struct Bloom {
     words: Vec<u64>,
     keys: usize,
@@ -55,7 +55,7 @@ struct Bloom {
 }
 
 impl Bloom {
-    /// For `most` keys, at least a few.
+    /// Returns a filter for `most` keys, with a minimum size.
     fn new(most: usize) -> Self {
         let words = (most * BITS / 64).next_power_of_two().max(SMALLEST);
         Self { words: vec![0; words], keys: 0, most: most.max(words * 64 / BITS) }
@@ -65,7 +65,7 @@ impl Bloom {
         self.keys >= self.most
     }
 
-    /// Adds `key`; whether it was there.
+    /// Adds `key`. Returns whether it was present.
     fn insert(&mut self, key: u64) -> bool {
         let (word, mask) = self.place(key);
         let known = self.words[word] & mask == mask;
@@ -79,7 +79,7 @@ impl Bloom {
         self.words[word] & mask == mask
     }
 
-    /// A word and four bits in it.
+    /// Returns the word of the key, and a mask of four bits in it.
     fn place(&self, key: u64) -> (usize, u64) {
         let mixed = key.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let mixed = mixed ^ mixed >> 32;

@@ -6,15 +6,15 @@ use crate::policy::{Object, Param, Params, Residents};
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Admits what is at most so large, bookkeeping included where that counts as size.
+/// Admits objects up to a size, which includes bookkeeping if the cache counts that.
 pub struct SizeLimit {
     params: SizeLimitParams,
 }
 
-/// The limit.
+/// The parameters of [`SizeLimit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeLimitParams {
-    /// In bytes.
+    /// The largest admitted size, in bytes.
     pub max: u64,
 }
 
@@ -42,7 +42,7 @@ impl Params for SizeLimitParams {
     }
 }
 
-/// Bytes, from a number with or without a unit.
+/// Reads a number of bytes, with or without a unit.
 fn bytes(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
     let (number, scale) = unit.unwrap_or((text, 1));

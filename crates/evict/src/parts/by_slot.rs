@@ -1,13 +1,13 @@
 //! An array with an element for every slot that was ever used.
 //!
-//! It grows by an eighth, not by doubling: a cache that stops growing at its capacity should not keep twice the memory that
-//! it needs.
+//! It grows by an eighth, not by doubling: a cache that stops growing at its capacity should not hold twice the memory
+//! that it needs.
 
 use std::ops::{Index, IndexMut};
 
 use crate::policy::Slot;
 
-/// What a policy notes of each object, by [`Slot`].
+/// A policy's data for each object, by [`Slot`].
 pub(crate) struct BySlot<T>(Vec<T>);
 
 impl<T: Copy> BySlot<T> {
@@ -15,7 +15,7 @@ impl<T: Copy> BySlot<T> {
         Self(Vec::new())
     }
 
-    /// Writes `element` at `slot`; places before it that were never written hold `element` too.
+    /// Writes `element` at `slot`. Lower places that were never written are filled with `element`, too.
     #[inline]
     pub(crate) fn put(&mut self, slot: Slot, element: T) {
         match self.0.get_mut(slot as usize) {
@@ -37,13 +37,13 @@ impl<T: Copy> BySlot<T> {
         self.0.get(slot as usize)
     }
 
-    /// All elements, for several writes with one lookup.
+    /// Returns all elements, for several writes with one lookup.
     #[inline]
     pub(crate) fn places(&mut self) -> &mut [T] {
         &mut self.0
     }
 
-    /// How many places there are: as many as slots were ever taken at once.
+    /// Returns the number of places: the largest number of slots that were taken at once.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

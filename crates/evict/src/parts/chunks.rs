@@ -1,6 +1,6 @@
-//! A growing array that never moves what it holds.
+//! A growing array that never moves its elements.
 //!
-//! A plain vector doubles, and for a moment a full cache would need three times its memory. This one adds a
+//! A plain vector doubles, so that a full cache would briefly need three times its memory. This array grows by one
 //! chunk at a time. Only the first chunk grows by doubling, so that a small cache stays small.
 
 use std::ops::{Index, IndexMut};

@@ -1,14 +1,14 @@
 //! Request counts of evicted objects, by key.
 //!
-//! A table of rows, each as long as half a cache line, newest first: entries that do not fit their row are dropped. An entry
-//! is 4 bytes, a count and 24 bits of the key, so that two keys in 2 million may be confused: then a policy gets a wrong
-//! hint, and no client a wrong object.
+//! A table of rows, each as long as half a cache line, newest first: entries that do not fit their row are dropped. An
+//! entry is 4 bytes, a count and 24 bits of the key, so that two keys in 2 million may be confused: a policy then gets
+//! a wrong hint, but no client gets a wrong object.
 
 const ROW: usize = 8;
 
-/// Counts from 1 to 255 by key. 0 stands for what is not remembered.
+/// Counts from 1 to 255 by key. 0 means that the key has no entry.
 pub(crate) struct Counts {
-    /// A power of two of them, or none.
+    /// The rows; their number is 0 or a power of two.
     rows: Vec<[u32; ROW]>,
 }
 
@@ -17,14 +17,15 @@ impl Counts {
         Self { rows: Vec::new() }
     }
 
-    /// What is remembered of `key`.
+    /// Returns the count for `key`, or 0.
     #[inline]
     pub(crate) fn get(&self, key: u64) -> u8 {
         let Some(row) = self.rows.get(self.row(key)) else { return 0 };
         row.iter().find(|&&entry| tag(entry) == tag_of(key)).map_or(0, |&entry| count(entry))
     }
 
-    /// Remembers `count` of `key` before all else, in a table with room for `bound` keys or up to twice as many.
+    /// Stores `count` for `key` as the newest in its row, in a table with room for at least `bound` keys and at most
+    /// twice as many.
     pub(crate) fn put(&mut self, key: u64, count: u8, bound: usize) {
         while self.rows.len() * ROW < bound {
             self.grow();
@@ -37,7 +38,7 @@ impl Counts {
         row[0] = tag_of(key) | u32::from(count);
     }
 
-    /// Forgets `key`, and says what was remembered.
+    /// Removes and returns the count for `key`.
     #[inline]
     pub(crate) fn take(&mut self, key: u64) -> u8 {
         let at = self.row(key);
@@ -53,8 +54,8 @@ impl Counts {
         self.rows.capacity() * size_of::<[u32; ROW]>()
     }
 
-    /// Twice the rows. An entry does not say which of two rows its key would now choose, so it stands in both:
-    /// the one that is never looked up is forgotten in time.
+    /// Doubles the rows. An entry does not determine which of two rows its key now selects, so both get a copy: the
+    /// copy in the wrong row is never looked up, and is dropped in time.
     #[cold]
     fn grow(&mut self) {
         let rows = self.rows.len();
@@ -71,7 +72,7 @@ impl Counts {
     }
 }
 
-/// The key's part of an entry. It comes from all of the key's bits, since the lowest choose the row.
+/// Returns the key's part of an entry. It depends on all bits of the key, since the lowest bits select the row.
 #[inline]
 fn tag_of(key: u64) -> u32 {
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) as u32 & !0xFF

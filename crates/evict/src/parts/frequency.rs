@@ -1,7 +1,7 @@
 //! Slots by their number of requests, in constant time.
 //!
-//! A list of buckets, one for each frequency that occurs, in ascending order; in a bucket a list of slots. A hit
-//! moves its slot to the next bucket. 12 bytes an object, and 24 a bucket.
+//! A list of buckets, one for each frequency that occurs, in ascending order; each bucket has a list of slots. A hit
+//! moves its slot to the next bucket. This takes 12 bytes for each object, and 24 for each bucket.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::list::{Links, List};
@@ -11,14 +11,14 @@ struct Bucket {
     frequency: u64,
     slots: List,
     lower: u32,
-    /// The next bucket; of one that is not in use, the next such.
+    /// The next bucket; for an unused bucket, the next unused one.
     higher: u32,
 }
 
-/// Slots in ascending order of frequency and, among equals, least recently asked for first.
+/// Slots in ascending order of frequency and, among equals, least recently requested first.
 pub(crate) struct Frequencies {
     links: Links,
-    /// By slot: its bucket.
+    /// The bucket of each slot.
     homes: BySlot<u32>,
     buckets: Vec<Bucket>,
     lowest: u32,
@@ -30,7 +30,7 @@ impl Frequencies {
         Self { links: Links::new(), homes: BySlot::new(), buckets: Vec::new(), lowest: NONE, unused: NONE }
     }
 
-    /// Adds `slot`, which is not there, as asked for once.
+    /// Adds `slot`, which must be absent, with one request.
     #[inline]
     pub(crate) fn insert(&mut self, slot: Slot) {
         let home = match self.buckets.get(self.lowest as usize) {
@@ -40,7 +40,7 @@ impl Frequencies {
         self.move_in(slot, home);
     }
 
-    /// Counts that `slot`, which is there, was asked for once more.
+    /// Counts another request for `slot`, which must be present.
     #[inline]
     pub(crate) fn hit(&mut self, slot: Slot) {
         let home = self.homes[slot];
@@ -59,13 +59,13 @@ impl Frequencies {
         self.move_in(slot, next);
     }
 
-    /// The slot that was asked for least often and, among equals, least recently.
+    /// Returns the slot with the fewest requests and, among equals, the least recently requested one.
     #[inline]
     pub(crate) fn first(&self) -> Option<Slot> {
         self.buckets.get(self.lowest as usize)?.slots.back()
     }
 
-    /// Takes `slot` out, which is there.
+    /// Removes `slot`, which must be present.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.move_out(slot, self.homes[slot]);
@@ -76,7 +76,7 @@ impl Frequencies {
         self.links.heap_bytes() + self.homes.heap_bytes() + buckets
     }
 
-    /// Checks that buckets ascend and are not empty, and that every resident is in the one that it calls home.
+    /// Checks that buckets ascend and are not empty, and that every resident is in its bucket.
     pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         let (mut lower, mut at, mut frequency, mut len) = (NONE, self.lowest, 0, 0);
         while let Some(bucket) = self.buckets.get(at as usize) {
@@ -102,7 +102,7 @@ impl Frequencies {
         self.homes.put(slot, home);
     }
 
-    /// Takes `slot` out of the bucket `home`, which is closed once empty.
+    /// Removes `slot` from the bucket `home`, and closes the bucket if it becomes empty.
     #[inline]
     fn move_out(&mut self, slot: Slot, home: u32) {
         let bucket = &mut self.buckets[home as usize];
@@ -115,7 +115,7 @@ impl Frequencies {
         self.join(lower, higher);
     }
 
-    /// An empty bucket between two others.
+    /// Opens an empty bucket between two others, and returns it.
     fn open(&mut self, frequency: u64, lower: u32, higher: u32) -> u32 {
         let bucket = Bucket { frequency, slots: List::new(), lower: NONE, higher: NONE };
         let at = match self.buckets.get(self.unused as usize) {

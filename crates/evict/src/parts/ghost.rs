@@ -1,28 +1,28 @@
-//! Keys of evicted objects, kept for a while: S3-FIFO, 2Q, ARC and others learn from them.
+//! Keys of recently evicted objects, from which S3-FIFO, 2Q, ARC and other policies learn.
 //!
-//! A queue of fingerprints and a table from each to its position in the queue: 8 bytes and the note in the one, 6 to 12 in
-//! the other. A fingerprint has 32 bits, so that two of a million keys may be confused now and then: then a policy gets a
-//! wrong hint, and no client a wrong object.
+//! A queue of fingerprints and a table from each to its position in the queue: 8 bytes and the note in the queue, 6 to
+//! 12 bytes in the table. A fingerprint has 32 bits, so that two of a million keys may occasionally be confused: a
+//! policy then gets a wrong hint, but no client gets a wrong object.
 //!
-//! In a replay, objects are numbered, and the place of each is noted with the object ([`Residents::keep_note`]). That stands in
-//! for fingerprints and table: nothing is hashed, and nothing confused.
+//! In a replay, objects are numbered, and the place of each is noted with the object ([`Residents::keep_note`]). This
+//! replaces fingerprints and table: there are no hashes, and so no confusion.
 //!
-//! Removal from the middle leaves a gap. Gaps are closed when the queue is full, which is rare enough for an insertion to
-//! pay for at most 8 others' moves.
+//! Removal from the middle leaves a gap. Gaps are closed when the queue is full; this is so rare that an insertion pays
+//! for at most 8 moves.
 
 use std::collections::VecDeque;
 
 use crate::index::Index;
 use crate::policy::{MOST_NOTE, Object, Residents, Slot};
 
-/// Keys in the order in which they came, each with a weight and a note `T`.
+/// Keys in order of insertion, each with a weight and a note `T`.
 pub(crate) struct Ghosts<T = ()> {
-    /// Oldest first, gaps included. A gap weighs 0, and the index does not lead to it.
+    /// Oldest first, gaps included. A gap weighs 0, and has no entry in the index.
     queue: VecDeque<Ghost<T>>,
-    /// The number of the queue's first place; numbers wrap.
+    /// The number of the first place in the queue; numbers wrap.
     first: u32,
     index: Index,
-    /// Whether objects are numbered: then each one's place is noted with the object, and nothing in the index.
+    /// Whether objects are numbered. Then the place of each is noted with the object, and the index stays empty.
     are_numbered: bool,
     len: usize,
     used: u64,
@@ -36,7 +36,7 @@ struct Ghost<T> {
     note: T,
 }
 
-/// What a ghost is known by: the same in every call of one [`Ghosts`].
+/// The identity of a ghost. All calls of one [`Ghosts`] must use the same kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Name {
     key: u64,
@@ -44,13 +44,13 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// The name of the object in `slot`.
+    /// Returns the name of the object in `slot`.
     #[inline(always)]
     pub(crate) fn of<R: Residents>(slot: Slot, residents: &R) -> Self {
         Self { key: residents.object(slot).key, number: residents.number(slot) }
     }
 
-    /// The name of `new`, which is asked for now and is not resident.
+    /// Returns the name of `new`, which is requested now and is not resident.
     #[inline(always)]
     pub(crate) fn of_newcomer<R: Residents>(new: &Object, residents: &R) -> Self {
         Self { key: new.key, number: residents.number_of_newcomer() }
@@ -68,9 +68,9 @@ impl<T: Copy> Ghosts<T> {
         Self { queue: VecDeque::new(), first: 0, index: Index::new(), are_numbered: false, len: 0, used: 0 }
     }
 
-    /// Adds `name`, which is not there, as the newest, after forgetting the oldest until all weigh at most
-    /// `bound`. What weighs more than `bound` alone is not remembered. A weight of 0 counts as 1, so that `bound`
-    /// also limits how many there are; one above 4 GiB counts as 4 GiB.
+    /// Adds `name`, which must be absent, as the newest, and forgets the oldest until all weigh at most `bound`. A name
+    /// that alone weighs more than `bound` is not remembered. A weight of 0 counts as 1, so that `bound` also limits
+    /// the number of names; a weight above 4 GiB counts as 4 GiB.
     #[inline(always)]
     pub(crate) fn insert(
         &mut self,
@@ -93,7 +93,7 @@ impl<T: Copy> Ghosts<T> {
         self.used += u64::from(weight);
     }
 
-    /// Makes room for one more, to which `number` leads from now on.
+    /// Makes room for one more, and notes its place with the object numbered `number`.
     #[inline(always)]
     fn lead_to_number<R: Residents>(&mut self, number: u32, residents: &R) -> u32 {
         if self.queue.len() == self.queue.capacity() || self.first + self.queue.len() as u32 > MOST_NOTE {
@@ -107,7 +107,7 @@ impl<T: Copy> Ghosts<T> {
         number
     }
 
-    /// Makes room for one more, to which `key` leads from now on.
+    /// Makes room for one more, and indexes its place by `key`.
     #[inline]
     fn lead_to_key(&mut self, key: u64) -> u32 {
         if self.queue.len() == self.queue.capacity() || !self.index.has_room() {
@@ -120,13 +120,13 @@ impl<T: Copy> Ghosts<T> {
         fingerprint
     }
 
-    /// Forgets `name`, which is not resident; its note, if it was remembered.
+    /// Forgets `name`, which is not resident. Returns its note if it was remembered.
     #[inline(always)]
     pub(crate) fn remove(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<T> {
         Some(self.forget(name.into(), residents)?.1)
     }
 
-    /// Forgets `name`; its place in the queue and its note, if it was remembered.
+    /// Forgets `name`. Returns its place in the queue and its note if it was remembered.
     #[inline(always)]
     fn forget<R: Residents>(&mut self, name: Name, residents: &R) -> Option<(usize, T)> {
         let at = match name.number {
@@ -154,15 +154,15 @@ impl<T: Copy> Ghosts<T> {
         self.index.take(hash(fingerprint), is_key).map(at)
     }
 
-    /// Forgets `name`; how many came after it, of which a few that were forgotten may be missing, if it was
-    /// remembered.
+    /// Forgets `name`. Returns the number of names that were added after it, if it was remembered; the number may lack
+    /// a few names that were forgotten.
     #[inline]
     pub(crate) fn take(&mut self, name: impl Into<Name>, residents: &impl Residents) -> Option<usize> {
         let (place, _) = self.forget(name.into(), residents)?;
         Some(self.queue.len() - 1 - place)
     }
 
-    /// Forgets the oldest one.
+    /// Forgets the oldest name.
     #[inline(always)]
     pub(crate) fn pop_oldest(&mut self) -> Option<T> {
         loop {
@@ -180,19 +180,20 @@ impl<T: Copy> Ghosts<T> {
         }
     }
 
-    /// Forgets the oldest until all weigh at most `bound`.
+    /// Forgets the oldest names until all weigh at most `bound`.
     #[inline(always)]
     pub(crate) fn truncate(&mut self, bound: u64) {
         while self.used > bound && self.pop_oldest().is_some() {}
     }
 
-    /// The sum of the weights.
+    /// Returns the sum of the weights.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
-    /// Bytes allocated. In a replay, those that the same ghosts would take in a live cache: numbers belong to the trace.
+    /// Returns the bytes allocated. In a replay, returns the bytes for the same ghosts in a live cache: numbers belong
+    /// to the trace.
     pub(crate) fn heap_bytes(&self) -> usize {
         let index = match self.are_numbered {
             true => Index::bytes_for(self.queue.capacity()),
@@ -201,7 +202,7 @@ impl<T: Copy> Ghosts<T> {
         self.queue.capacity() * size_of::<Ghost<T>>() + index
     }
 
-    /// Checks that all that are remembered can be found, and the sum of the weights.
+    /// Checks the sum of the weights, and that all remembered names can be found.
     pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         let (mut count, mut used) = (0, 0);
         for (at, ghost) in self.queue.iter().enumerate().filter(|(_, ghost)| ghost.weight > 0) {
@@ -225,7 +226,7 @@ impl<T: Copy> Ghosts<T> {
         }
     }
 
-    /// Closes the gaps, and makes room for an eighth more. The places are numbered from 0 then.
+    /// Closes the gaps, and makes room for an eighth more. Afterwards the places are numbered from 0.
     #[cold]
     fn close_gaps(&mut self) {
         let mut queue = VecDeque::new();
@@ -241,7 +242,7 @@ fn fingerprint(key: u64) -> u32 {
     (key ^ key >> 32) as u32
 }
 
-/// What the index takes for a key: 64 bits that look random.
+/// Returns the hash of a fingerprint for the index: 64 bits that look random.
 #[inline]
 fn hash(fingerprint: u32) -> u64 {
     u64::from(fingerprint).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
     use crate::policy::{By, Capacity};
 
-    /// Keeps the notes of objects numbered below 40. Nothing is resident.
+    /// Keeps the notes of objects numbered below 40. No object is resident.
     struct Notes([Cell<Option<u32>>; 40]);
 
     impl Notes {
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    /// The same in the fewest words: keys, weights and notes, oldest first.
+    /// A minimal model: keys, weights and notes, oldest first.
     #[derive(Default)]
     struct Naive(Vec<(u64, u64, u64)>);
 

@@ -1,12 +1,12 @@
-//! Resident slots by priority, the lowest first: a heap that knows where each slot stands.
+//! Resident slots by priority, the lowest first: a heap with the position of each slot.
 //!
-//! Equal priorities go by least recent touch, a touch being a push or an update. An entry is one integer of
-//! 128 bits, priority over touch over slot, so that comparing two of them takes no branches, and the four
-//! children of an entry fill a cache line. 20 bytes an object.
+//! Equal priorities are ordered by least recent touch, which is a push or an update. An entry is one integer of 128
+//! bits, with the priority above the touch above the slot, so that a comparison takes no branches, and the four
+//! children of an entry fill a cache line. This takes 20 bytes for each object.
 //!
-//! What is added above all that were added before needs no heap: it may wait in a [`Run`], whose first and the heap's first
-//! compete. Where objects of one size are ranked by worth and age, all new ones do, and most leave from there. As both keep their
-//! room, a heap has a run only on request.
+//! An entry above all earlier ones does not need the heap: it may wait in a [`Run`], and the lower of the two first
+//! entries leaves first. If objects of one size are ranked by worth and age, all new ones enter the run, and most leave
+//! from there. Heap and run both keep their allocated room, so a heap has a run only on request.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::run::Run;
@@ -14,17 +14,18 @@ use crate::policy::{Residents, Slot};
 
 const CHILDREN: usize = 4;
 
-/// What marks a place as one in the run.
+/// The mark of a place in the run.
 const IN_RUN: u32 = 1 << 31;
 
-/// The heap. Priorities are integers; [`ascending`] makes one of a number that is not.
+/// The heap. Priorities are integers; [`ascending`] converts other numbers.
 pub(crate) struct Heap {
     entries: Vec<u128>,
     run: Run,
     has_run: bool,
-    /// By slot: where its entry stands in the heap or, with [`IN_RUN`], its number in the run.
+    /// By slot: the position of its entry in the heap or, with [`IN_RUN`], its number in the run.
     places: BySlot<u32>,
-    /// Touches so far. After 2^32 it starts again, and equal priorities are ordered wrongly for a while; nothing else does.
+    /// Touches so far. The count wraps after 2^32, and then equal priorities are in a wrong order for a while; there is
+    /// no other effect.
     touches: u32,
 }
 
@@ -33,7 +34,7 @@ impl Heap {
         Self { entries: Vec::new(), run: Run::new(), has_run: false, places: BySlot::new(), touches: 0 }
     }
 
-    /// One with a run.
+    /// Returns a heap with a run.
     pub(crate) fn with_run() -> Self {
         Self { has_run: true, ..Self::new() }
     }
@@ -42,7 +43,7 @@ impl Heap {
         self.entries.len() + self.run.len()
     }
 
-    /// Adds `slot`, which is not there.
+    /// Adds `slot`, which must be absent.
     #[inline]
     pub(crate) fn push(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
@@ -72,7 +73,7 @@ impl Heap {
         self.raise(len, entry);
     }
 
-    /// Gives `slot`, which is there, another priority.
+    /// Changes the priority of `slot`, which must be present.
     #[inline]
     pub(crate) fn update(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
@@ -88,7 +89,7 @@ impl Heap {
         }
     }
 
-    /// Takes out the slot with the lowest priority, and says which priority that was.
+    /// Removes and returns the slot with the lowest priority, and that priority.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Slot, u64)> {
         let first = match (self.entries.first(), self.run.first()) {
@@ -105,19 +106,19 @@ impl Heap {
         Some((slot_of(first), priority_of(first)))
     }
 
-    /// The slot with the lowest priority, and that priority.
+    /// Returns the slot with the lowest priority, and that priority.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Slot, u64)> {
         let first = self.entries.first().copied().into_iter().chain(self.run.first()).min()?;
         Some((slot_of(first), priority_of(first)))
     }
 
-    /// Every slot, in no particular order.
+    /// Returns every slot, in no particular order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.entries.iter().copied().chain(self.run.iter()).map(slot_of)
     }
 
-    /// Gives every slot another priority, in time proportional to their number; equals stay in their order.
+    /// Changes the priority of every slot, in time proportional to their number; equals keep their order.
     pub(crate) fn rerank(&mut self, priority: impl Fn(Slot) -> u64) {
         self.entries.extend(self.run.drain());
         for entry in &mut self.entries {
@@ -128,7 +129,7 @@ impl Heap {
         }
     }
 
-    /// Takes `slot` out, which is there.
+    /// Removes `slot`, which must be present.
     pub(crate) fn remove(&mut self, slot: Slot) {
         match self.places[slot] {
             place if place & IN_RUN != 0 => self.remove_from_run(place),
@@ -136,8 +137,8 @@ impl Heap {
         }
     }
 
-    /// Shows the slots with a priority of at most `limit`, in no particular order, until `see` has seen enough
-    /// and returns `false`. Looks at no more than four times as many entries as it shows, gaps in the run left out.
+    /// Passes the slots with a priority of at most `limit` to `see`, in no particular order, until `see` returns
+    /// `false`. Examines at most four times as many entries as it passes on, not counting gaps in the run.
     #[inline]
     pub(crate) fn show_lowest(&self, limit: u64, mut see: impl FnMut(Slot) -> bool) {
         let mut run = self.run.iter().take_while(|&entry| priority_of(entry) <= limit);
@@ -216,7 +217,7 @@ impl Heap {
         }
     }
 
-    /// Puts `entry` at `at` or above, where all that is higher moves down.
+    /// Places `entry` at `at` or above, and moves higher entries down.
     #[inline]
     fn raise(&mut self, mut at: usize, entry: u128) {
         while at > 0 && entry < self.entries[parent(at)] {
@@ -226,7 +227,7 @@ impl Heap {
         self.put(at, entry);
     }
 
-    /// Puts `entry` at `at` or below, where the lowest children move up.
+    /// Places `entry` at `at` or below, and moves the lowest children up.
     #[inline]
     fn sink(&mut self, mut at: usize, entry: u128) {
         while let Some(child) = self.lowest_child(at)
@@ -255,7 +256,7 @@ impl Heap {
     }
 }
 
-/// An integer that orders as `number` does, which is not negative and not "not a number".
+/// Returns an integer with the same order as `number`, which must not be negative or NaN.
 #[inline]
 pub(crate) fn ascending(number: f64) -> u64 {
     debug_assert!(number >= 0.0, "{number} has no place");

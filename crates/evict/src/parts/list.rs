@@ -1,8 +1,8 @@
 //! Doubly linked lists over slots.
 //!
-//! The links are stored apart from the lists, so that a policy with several queues pays 8 bytes an object and no more: a slot
-//! is in at most one list of those that share [`Links`]. Nothing checks that a slot given to [`List::remove`] is in that
-//! very list; [`List::validate`] finds out.
+//! The links are stored apart from the lists, so that a policy with several queues pays only 8 bytes for each object: a
+//! slot is in at most one of the lists that share [`Links`]. [`List::remove`] does not check that the slot is in that
+//! list; [`List::validate`] detects an error.
 
 use crate::parts::by_slot::BySlot;
 use crate::policy::{NONE, Residents, Slot};
@@ -13,7 +13,7 @@ struct Link {
     next: Slot,
 }
 
-/// Every slot's neighbours.
+/// The neighbours of every slot.
 pub(crate) struct Links(BySlot<Link>);
 
 impl Links {
@@ -21,7 +21,7 @@ impl Links {
         Self(BySlot::new())
     }
 
-    /// The neighbour of `slot`, which is in a list, towards its front.
+    /// Returns the neighbour of `slot`, which is in a list, towards the front.
     #[inline]
     pub(crate) fn before(&self, slot: Slot) -> Option<Slot> {
         some(self.0[slot].prev)
@@ -43,7 +43,7 @@ impl List {
         Self { front: NONE, back: NONE }
     }
 
-    /// Adds `slot`, which is in no list.
+    /// Adds `slot`, which must be in no list.
     #[inline]
     pub(crate) fn push_front(&mut self, links: &mut Links, slot: Slot) {
         links.0.put(slot, Link { prev: NONE, next: self.front });
@@ -59,19 +59,19 @@ impl List {
         self.back == NONE
     }
 
-    /// Whether there is one slot and no more.
+    /// Whether the list has exactly one slot.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
         self.back == self.front && !self.is_empty()
     }
 
-    /// The last slot.
+    /// Returns the last slot.
     #[inline]
     pub(crate) fn back(&self) -> Option<Slot> {
         some(self.back)
     }
 
-    /// Takes the last slot out.
+    /// Removes and returns the last slot.
     #[inline]
     pub(crate) fn pop_back(&mut self, links: &mut Links) -> Option<Slot> {
         let slot = self.back()?;
@@ -79,7 +79,7 @@ impl List {
         Some(slot)
     }
 
-    /// Takes `slot` out, which is in this list.
+    /// Removes `slot`, which must be in this list.
     #[inline]
     pub(crate) fn remove(&mut self, links: &mut Links, slot: Slot) {
         let links = links.0.places();
@@ -94,14 +94,14 @@ impl List {
         }
     }
 
-    /// Makes `slot`, which is in this list, its first.
+    /// Moves `slot`, which must be in this list, to the front.
     #[inline]
     pub(crate) fn move_to_front(&mut self, links: &mut Links, slot: Slot) {
         if slot == self.front {
             return;
         }
         let front = std::mem::replace(&mut self.front, slot);
-        // An element that is not the first has a predecessor: fewer cases than to remove and to add.
+        // A slot that is not the first has a predecessor, so this has fewer cases than a removal and an insertion.
         let links = links.0.places();
         let Link { prev, next } = links[slot as usize];
         links[slot as usize] = Link { prev: NONE, next: front };
@@ -113,14 +113,14 @@ impl List {
         links[front as usize].prev = slot;
     }
 
-    /// The slots, first to last.
+    /// Returns the slots, first to last.
     pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
-        // Bounded, so that a broken list is not an endless loop.
+        // Bounded, so that a corrupt list does not cause an endless loop.
         std::iter::successors(some(self.front), move |&slot| some(links.0.get(slot)?.next))
             .take(links.0.len() + 1)
     }
 
-    /// Checks that the links agree with each other, and that every slot is resident; how many there are.
+    /// Checks that the links are consistent and that every slot is resident. Returns the number of slots.
     pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<usize, String> {
         let mut prev = NONE;
         let mut count = 0;

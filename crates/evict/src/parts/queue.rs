@@ -3,7 +3,7 @@
 use crate::parts::list::{Links, List};
 use crate::policy::{Residents, Slot};
 
-/// A [`List`] of every resident, newest first, with links of its own.
+/// A [`List`] of every resident, newest first, with separate links.
 pub(crate) struct Queue {
     links: Links,
     list: List,
@@ -14,37 +14,37 @@ impl Queue {
         Self { links: Links::new(), list: List::new() }
     }
 
-    /// Adds `slot`, which is not queued.
+    /// Adds `slot`, which must not be queued.
     #[inline]
     pub(crate) fn push_front(&mut self, slot: Slot) {
         self.list.push_front(&mut self.links, slot);
     }
 
-    /// Takes the last slot out.
+    /// Removes and returns the last slot.
     #[inline]
     pub(crate) fn pop_back(&mut self) -> Option<Slot> {
         self.list.pop_back(&mut self.links)
     }
 
-    /// Takes `slot` out, which is queued.
+    /// Removes `slot`, which must be queued.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.list.remove(&mut self.links, slot);
     }
 
-    /// Makes `slot`, which is queued, the first.
+    /// Moves `slot`, which must be queued, to the front.
     #[inline]
     pub(crate) fn move_to_front(&mut self, slot: Slot) {
         self.list.move_to_front(&mut self.links, slot);
     }
 
-    /// The last slot.
+    /// Returns the last slot.
     #[inline]
     pub(crate) fn back(&self) -> Option<Slot> {
         self.list.back()
     }
 
-    /// The slot before `slot`, which is queued: one that is newer.
+    /// Returns the next newer slot before `slot`, which must be queued.
     #[inline]
     pub(crate) fn before(&self, slot: Slot) -> Option<Slot> {
         self.links.before(slot)
@@ -54,7 +54,7 @@ impl Queue {
         self.links.heap_bytes()
     }
 
-    /// Checks the list, and that every resident is in it.
+    /// Checks the list, and that it contains every resident.
     pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         let queued = self.list.validate(&self.links, residents)?;
         match queued == residents.len() {

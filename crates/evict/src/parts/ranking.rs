@@ -1,29 +1,29 @@
-//! Residents by rank: the rule behind `adaptive`, in the cache itself and in each of its ghosts.
+//! Residents by rank: the rule of `adaptive`, both in the cache itself and in each of its ghosts.
 //!
-//! An object ranks at the level when it was last requested, plus its worth: its known number of requests, for each unit of
-//! the capacity, raised to an exponent. The level is the rank of the latest victim, so that worth ages. Exponent 0 is LRU, 1
-//! is greedy dual (GDSF, or LFU with aging if sizes do not count).
+//! The rank of an object is the level at its last request plus its worth: its known number of requests per unit of the
+//! capacity, raised to an exponent. The level is the rank of the latest victim, so that worth ages. Exponent 0 is LRU,
+//! 1 is greedy dual (GDSF, or LFU with aging if sizes do not count).
 //!
-//! Two things differ from the literature. Counts survive eviction ([`Counts`]). And hits move nothing: they note the level,
-//! and the heap is updated when the object comes up for eviction, which selects the same victims.
+//! Two details differ from the literature. Counts survive eviction ([`Counts`]). And a hit does not update the heap: it
+//! only notes the level, and the heap is updated when the object comes up for eviction, which selects the same victims.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::counts::Counts;
 use crate::parts::heap::{Heap, ascending};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 
-/// Which misses to spare.
+/// The misses to minimise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Objective {
-    /// As many requests as possible are hits.
+    /// Serves as many requests as possible from the cache.
     #[default]
     Requests,
-    /// As many bytes as possible come from the cache.
+    /// Serves as many bytes as possible from the cache.
     Bytes,
 }
 
 impl Objective {
-    /// What a hit spares.
+    /// Returns the benefit of a hit, in the unit of the objective.
     #[inline]
     pub(crate) fn benefit(self, size: u64) -> u64 {
         match self {
@@ -33,26 +33,26 @@ impl Objective {
     }
 }
 
-/// How much worth counts against recency.
+/// The weight of worth in comparison with recency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Exponent {
-    /// Not at all.
+    /// No weight, as in LRU.
     Zero,
-    /// As in greedy dual.
+    /// The weight in greedy dual.
     #[default]
     One,
-    /// More: where popularity and sizes hardly change.
+    /// A larger weight, for popularity and sizes that hardly change.
     OneAndHalf,
 }
 
-/// How a [`Ranking`] ranks.
+/// The parameters of a [`Ranking`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) objective: Objective,
     pub(crate) exponent: Exponent,
 }
 
-/// Nothing in a measure is the user's to set: what is follows from [`Objective`].
+/// A user can set no parameter here: the measure follows from [`Objective`].
 impl Params for Measure {
     const ALL: &'static [Param] = &[];
 
@@ -78,28 +78,28 @@ impl Measure {
     }
 }
 
-/// The residents' order.
+/// The order of the residents.
 ///
-/// An object that ranks below what would have to leave for it is its own victim, and not stored. But its count
-/// is remembered, so that an object that is requested repeatedly is admitted.
+/// A new object with a lower rank than its victims is refused. But its count is remembered, so that an object with
+/// repeated requests is eventually admitted.
 pub(crate) struct Ranking {
     measure: Measure,
-    /// The latest victim's rank, and one step of a float more for every object asked for since: equals leave by
-    /// least recent use, and the steps weigh nothing.
+    /// The rank of the latest victim, plus one step of a float for every object requested since: equals leave by least
+    /// recent use, and the steps have no weight.
     level: f64,
-    /// By slot: the level when it was last asked for.
+    /// By slot: the level at its last request.
     bases: BySlot<f64>,
     counts: BySlot<u8>,
-    /// By rank as of when the heap last looked: never above the rank now.
+    /// By rank at the heap's last update: never above the current rank.
     heap: Heap,
     gone: Counts,
-    /// For [`Policy::admit`], kept for its room.
+    /// A buffer for [`Policy::admit`], kept to reuse its allocation.
     outranked: Vec<(Slot, u64)>,
 }
 
 impl Ranking {
-    /// Ranks by `exponent` from now on. The level is scaled as the residents' worth is, so that their ages still
-    /// weigh as much against it.
+    /// Changes the exponent. The level is scaled in proportion to the residents' worth, so that their ages keep their
+    /// weight against it.
     pub(crate) fn change<R: Residents>(&mut self, exponent: Exponent, residents: &R) {
         let before = self.total_worth(residents);
         self.measure.exponent = exponent;
@@ -115,7 +115,8 @@ impl Ranking {
         });
     }
 
-    /// Summed by slot and not in the heap's order, which would decide how the sum is rounded.
+    /// Returns the total worth. The sum is by slot, not in the heap's order, since that order would affect the
+    /// rounding.
     fn total_worth<R: Residents>(&self, residents: &R) -> f64 {
         let slots = (0..self.counts.len() as Slot).filter(|&slot| residents.contains(slot));
         slots.map(|slot| self.worth(slot, residents)).sum()
@@ -126,7 +127,7 @@ impl Ranking {
         self.measure.worth(self.counts[slot], &residents.object(slot), residents.capacity())
     }
 
-    /// The next victim and its rank, once the heap knows of every hit that matters.
+    /// Returns the next victim and its rank, after updating the heap with every hit that matters.
     #[inline]
     fn lowest<R: Residents>(&mut self, residents: &R) -> Option<(Slot, f64)> {
         loop {
@@ -139,7 +140,7 @@ impl Ranking {
         }
     }
 
-    /// Whether residents that rank no higher than `rank` make up `needed` of the capacity.
+    /// Whether the residents that rank no higher than `rank` make up `needed` of the capacity.
     fn outranks<R: Residents>(&mut self, rank: f64, needed: u64, residents: &R) -> bool {
         let mut freed = 0;
         let mut outranked = std::mem::take(&mut self.outranked);
@@ -168,8 +169,8 @@ impl Ranking {
         self.level = self.level.next_up();
     }
 
-    /// The level starts well above an object's worth: so high that it has room for steps, and no higher, so that
-    /// it stays exact against the worth of others.
+    /// Sets the initial level well above an object's worth: high enough for steps, but not higher, so that it stays
+    /// exact against the worth of others.
     #[inline]
     fn start(&mut self, worth: f64) {
         if self.level == 0.0 {

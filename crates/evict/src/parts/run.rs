@@ -1,20 +1,20 @@
-//! Entries that came in ascending order: a queue from which any of them can be taken.
+//! Entries added in ascending order: a queue that supports removal of any entry.
 //!
-//! An entry keeps its number while others leave. Taking one from the middle leaves a gap; gaps are closed when the queue is
-//! full or half of it is gaps, which is rare enough for a change to pay for at most 8 others' moves.
+//! An entry keeps its number while others leave. Removal from the middle leaves a gap; gaps are closed when the queue
+//! is full or half of it is gaps. This is so rare that a change pays for at most 8 moves.
 
 use std::collections::VecDeque;
 
-/// No entry.
+/// The mark of a gap.
 const GAP: u128 = u128::MAX;
 
-/// As many gaps do no harm.
+/// The number of gaps that are tolerated.
 const FEW: usize = 32;
 
-/// Numbers have so many bits, and wrap.
+/// The mask of a number's bits; numbers wrap.
 const MASK: u32 = u32::MAX >> 1;
 
-/// The queue. Neither its first nor its last entry is a gap.
+/// The queue. Its first and last entries are never gaps.
 pub(crate) struct Run {
     entries: VecDeque<u128>,
     /// The number of the first entry.
@@ -31,19 +31,20 @@ impl Run {
         self.len
     }
 
-    /// The lowest entry.
+    /// Returns the lowest entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<u128> {
         self.entries.front().copied()
     }
 
-    /// Whether `entry` is above all others.
+    /// Whether `entry` is above all others, so that it can be pushed.
     #[inline]
     pub(crate) fn takes(&self, entry: u128) -> bool {
         self.entries.back().is_none_or(|&last| last < entry)
     }
 
-    /// Adds `entry`, which is above all others. Its number; `moved` is told of those that get another.
+    /// Adds `entry`, which must be above all others. Returns its number; `moved` is called for each entry whose number
+    /// changes.
     #[inline]
     pub(crate) fn push(&mut self, entry: u128, moved: impl FnMut(u128, u32)) -> u32 {
         if self.entries.len() == self.entries.capacity() {
@@ -55,7 +56,7 @@ impl Run {
         number
     }
 
-    /// Takes the lowest entry.
+    /// Removes the lowest entry.
     #[inline]
     pub(crate) fn pop(&mut self) {
         if self.entries.pop_front().is_some() {
@@ -65,13 +66,13 @@ impl Run {
         }
     }
 
-    /// The entry with `number`, which is there.
+    /// Returns the entry with `number`, which must be present.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<u128> {
         self.entries.get(self.at(number)).copied()
     }
 
-    /// Takes the entry with `number`, which is there; `moved` is told of those that get another.
+    /// Removes the entry with `number`, which must be present; `moved` is called for each entry whose number changes.
     #[inline]
     pub(crate) fn remove(&mut self, number: u32, moved: impl FnMut(u128, u32)) {
         let at = self.at(number);
@@ -87,12 +88,12 @@ impl Run {
         }
     }
 
-    /// Every entry in ascending order.
+    /// Returns every entry in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u128> {
         self.entries.iter().copied().filter(|&entry| entry != GAP)
     }
 
-    /// Takes all.
+    /// Removes and returns all entries.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = u128> {
         self.len = 0;
         self.entries.drain(..).filter(|&entry| entry != GAP)

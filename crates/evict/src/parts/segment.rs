@@ -1,4 +1,4 @@
-//! A list with the total weight of its objects: one of several queues that share a cache.
+//! A list with the total weight of its objects: one of several queues in a cache.
 
 use crate::parts::list::{Links, List};
 use crate::policy::{Residents, Slot};
@@ -14,32 +14,32 @@ impl Segment {
         Self { list: List::new(), used: 0 }
     }
 
-    /// The sum of the weights.
+    /// Returns the sum of the weights.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
-    /// Whether there is no object.
+    /// Whether there are no objects.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The last slot.
+    /// Returns the last slot.
     #[inline]
     pub(crate) fn back(&self) -> Option<Slot> {
         self.list.back()
     }
 
-    /// Adds `slot`, which is in no list of these `links`.
+    /// Adds `slot`, which must be in no list of these `links`.
     #[inline]
     pub(crate) fn push_front<R: Residents>(&mut self, links: &mut Links, slot: Slot, residents: &R) {
         self.list.push_front(links, slot);
         self.used += residents.weight(slot);
     }
 
-    /// Takes the last slot out.
+    /// Removes and returns the last slot.
     #[inline]
     pub(crate) fn pop_back<R: Residents>(&mut self, links: &mut Links, residents: &R) -> Option<Slot> {
         let slot = self.list.pop_back(links)?;
@@ -47,30 +47,30 @@ impl Segment {
         Some(slot)
     }
 
-    /// Takes `slot` out, which is in this list.
+    /// Removes `slot`, which must be in this list.
     #[inline]
     pub(crate) fn remove<R: Residents>(&mut self, links: &mut Links, slot: Slot, residents: &R) {
         self.list.remove(links, slot);
         self.used -= residents.weight(slot);
     }
 
-    /// Makes `slot`, which is in this list, its first.
+    /// Moves `slot`, which must be in this list, to the front.
     #[inline]
     pub(crate) fn move_to_front(&mut self, links: &mut Links, slot: Slot) {
         self.list.move_to_front(links, slot);
     }
 
-    /// The slots, first to last.
+    /// Returns the slots, first to last.
     pub(crate) fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
         self.list.iter(links)
     }
 
-    /// The slots, last to first.
+    /// Returns the slots, last to first.
     pub(crate) fn iter_back<'a>(&self, links: &'a Links) -> impl Iterator<Item = Slot> + use<'a> {
         std::iter::successors(self.back(), |&slot| links.before(slot))
     }
 
-    /// Checks the list and the sum; how many objects there are.
+    /// Checks the list and the sum. Returns the number of objects.
     pub(crate) fn validate<R: Residents>(&self, links: &Links, residents: &R) -> Result<usize, String> {
         let len = self.list.validate(links, residents)?;
         let used: u64 = self.iter(links).map(|slot| residents.weight(slot)).sum();
@@ -81,7 +81,7 @@ impl Segment {
     }
 }
 
-/// Checks every one of the `segments`, that each resident is in one of them, and that `place` says in which.
+/// Checks each of the `segments`, that every resident is in one of them, and that `place` returns the right one.
 pub(crate) fn validate_all<'a, R: Residents>(
     segments: impl IntoIterator<Item = &'a Segment>,
     links: &Links,

@@ -1,8 +1,8 @@
-//! A share of the capacity, worked out again only when the capacity has changed.
+//! A share of the capacity, recomputed only after the capacity has changed.
 
 use crate::policy::Capacity;
 
-/// The share, and what it came to when it was last asked for.
+/// The share, and its amount for the latest capacity.
 pub(crate) struct Share {
     share: f64,
     amount: u64,
@@ -14,7 +14,7 @@ impl Share {
         Self { share, amount: 0, limit: 0 }
     }
 
-    /// As [`Capacity::share`] says.
+    /// Returns the same as [`Capacity::share`].
     #[inline]
     pub(crate) fn of(&mut self, capacity: Capacity) -> u64 {
         if self.amount != capacity.amount {

@@ -5,24 +5,24 @@
 //! the cache: when it doubles, both halves start as copies of it, so that no count is lost. An estimate is
 //! never below the true count since the last halving, up to 15; it may be above.
 
-/// Counters of keys that meet in a cache line: 4 rows of 32 counters.
+/// The counters in one cache line: 4 rows of 32 counters.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Block([u64; 8]);
 
-/// Where a key counts: a word and a shift in each row of its block.
+/// The positions of a key's counters: a word and a shift in each row of its block.
 type Places = [(usize, u32); 4];
 
-/// As far as a counter counts.
+/// The maximum of a counter.
 pub(crate) const MOST: u64 = 15;
-/// How many residents a block is for: 8 bytes for each.
+/// The number of residents for each block: 8 bytes for each resident.
 const RESIDENTS: usize = 8;
-/// Counters are halved after as many counts for each resident.
+/// The number of counts for each resident after which all counters are halved.
 const PERIOD: usize = 10;
 
 /// The sketch.
 pub struct Sketch {
-    /// A power of two of them.
+    /// The blocks; their number is a power of two.
     blocks: Vec<Block>,
     counts: usize,
     residents: usize,
@@ -33,7 +33,7 @@ impl Sketch {
         Self::with_room(RESIDENTS)
     }
 
-    /// A sketch for the keys of `residents` objects, none of which was asked for yet. It takes 8 bytes for each.
+    /// Returns an empty sketch for the keys of `residents` objects. It takes 8 bytes for each.
     pub fn with_room(residents: usize) -> Self {
         let blocks = residents.div_ceil(RESIDENTS).next_power_of_two();
         Self { blocks: vec![Block([0; 8]); blocks], counts: 0, residents: residents.max(RESIDENTS) }
@@ -56,7 +56,7 @@ impl Sketch {
         self.blocks.extend_from_within(..);
     }
 
-    /// How many residents it is for: the most there were at once, or a few.
+    /// Returns the number of residents that the sketch has room for: the largest number so far, with a minimum.
     pub(crate) fn residents(&self) -> usize {
         self.residents
     }
@@ -80,7 +80,7 @@ impl Sketch {
         }
     }
 
-    /// About how often `key` was asked for, 0 to 15.
+    /// Returns an estimate of the number of requests for `key`, 0 to 15.
     #[inline]
     pub fn estimate(&self, key: u64) -> u64 {
         let (block, places) = self.places(key);
@@ -100,7 +100,7 @@ impl Sketch {
     fn places(&self, key: u64) -> (usize, Places) {
         let mixed = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = mixed ^ mixed >> 32;
-        // The block comes from the low bits, so that doubling only adds a bit; the places from the top 20.
+        // The low bits select the block, so that doubling only adds a bit; the top 20 select the places.
         let block = mixed as usize & (self.blocks.len() - 1);
         let place = |row: usize| {
             let bits = (mixed >> (44 + 5 * row)) as usize;

@@ -1,6 +1,7 @@
 //! Resident slots for random sampling, each with a note `T`.
 //!
-//! Slots and notes are adjacent without gaps, so that a draw is one memory access: 8 bytes an object, and the note.
+//! Slots and notes are adjacent without gaps, so that a draw is one memory access. This takes 8 bytes for each object,
+//! and the note.
 
 use std::ops::{Index, IndexMut};
 
@@ -9,9 +10,9 @@ use fastrand::Rng;
 use crate::parts::by_slot::BySlot;
 use crate::policy::{Param, Params, Residents, Slot, read_count};
 
-/// The urn, and the randomness with which it is drawn from.
+/// The urn, and the random generator for draws.
 pub(crate) struct Urn<T> {
-    /// By place, of which the first `len` count.
+    /// By place. Only the first `len` entries are valid.
     entries: BySlot<(Slot, T)>,
     /// By slot: its place.
     places: BySlot<u32>,
@@ -28,7 +29,7 @@ impl<T: Copy> Urn<T> {
         self.len as usize
     }
 
-    /// Adds `slot`, which is not there.
+    /// Adds `slot`, which must be absent.
     #[inline]
     pub(crate) fn insert(&mut self, slot: Slot, note: T) {
         self.entries.put(self.len, (slot, note));
@@ -36,7 +37,7 @@ impl<T: Copy> Urn<T> {
         self.len += 1;
     }
 
-    /// Takes `slot` out; whether it was there.
+    /// Removes `slot`. Returns whether it was present.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> bool {
         let Some(place) = self.place(slot) else { return false };
@@ -54,8 +55,8 @@ impl<T: Copy> Urn<T> {
         Some(self.entries[place].0)
     }
 
-    /// Draws so many `samples`, putting each back, and chooses the one that ranks lowest; looks at all instead
-    /// where that is no more work. Of equals, the one seen first.
+    /// Draws `samples` slots with replacement, and returns the one with the lowest rank. Examines all slots instead if
+    /// that takes no more work. Of equals, the first one seen wins.
     #[inline]
     pub(crate) fn lowest<K: PartialOrd>(
         &mut self,
@@ -79,7 +80,7 @@ impl<T: Copy> Urn<T> {
         self.entries.heap_bytes() + self.places.heap_bytes()
     }
 
-    /// Checks that every slot stands where it is sought, and is resident.
+    /// Checks that every slot is at its place, and is resident.
     pub(crate) fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         for place in 0..self.len {
             let (slot, _) = self.entries[place];
@@ -96,7 +97,7 @@ impl<T: Copy> Urn<T> {
         Ok(())
     }
 
-    /// Checks that as many slots are in it as are resident.
+    /// Checks that the urn holds as many slots as there are residents.
     pub(crate) fn validate_holds_all<R: Residents>(&self, residents: &R) -> Result<(), String> {
         match self.len() == residents.len() {
             true => Ok(()),
@@ -114,7 +115,7 @@ impl<T: Copy> Urn<T> {
 impl<T: Copy> Index<Slot> for Urn<T> {
     type Output = T;
 
-    /// The note of `slot`, which is there.
+    /// Returns the note of `slot`, which must be present.
     #[inline]
     fn index(&self, slot: Slot) -> &T {
         &self.entries[self.places[slot]].1
@@ -128,7 +129,7 @@ impl<T: Copy> IndexMut<Slot> for Urn<T> {
     }
 }
 
-/// How many residents are looked at for each victim.
+/// The number of residents examined for each victim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Samples<const DEFAULT: u32>(u32);
 

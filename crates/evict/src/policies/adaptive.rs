@@ -4,52 +4,52 @@ use crate::parts::ranking::{Exponent, Measure, Objective, Ranking};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 use crate::shard::{AnyShard, Shard};
 
-/// Evicts by one [`Ranking`], whose exponent says how much an object's worth counts against how recently it was
-/// asked for: from not at all, which is LRU, to more than in greedy dual.
+/// Evicts by one [`Ranking`], whose exponent determines the weight of an object's worth in comparison with its recency:
+/// from no weight, which is LRU, to more than in greedy dual.
 ///
-/// Which exponent serves best is measured: for each there is a ghost, a cache without bodies that obeys the very
-/// same ranking. The ghosts hear of the same requests, as far as they are for a sample of the keys, and are as
-/// much smaller as the sample is. Up to 128 residents everything is in the sample; beyond that, a share of the
-/// keys that leaves half as many or more. Whenever the ghosts have heard as many lookups as they hold objects, the
-/// cache takes the exponent of the ghost that has missed least, lately, if that is 2% less than by its own.
+/// The best exponent is measured: each exponent has a ghost, a cache without bodies under the same ranking. The ghosts
+/// see the requests for a sample of the keys, and their capacity is smaller in the same proportion. Up to 128
+/// residents, the sample includes all keys; beyond that, it is a share of the keys that includes between 64 and 128
+/// residents. Each time the ghosts have seen as many lookups as they hold objects, the cache adopts the exponent of the
+/// ghost with the fewest recent misses, if they are at least 2% fewer than those of the current exponent.
 ///
-/// Every object that fits may be stored, however large. But a newcomer that ranks below what would have to leave
-/// for it is refused, until it has been asked for often enough. An object of size 0 is worth as much as one of 1.
+/// Any object that fits may be stored, even a large one. But a new object that ranks below its victims is refused until
+/// it has been requested often enough. An object of size 0 is worth as much as one of 1.
 ///
-/// A change of exponent ranks all residents again, O(n), on a miss. The ghosts take some 30 KB, however large the
-/// cache is.
+/// A change of exponent ranks all residents again, O(n), on a miss. The ghosts take about 30 KB for a cache of any
+/// size.
 pub struct Adaptive {
     residents: Ranking,
     /// In the order of [`EXPONENTS`].
     ghosts: [Ghost; EXPONENTS.len()],
     leader: usize,
-    /// The sample is one key of 2 to the power of this.
+    /// The sample is one key in 2 to the power of this number.
     thinning: u32,
-    /// Lookups that the ghosts have heard since they were judged.
+    /// Lookups that the ghosts have seen since the latest decision.
     heard: usize,
     objective: Objective,
 }
 
 const EXPONENTS: [Exponent; 3] = [Exponent::Zero, Exponent::One, Exponent::OneAndHalf];
 
-/// The place of the exponent to begin with.
+/// The index of the initial exponent.
 const FIRST: usize = 1;
 
-/// How many residents' keys are in the sample at most: at least half as many once there are more residents.
+/// The maximum number of residents in the sample: at least half as many once there are more residents.
 const SAMPLE: usize = 128;
 
-/// How many lookups make a judgement, at least.
+/// The minimum number of lookups for a decision.
 const HEARING: usize = 256;
 
-/// A ghost leads that missed less than this, where the leader missed 1.
+/// A ghost replaces the leader if it missed less than this share of the leader's misses.
 const MARGIN: f64 = 0.98;
 
-/// What a judgement leaves of the misses of before.
+/// The weight of earlier misses after a decision.
 const MEMORY: f64 = 0.5;
 
 struct Ghost {
     cache: Shard<Ranking, ()>,
-    /// What hits would have spared, in the objective's unit, and old misses less than new ones.
+    /// The sum of missed benefits, in the objective's unit; old misses weigh less than new ones.
     missed: f64,
 }
 
@@ -92,7 +92,7 @@ impl Ghost {
         }
     }
 
-    /// Forgets the keys that `is_in` leaves out.
+    /// Removes the keys outside `is_in`.
     fn thin(&mut self, is_in: impl Fn(u64) -> bool) {
         let mut left_out = Vec::new();
         self.cache.for_each(&mut |key, ()| {
@@ -150,7 +150,7 @@ impl Adaptive {
         self.fit_ghosts(residents);
     }
 
-    /// Gives the ghosts the sample's share of the capacity, which may have changed.
+    /// Sets the ghosts' capacity to the sample's share of the capacity, which may have changed.
     fn fit_ghosts<R: Residents>(&mut self, residents: &R) {
         let amount = residents.capacity().amount >> self.thinning;
         for ghost in &mut self.ghosts {
@@ -161,8 +161,8 @@ impl Adaptive {
     }
 }
 
-/// Whether `key` is among the one of 2^`thinning` that the ghosts hear of. Keys are hashes, but shards and their
-/// tables have taken some of their bits: so the key is hashed once more.
+/// Whether `key` is in the ghosts' sample of one key in 2^`thinning`. Keys are hashes, but shards and their tables
+/// already use some of their bits, so the key is hashed once more.
 #[inline]
 fn is_sampled(key: u64, thinning: u32) -> bool {
     key.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> thinning

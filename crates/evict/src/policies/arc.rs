@@ -10,8 +10,8 @@ use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 /// evicted from them, `b1` and `b2`. A request for a key in `b1` shows that `t1` should have been larger, and the target
 /// for it grows; for one in `b2`, it shrinks.
 ///
-/// The paper counts pages, here everything weighs: a returning object moves the target by as many times its
-/// weight as the paper moves it by pages. Objects of any size are stored.
+/// The paper counts pages; here objects have weights: a returning object moves the target by its weight times the
+/// paper's number of pages. Objects of any size are stored.
 pub struct Arc {
     links: Links,
     t1: Segment,
@@ -19,7 +19,7 @@ pub struct Arc {
     b1: Ghosts,
     b2: Ghosts,
     is_in_t2: BySlot<bool>,
-    /// What `t1` should weigh: `p` in the paper.
+    /// The target for the weight of `t1`: `p` in the paper.
     target: f64,
     incoming: Incoming,
 }
@@ -27,7 +27,7 @@ pub struct Arc {
 /// The object admitted last.
 struct Incoming {
     weight: u64,
-    /// Where it was remembered.
+    /// The ghost list that contained the object, if any.
     from: From,
 }
 
@@ -41,8 +41,8 @@ enum From {
 const NOBODY: Incoming = Incoming { weight: 0, from: From::Nowhere };
 
 impl Arc {
-    /// Makes room in the directory for a new object; whether the victim is to be forgotten, because `t1` alone
-    /// fills its half of the directory.
+    /// Makes room in the directory for a new object. Returns whether to forget the victim, because `t1` alone fills its
+    /// half of the directory.
     #[inline]
     fn trim(&mut self, capacity: u64) -> bool {
         let weight = self.incoming.weight;

@@ -1,13 +1,13 @@
-//! Belady's policy: evicts by the next request of each object, from the future of the trace. The bound for objects of one
-//! size.
+//! Belady's policy: evicts by the next request of each object, which it takes from the future of the trace. It is the
+//! bound for objects of one size.
 
 use crate::parts::heap::Heap;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts what will be asked for last, or never, and, among equals, what was asked for least recently.
+/// Evicts the object whose next request is the latest, or never comes, and, among equals, the least recently requested.
 ///
-/// No policy that stores whatever is asked for has more hits where all sizes are the same. Where they differ,
-/// this is no bound.
+/// If all sizes are equal, no policy that stores every requested object has more hits. If sizes differ, this is no
+/// bound.
 pub struct Belady(Heap);
 
 impl Belady {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::{Alike, By, Replay, Request};
 
-    /// The most hits that any choice of victims gives, by trying them all.
+    /// Returns the most hits of any sequence of victims, by trying all of them.
     fn most_hits(ids: &[u32], capacity: usize, cache: &[u32]) -> usize {
         let Some((id, rest)) = ids.split_first() else { return 0 };
         if cache.contains(id) {

@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
-/// Evicts what will never be asked for again and, when there is no such object, the greatest size times
-/// requests until it is asked for: of `samples` drawn at random, or of all residents if they are no more.
+/// Evicts objects that have no later request and, if there are none, the object with the largest product of size and
+/// requests until its next one, among `samples` drawn at random, or among all residents if they are no more.
 ///
 /// A new object is refused if this is its last request, or if it ranks before its first victim.
 pub struct BeladySize {
     /// Objects with a later request.
     living: Urn<()>,
-    /// Objects without one.
+    /// Objects without a later request.
     dead: Urn<()>,
     samples: u32,
 }
@@ -32,7 +32,7 @@ fn burden_of<R: Residents>(slot: Slot, residents: &R) -> u128 {
     burden(residents.object(slot).size, residents.next(slot), residents.now())
 }
 
-/// Size times requests until it is asked for.
+/// Returns the product of the size and the number of requests until the object's next one.
 #[inline]
 fn burden(size: u64, next: u64, now: u64) -> u128 {
     u128::from(size) * u128::from(next.saturating_sub(now))

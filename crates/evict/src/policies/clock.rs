@@ -4,17 +4,18 @@ use crate::parts::by_slot::BySlot;
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Param, Params, Policy, Residents, Slot, read_count};
 
-/// Evicts what came first and was not asked for since. The hand that goes round is the queue itself.
+/// Evicts the oldest object without a request since it was last considered. The queue itself takes the place of the
+/// clock hand.
 pub struct Clock {
     queue: Queue,
     hits: BySlot<u8>,
     most: u8,
 }
 
-/// How [`Clock`] is tuned.
+/// The parameters of [`Clock`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockParams {
-    /// How many bits count an object's hits: it goes round again for each of them.
+    /// The number of bits that count an object's hits: each hit gives it another round.
     bits: u32,
 }
 

@@ -3,7 +3,7 @@
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts what has been here longest. A replaced object counts as new.
+/// Evicts the object that was stored first. A replaced object counts as new.
 pub struct Fifo {
     queue: Queue,
 }

@@ -12,48 +12,48 @@ use crate::parts::by_slot::BySlot;
 use crate::parts::heap::{Heap, ascending};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 
-/// What sets a policy of the family apart.
+/// The properties that distinguish a policy of the family.
 pub trait Worth: Send + 'static {
-    /// What a user can tune.
+    /// The parameters that a user can tune.
     type Params: Params;
 
-    /// One line that says what the policy does.
+    /// One line that describes the policy.
     const ABOUT: &'static str;
 
-    /// Whether an object is worth the more, the more often it was asked for since it came.
+    /// Whether requests since the object was stored increase its worth.
     const COUNTS: bool;
 
-    /// Whether a new object competes with those that it would replace. If it loses it is refused, they stay, and
-    /// the cache ages as though it had been stored and evicted: objects without requests cannot keep others out for long.
+    /// Whether a new object competes with its victims. If it loses, it is refused and they stay, but the cache ages as
+    /// though it had been stored and evicted: objects without requests cannot keep others out for long.
     const REFUSES: bool = false;
 
-    /// Whether the heap has a run: worth its room where new objects are many and alike.
+    /// Whether the heap has a run. This is worth the memory if new objects are many and alike.
     const HAS_RUN: bool = false;
 
-    /// What it is worth that `object` was asked for `times` times.
+    /// Returns the worth of `object` after `times` requests.
     fn worth(params: &Self::Params, object: &Object, times: u32) -> f64;
 }
 
-/// Evicts the lowest priority and, among equals, what was asked for least recently.
+/// Evicts the object with the lowest priority and, among equals, the least recently requested.
 pub struct GreedyDual<W: Worth> {
     heap: Heap,
-    /// By slot: how often it was asked for since it came; empty if that does not count.
+    /// By slot: the number of requests since the object was stored; empty if they do not count.
     times: BySlot<u32>,
     age: f64,
-    /// The age when the newcomer was admitted, before others left for it: what its priority starts from.
+    /// The age when the new object was admitted, before its victims were evicted: the base of its priority.
     age_at_admission: Option<f64>,
     params: W::Params,
     worth: PhantomData<W>,
 }
 
-/// GreedyDual-Size: what is dear to fetch for its size stays, however rarely it is asked for.
+/// GreedyDual-Size: keeps objects with a high cost for their size, even if they are rarely requested.
 pub type Gds = GreedyDual<CostPerByte>;
 
-/// GreedyDual-Size with Frequency: what is often asked for and dear to fetch, for its size, stays. A newcomer
-/// that is worth less than what would have to leave for it is refused.
+/// GreedyDual-Size with Frequency: keeps objects with many requests and a high cost for their size. A new object that
+/// is worth less than its victims is refused.
 pub type Gdsf = GreedyDual<CountedCostPerByte>;
 
-/// LFU with dynamic ageing: what was popular once makes room in the end. Sizes play no part.
+/// LFU with dynamic ageing: objects that were popular in the past are evicted in the end. Ignores sizes.
 pub type Lfuda = GreedyDual<Count>;
 
 /// The worth in [`Gds`].
@@ -104,16 +104,16 @@ impl Worth for Count {
     }
 }
 
-/// What fetching an object again is taken to cost, in microseconds.
+/// The assumed cost of fetching an object again, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cost {
-    /// The same for all, a second: the fewest objects are fetched again.
+    /// The same cost for all objects, one second: minimises the number of fetches.
     #[default]
     Same,
-    /// What it took last time, and at least a microsecond: the least time is spent fetching.
+    /// The time of the last fetch, and at least a microsecond: minimises the time spent fetching.
     Latency,
-    /// A packet each way and one for every 536 bytes, a second each: the fewest packets are sent. From P. Cao
-    /// and S. Irani.
+    /// A packet each way and one for every 536 bytes, a second each: minimises the number of packets. From P. Cao and
+    /// S. Irani.
     Bytes,
 }
 

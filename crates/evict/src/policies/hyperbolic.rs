@@ -3,10 +3,10 @@
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts the lowest rate of requests since it came, of `samples` drawn at random.
+/// Evicts the object with the lowest rate of requests since it was stored, among `samples` drawn at random.
 ///
-/// The rate falls while nobody asks, so there is no order to keep: it is worked out when a victim is sought.
-/// Sizes play no part.
+/// The rate falls while there are no requests, so an order cannot be maintained: the rate is computed when a victim is
+/// needed. Ignores sizes.
 pub struct Hyperbolic {
     urn: Urn<Stay>,
     samples: u32,
@@ -16,7 +16,7 @@ pub struct Hyperbolic {
 #[derive(Clone, Copy)]
 struct Stay {
     times: u32,
-    /// When it came: lookups, modulo 2^32.
+    /// The time when the object was stored, in lookups modulo 2^32.
     since: u32,
 }
 

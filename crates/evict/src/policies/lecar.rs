@@ -7,29 +7,29 @@ use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
 
-/// Evicts what one expert says, drawn by its weight. An expert whose victim is asked for again loses weight, the
-/// more the sooner that is if `discount` is less than 1; the paper has 0.005, which learns too slowly where
-/// sizes differ.
+/// Evicts the victim of one expert, chosen at random by weight. An expert loses weight when its victim is requested
+/// again. If `discount` is less than 1, an earlier request costs more weight; the paper has 0.005, which learns too
+/// slowly where sizes differ.
 ///
-/// Each expert's victims are remembered until those after them weigh half the capacity. One that weighs more
-/// alone displaces all before it, and is not remembered itself.
+/// Each expert's victims are remembered until later victims weigh half the capacity. A victim that alone weighs more
+/// displaces all earlier ones, and is not remembered itself.
 pub struct LeCaR {
     recent: Queue,
     frequent: Frequencies,
-    /// Victims of LRU and of LFU.
+    /// The victims of LRU and of LFU.
     regrets: [Ghosts; 2],
-    /// The weight of LRU; that of LFU is the rest to 1.
+    /// The weight of LRU; the weight of LFU is 1 minus this.
     weight: f64,
     params: LeCaRParams,
     rng: Rng,
 }
 
-/// How [`LeCaR`] is tuned.
+/// The parameters of [`LeCaR`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeCaRParams {
-    /// How much a regret counts that comes at once.
+    /// The effect of a regret that occurs immediately.
     rate: f64,
-    /// What is left of a regret that comes after as many more victims as there are residents.
+    /// The remaining share of a regret that occurs after as many further victims as there are residents.
     discount: f64,
 }
 
@@ -66,7 +66,7 @@ impl Params for LeCaRParams {
 }
 
 impl LeCaR {
-    /// The expert `wrong` had a victim, `late` victims ago, that is asked for now.
+    /// Reduces the weight of the expert `wrong`, whose victim of `late` victims ago is requested now.
     fn regret<R: Residents>(&mut self, wrong: usize, late: usize, residents: &R) {
         let LeCaRParams { rate, discount } = self.params;
         let regret = discount.powf(late as f64 / residents.len().max(1) as f64);
@@ -80,7 +80,7 @@ impl LeCaR {
 const LRU: usize = 0;
 const LFU: usize = 1;
 
-/// No expert is ever silenced: it could not be heard again.
+/// The minimum weight of an expert: with weight 0 it would never be chosen again.
 const LEAST: f64 = 1e-10;
 
 impl Policy for LeCaR {

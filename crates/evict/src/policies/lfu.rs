@@ -3,9 +3,9 @@
 use crate::parts::frequency::Frequencies;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts what was asked for least often since it came and, among equals, least recently.
+/// Evicts the object with the fewest requests since it was stored and, among equals, the least recently requested.
 ///
-/// What has left is forgotten: it comes back as new. Sizes play no part.
+/// Evicted objects are forgotten: they return as new. Ignores sizes.
 pub struct Lfu(Frequencies);
 
 impl Policy for Lfu {

@@ -1,13 +1,13 @@
 //! Least hit density: the expected hits of an object for the space and time it takes, estimated from similar objects.
 //!
-//! Objects are similar if their last two intervals between requests were of the same order, and their time since then. The
-//! paper coarsens ages to a grain that it tunes; here ages are counted in bins that widen with age, eight to an octave,
-//! which suits every cache.
+//! Objects are similar if the order of magnitude of the sum of their last two intervals between requests is the same,
+//! and the time since then, too. The paper coarsens ages to a grain that it tunes; here ages are counted in bins that
+//! widen with age, eight to an octave, which suits every cache.
 
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts the lowest hit density, of `samples` drawn at random.
+/// Evicts the object with the lowest hit density, among `samples` drawn at random.
 pub struct Lhd {
     urn: Urn<Wait>,
     samples: u32,
@@ -16,17 +16,17 @@ pub struct Lhd {
     countdown: u64,
 }
 
-/// What an object has waited.
+/// The waiting times of an object.
 #[derive(Clone, Copy)]
 struct Wait {
-    /// When it came or was last asked for: lookups, modulo 2^32.
+    /// The time when the object was stored or last requested, in lookups modulo 2^32.
     since: u32,
-    /// Lookups from the request before to that one.
+    /// Lookups between the last two requests.
     before: u32,
     class: u8,
 }
 
-/// One class of objects alike, by age.
+/// A class of similar objects, by age.
 #[derive(Clone)]
 struct Class {
     hits: [f32; BINS],
@@ -39,14 +39,16 @@ const EXACT: u32 = 16;
 const PER_OCTAVE: u32 = 8;
 const BINS: usize = (EXACT + (u32::BITS - EXACT.ilog2()) * PER_OCTAVE) as usize;
 
-/// Two octaves of the sum of the last two waits make a class; the last class is for objects without a second request.
+/// A class covers two octaves of the sum of the last two intervals; the last class is for objects without a second
+/// request.
 const CLASSES: usize = u32::BITS as usize / 2 + 1;
 const NEW: u8 = CLASSES as u8 - 1;
 
-/// Densities are worked out after so many hits and evictions, or as many as there are residents if these are more.
+/// The minimum number of hits and evictions after which densities are computed again; the number of residents, if that
+/// is larger.
 const PERIOD: u64 = 4_096;
 
-/// What a count is worth one period later.
+/// The weight of a count after one period.
 const DECAY: f32 = 0.9;
 
 #[inline]
@@ -59,7 +61,7 @@ fn bin(age: u32) -> usize {
     (EXACT + (octave - EXACT.ilog2()) * PER_OCTAVE + within) as usize
 }
 
-/// How many ages share a bin.
+/// Returns the number of ages in a bin.
 fn width(bin: usize) -> f32 {
     match (bin as u32).checked_sub(EXACT) {
         None => 1.0,
@@ -68,18 +70,18 @@ fn width(bin: usize) -> f32 {
 }
 
 impl Class {
-    /// Number `class` of [`CLASSES`], about which nothing is known.
+    /// Returns class number `class` of [`CLASSES`], without any data.
     fn new(class: usize) -> Self {
         let mut new = Self { hits: [0.0; BINS], evictions: [0.0; BINS], densities: [0.0; BINS] };
         new.learn(class);
         new
     }
 
-    /// Works out the densities: of all that reach an age, the hits yet to come over the lookups spent waiting
-    /// for them.
+    /// Computes the densities: for all objects that reach an age, the number of future hits over the lookups spent
+    /// waiting for them.
     ///
-    /// One event is made up: the shorter the waits of the class, the likelier a hit, after as long again as was
-    /// waited so far. It is all that is known at first, and outweighed soon.
+    /// One event is fictitious: a hit that is likelier the shorter the intervals of the class are, after the object has
+    /// waited as long again. It is the only data at first, and real data outweigh it soon.
     fn learn(&mut self, class: usize) {
         let prior = (CLASSES - class) as f32 / CLASSES as f32;
         let (mut hits, mut events, mut waited) = (0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! LIRS: ranks objects by the time between their last two requests, not by the time since the last.
+//! LIRS: ranks objects by the time between their last two requests, not by the time since the last one.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;
@@ -6,14 +6,14 @@ use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
 
-/// Most of the cache is for objects of low inter-reference recency, `lir`; the rest, `hir`, is a queue from
-/// which victims are taken. An object of the queue, resident or remembered, that is asked for again sooner than
-/// the stalest of `lir` takes its place, and that one joins the queue.
+/// Most of the cache is for objects of low inter-reference recency, `lir`; the rest, `hir`, is a queue from which
+/// victims are taken. If an object of the queue, resident or remembered, is requested again sooner than the stalest of
+/// `lir`, it takes the place of the stalest, which joins the queue.
 ///
-/// The paper's stack `S` is not kept as such: an object is in it if it was asked for later than the stalest of
-/// `lir`, so the times of the last requests tell, and nothing is ever pruned. The objects that leave the queue were last
-/// requested in the order in which they leave, so the ghosts are in order, too, and the oldest of them are removed
-/// first. An object larger than the share of `lir` stays in the queue.
+/// The paper's stack `S` does not exist as such: an object is in it if its last request is later than that of the
+/// stalest of `lir`. So the times of the last requests suffice, and there is no pruning. The objects that leave the
+/// queue were last requested in the order in which they leave, so the ghosts are in order, too, and the oldest are
+/// removed first. An object larger than the share of `lir` stays in the queue.
 pub struct Lirs {
     params: LirsParams,
     links: Links,
@@ -21,7 +21,7 @@ pub struct Lirs {
     lir: Segment,
     /// `Q` in the paper.
     hir: Segment,
-    /// Objects that left the queue, and when they were last asked for.
+    /// Objects that left the queue, with the times of their last requests.
     ghosts: Ghosts<Time>,
     last: BySlot<Time>,
     is_lir: BySlot<bool>,
@@ -29,10 +29,10 @@ pub struct Lirs {
     returning: bool,
 }
 
-/// Lookups, counted modulo 2^32. An object that is not asked for in four billion lookups looks fresh again.
+/// Lookups, counted modulo 2^32. An object without a request for four billion lookups looks recent again.
 type Time = u32;
 
-/// How [`Lirs`] is tuned.
+/// The parameters of [`Lirs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LirsParams {
     hir: f64,
@@ -68,14 +68,14 @@ impl Params for LirsParams {
 }
 
 impl Lirs {
-    /// What `lir` may weigh: the queue has at least 1 of the capacity's unit.
+    /// Returns the limit of `lir`: the queue has at least 1 of the capacity's unit.
     #[inline]
     fn lir_share<R: Residents>(&self, residents: &R) -> u64 {
         let capacity = residents.capacity();
         capacity.amount.saturating_sub(capacity.share(self.params.hir).max(1))
     }
 
-    /// Whether what was last asked for at `time` is in the stack.
+    /// Whether an object last requested at `time` is in the stack.
     #[inline]
     fn is_in_stack<R: Residents>(&self, time: Time, residents: &R) -> bool {
         let age = |time| (residents.now() as Time).wrapping_sub(time);
@@ -89,7 +89,7 @@ impl Lirs {
         self.demote(residents);
     }
 
-    /// Moves the stalest of `lir` to the queue until the rest is within its share.
+    /// Moves the stalest of `lir` to the queue until `lir` is within its share.
     #[inline]
     fn demote<R: Residents>(&mut self, residents: &R) {
         while self.lir.used() > self.lir_share(residents) {

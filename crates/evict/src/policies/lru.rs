@@ -3,7 +3,7 @@
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts what has not been asked for the longest.
+/// Evicts the least recently requested object.
 pub struct Lru {
     queue: Queue,
 }

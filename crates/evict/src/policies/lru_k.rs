@@ -8,27 +8,27 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// The largest k.
 const MOST: usize = 4;
 
-/// Evicts the object whose k-th last request is the longest ago: first those asked for less often than k times,
-/// by LRU. When evicted objects were asked for is remembered for a while. Every request counts: the paper's period
-/// of correlated references is 0.
+/// Evicts the object whose k-th last request is the oldest. Objects with fewer than k requests come first, in LRU
+/// order. The request times of evicted objects are remembered for a while. Every request counts: the paper's period of
+/// correlated references is 0.
 pub struct LruK {
     params: LruKParams,
     /// By the time of the k-th last request, 0 for never.
     heap: Heap,
-    /// The last k - 1 requests, latest first; those beyond are empty.
+    /// The last k - 1 requests, latest first; the remaining arrays are empty.
     times: [BySlot<Time>; MOST - 1],
     ghosts: Ghosts<History>,
-    /// When the object admitted last was asked for before, as far as that was remembered.
+    /// The previous requests for the object admitted last, if they were remembered.
     returning: History,
 }
 
 /// Lookups, counted modulo 2^32; 0 for never.
 type Time = u32;
 
-/// When an object was asked for, latest first.
+/// The times of an object's requests, latest first.
 type History = [Time; MOST - 1];
 
-/// How [`LruK`] is tuned.
+/// The parameters of [`LruK`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LruKParams {
     k: u32,
@@ -63,13 +63,13 @@ impl Params for LruKParams {
     }
 }
 
-/// What is noted of the time `now`.
+/// Returns the stored form of the time `now`.
 #[inline]
 fn noted(now: u64) -> Time {
     (now as Time).max(1)
 }
 
-/// The full time of which `time` was noted, from what it is `now`; 0 for never.
+/// Returns the full time of the stored `time`, given the current time `now`; 0 for never.
 #[inline]
 fn full(time: Time, now: u64) -> u64 {
     match time {
@@ -143,7 +143,7 @@ impl Policy for LruK {
 }
 
 impl LruK {
-    /// What is noted of residents.
+    /// Returns the stored times of residents.
     #[inline]
     fn times(&mut self) -> &mut [BySlot<Time>] {
         &mut self.times[..self.params.k as usize - 1]
@@ -155,7 +155,7 @@ mod tests {
     use crate::policy::{By, Capacity, Object};
     use crate::{Inserted, Spec};
 
-    /// The objects left in a cache of `entries` after requests for these keys, in order of key.
+    /// Returns the objects that remain in a cache of `entries` after requests for these keys, in order of key.
     fn left(spec: &str, entries: u64, keys: &[u64]) -> Vec<u64> {
         let spec: Spec = spec.parse().unwrap();
         let mut shard = spec.build::<u64>(Capacity { by: By::Entries, amount: entries }, 0);
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn the_kth_last_request_decides() {
-        // When 4 comes, the oldest last request is that for 1, the oldest last but one that for 2, and only 3 was
-        // not asked for three times.
+        // When 4 is requested, object 1 has the oldest last request, object 2 the oldest last but one, and only 3 has
+        // fewer than three requests.
         let requests = [2, 2, 1, 1, 1, 3, 3, 2, 4];
         assert_eq!(left("lruk:k=1", 3, &requests), [2, 3, 4]);
         assert_eq!(left("lruk:k=2", 3, &requests), [1, 3, 4]);

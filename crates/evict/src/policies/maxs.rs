@@ -3,7 +3,7 @@
 use crate::parts::heap::Heap;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts the largest object and, among equals, what was asked for least recently.
+/// Evicts the largest object and, among equals, the least recently requested.
 pub struct Maxs(Heap);
 
 impl Maxs {

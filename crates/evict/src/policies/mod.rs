@@ -1,5 +1,5 @@
-//! THE LIST of policies, a file each. A new one is its file and two lines here: `mod NAME;`, and its line in the list, from
-//! which its name, its variant, parsing, help and docs follow.
+//! THE LIST of policies, one file each. To add a policy, add its file and two lines here: `mod NAME;`, and its line in
+//! the list, from which its name, its variant, parsing, help and docs follow.
 //!
 //! The list could declare the modules as well, but then `cargo fmt` would not find their files.
 

@@ -3,7 +3,7 @@
 use crate::parts::urn::Urn;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts any object, each as likely as the others.
+/// Evicts a random object; all are equally likely.
 pub struct Rand(Urn<()>);
 
 impl Policy for Rand {

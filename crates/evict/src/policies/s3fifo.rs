@@ -10,31 +10,31 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
 /// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
 ///
-/// As long as nothing was evicted, new objects enter the main queue once the small one has its share, unless `fill` says
-/// otherwise.
+/// Until the first eviction, new objects enter the main queue once the small queue has reached its share, unless `fill`
+/// says otherwise.
 ///
-/// An object larger than the small queue enters it like any other; then the queue is emptied down to its share
-/// as room is needed, and the object leaves unless it has earned its hits by then.
+/// An object larger than the small queue enters it like any other. The queue is then reduced to its share when room is
+/// needed, and the object leaves unless it has enough hits by then.
 pub struct S3Fifo {
     params: S3FifoParams,
     links: Links,
     small: Segment,
     main: Segment,
     ghosts: Ghosts,
-    /// Hits, at most [`MOST_HITS`], and whether it is in the main queue.
+    /// Hits, at most [`MOST_HITS`], and a flag for the main queue.
     marks: BySlot<u8>,
     /// Whether the object admitted last was remembered.
     returning: bool,
     small_share: Share,
     ghost_share: Share,
-    /// Whether nothing was ever evicted.
+    /// Whether there has been no eviction.
     is_filling: bool,
 }
 
 const MOST_HITS: u8 = 0b011;
 const IN_MAIN: u8 = 0b100;
 
-/// How [`S3Fifo`] is tuned.
+/// The parameters of [`S3Fifo`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct S3FifoParams {
     small: f64,
@@ -43,7 +43,7 @@ pub struct S3FifoParams {
     fill: Fill,
 }
 
-/// Where new objects go once the small queue is full, as long as nothing was evicted.
+/// The queue of new objects before the first eviction, once the small queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fill {
     Main,
@@ -209,7 +209,8 @@ mod tests {
     use crate::policy::{By, Capacity, Object};
     use crate::{AnyShard, Spec, spread};
 
-    /// How many of the first ten objects stay in a cache for ten when a hundred others were asked for once.
+    /// Returns how many of the first ten objects stay in a cache for ten after one request for each of a hundred
+    /// others.
     fn stay(spec: &str) -> usize {
         let capacity = Capacity { by: By::Entries, amount: 10 };
         let mut shard: Box<dyn AnyShard<()>> = Spec::parse(spec).expect("a valid spec").build(capacity, 1);

@@ -1,15 +1,15 @@
-//! SIEVE: CLOCK without moving anything. Requested objects stay in place, and a hand sifts the queue
-//! from the oldest to the newest, so that new objects are sifted out soon.
+//! SIEVE: CLOCK without moves. Requested objects stay in place, and a hand moves through the queue from the oldest to
+//! the newest, so that new objects are examined soon.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};
 
-/// Evicts the next object that was not asked for since the hand last passed it.
+/// Evicts the next object that was not requested since the hand last passed it.
 pub struct Sieve {
     queue: Queue,
     visited: BySlot<bool>,
-    /// Where to look for the next victim; `None` for the oldest.
+    /// The position of the search for the next victim; `None` for the oldest object.
     hand: Option<Slot>,
 }
 

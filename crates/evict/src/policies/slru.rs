@@ -5,12 +5,12 @@ use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::policy::{Capacity, Param, Params, Policy, Residents, Slot, read_count};
 
-/// Equal segments, each an LRU queue. A hit moves an object to the next one up, and from there others sink to
-/// make room; victims come from the lowest. While the cache fills, a new object enters the lowest segment that
+/// Equal segments, each an LRU queue. A hit moves an object to the next higher segment, and objects there move down to
+/// make room; victims come from the lowest segment. While the cache fills, a new object enters the lowest segment that
 /// has room for it.
 ///
-/// What is larger than a segment does not climb: a hit makes it the newest of the segment where it is. The
-/// lowest segment may hold more than its share.
+/// An object larger than a segment does not move up: a hit makes it the newest of its segment. The lowest segment may
+/// hold more than its share.
 pub struct Slru {
     links: Links,
     /// Lowest first.
@@ -18,7 +18,7 @@ pub struct Slru {
     levels: BySlot<u8>,
 }
 
-/// How [`Slru`] is tuned.
+/// The parameters of [`Slru`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlruParams {
     segments: u32,
@@ -54,7 +54,7 @@ impl Slru {
         self.segments[level].push_front(&mut self.links, slot, residents);
     }
 
-    /// Moves objects down until no segment from `level` on, but for the lowest, holds more than `share`.
+    /// Moves objects down until no segment up to `level`, except the lowest, holds more than `share`.
     #[inline]
     fn sink<R: Residents>(&mut self, level: usize, share: u64, residents: &R) {
         for level in (1..=level).rev() {

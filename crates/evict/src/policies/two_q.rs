@@ -10,7 +10,7 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
 /// and their keys become ghosts when they leave it. If a ghost is requested, the object enters an LRU queue, `am`.
 ///
-/// An object larger than a queue's share is stored all the same; `a1in` shrinks to its share as room is needed.
+/// An object larger than a queue's share is stored, too; `a1in` shrinks to its share when room is needed.
 pub struct TwoQ {
     kin: Share,
     kout: Share,
@@ -23,7 +23,7 @@ pub struct TwoQ {
     returning: bool,
 }
 
-/// How [`TwoQ`] is tuned.
+/// The parameters of [`TwoQ`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwoQParams {
     kin: f64,

@@ -13,19 +13,19 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 
 /// The protected segment's share of the main part.
 const PROTECTED: f64 = 0.8;
-/// The least and the most that the window may adapt to, as shares of the capacity.
+/// The minimum and maximum of the adaptive window, as shares of the capacity.
 const WINDOWS: (f64, f64) = (0.001, 0.8);
-/// The climber's first step, as a share of the capacity; what is left of a step at the next; and the change of
-/// the hit ratio that makes it start again.
+/// The climber's first step, as a share of the capacity; the remaining share of a step at the next one; and the change
+/// of the hit ratio that restarts the climber.
 const STEP: f64 = 0.0625;
 const DECAY: f64 = 0.98;
 const RESTART: f64 = 0.05;
 
-/// An LRU window in front of a segmented LRU, probation and protected, with a [`Sketch`] that decides which
-/// objects pass from one to the other: those with more requests than all their victims together.
+/// An LRU window in front of a segmented LRU, probation and protected, with a [`Sketch`] that decides which objects
+/// pass from the window: those with more requests than all their victims together.
 ///
-/// An object heavier than the window does not pass through it: it has to outweigh its victims at once, and is
-/// refused if it does not. With room for it, it is never refused.
+/// An object heavier than the window does not enter it: it has to outweigh its victims at once, and is otherwise
+/// refused. If there is room for an object, it is never refused.
 pub struct WTinyLfu {
     links: Links,
     parts: BySlot<Part>,
@@ -33,10 +33,10 @@ pub struct WTinyLfu {
     probation: Segment,
     protected: Segment,
     sketch: Sketch,
-    /// The weight that was admitted to the window and is not in it yet.
+    /// The weight that was admitted to the window and has not entered it yet.
     incoming: u64,
     share: f64,
-    /// What the main part and its protected segment may hold of `limited`.
+    /// The limits of the main part and of its protected segment, for the capacity `limited`.
     main_limit: u64,
     protected_limit: u64,
     limited: Option<u64>,
@@ -44,7 +44,7 @@ pub struct WTinyLfu {
     climber: Option<Climber>,
 }
 
-/// Where a slot is.
+/// The queue of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Window,
@@ -52,14 +52,14 @@ enum Part {
     Protected,
 }
 
-/// How W-TinyLFU divides the capacity.
+/// The parameters of W-TinyLFU: the division of the capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WTinyLfuParams {
-    /// The window's share of the capacity: the first one, if it adapts.
+    /// The window's share of the capacity; the initial share, if the window adapts.
     pub window: f64,
     /// Whether the window adapts.
     pub adaptive: bool,
-    /// After how many lookups it does, for each resident.
+    /// The number of lookups for each resident between two adaptations.
     pub period: u32,
 }
 
@@ -207,7 +207,7 @@ impl Policy for WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// What the window may hold: something, unless its share is none.
+    /// Returns the limit of the window: more than 0, unless its share is 0.
     #[inline]
     fn window_limit(&mut self, capacity: Capacity) -> u64 {
         capacity.amount - self.main_limit(capacity)
@@ -228,21 +228,21 @@ impl WTinyLfu {
         self.protected_limit = (self.main_limit as f64 * PROTECTED) as u64;
     }
 
-    /// By how much the main part would be above its limit with `weight` more.
+    /// Returns the excess of the main part over its limit if `weight` is added.
     #[inline]
     fn excess(&mut self, weight: u64, capacity: Capacity) -> u64 {
         let main = self.probation.used() + self.protected.used();
         (main + weight).saturating_sub(self.main_limit(capacity))
     }
 
-    /// The window's last, if the window holds too much or will.
+    /// Returns the last slot of the window, if the window exceeds its limit or will exceed it.
     #[inline]
     fn leaving(&mut self, capacity: Capacity) -> Option<Slot> {
         let will_hold = self.window.used().saturating_add(self.incoming);
         if will_hold > self.window_limit(capacity) { self.window.back() } else { None }
     }
 
-    /// Whether `candidate` was asked for more often than the next victims that weigh `needed` together.
+    /// Whether `candidate` was requested more often than the next victims with a total weight of `needed`.
     #[inline]
     fn outweighs<R: Residents>(&self, candidate: u64, needed: u64, residents: &R) -> bool {
         if needed == 0 {
@@ -267,7 +267,7 @@ impl WTinyLfu {
         outweighs(&self.sketch, candidate, victims)
     }
 
-    /// Moves `slot` from probation to the protected segment, and from there what is too much back.
+    /// Moves `slot` from probation to the protected segment, and moves the excess there back.
     fn protect<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.move_to(Part::Protected, slot, residents);
         self.main_limit(residents.capacity());
@@ -309,7 +309,7 @@ impl WTinyLfu {
     }
 }
 
-/// Finds the window with most hits: goes on while that helps, and turns round when it does not.
+/// Finds the window with most hits: continues in a direction that helps, and turns round otherwise.
 struct Climber {
     hits: u64,
     since: u64,
@@ -318,15 +318,15 @@ struct Climber {
 }
 
 impl Default for Climber {
-    /// The first period is only looked at.
+    /// The first period is only observed.
     fn default() -> Self {
         Self { hits: 0, since: 0, hit_ratio: 0.0, step: STEP }
     }
 }
 
 impl Climber {
-    /// By how much to change the window's share at lookup `now`: 0 until a period of lookups is over. Periods are
-    /// a tenth of those in the paper unless the user says otherwise, so that short traces and new caches get somewhere, too.
+    /// Returns the change of the window's share at lookup `now`: 0 until a period of lookups is over. Periods are a
+    /// tenth of those in the paper unless the user sets them, so that short traces and new caches adapt, too.
     fn climb(&mut self, now: u64, period: usize) -> f64 {
         let lookups = now - self.since;
         if lookups < period as u64 {

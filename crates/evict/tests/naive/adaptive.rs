@@ -1,9 +1,9 @@
-//! `adaptive` in plain vectors: every rank is computed when it is asked for, and every question answered by looking
-//! at all residents.
+//! `adaptive` in plain vectors: every rank is computed on demand, and every question is answered by a scan of all
+//! residents.
 //!
-//! A resident's rank is the level when it was last asked for, plus its worth. The lowest leaves, and the level rises
-//! to its rank. Ghosts obey the same rule by other exponents, hear of a sample of the keys, and the one that misses
-//! least leads.
+//! A resident's rank is the level at its last request plus its worth. The object with the lowest rank leaves, and the
+//! level rises to its rank. Ghosts obey the same rule with other exponents, for a sample of the keys, and the ghost
+//! with the fewest misses leads.
 
 use larder_evict::{By, Capacity};
 
@@ -11,11 +11,11 @@ use super::{Entry, Naive, Now};
 
 const EXPONENTS: [f64; 3] = [0.0, 1.0, 1.5];
 const FIRST: usize = 1;
-/// Residents in the sample, at most; lookups between two judgements, at least.
+/// The maximum number of residents in the sample; the minimum number of lookups between two decisions.
 const SAMPLE: usize = 128;
 const HEARING: usize = 256;
 
-/// What a hit spares.
+/// The benefit of a hit.
 pub(crate) trait Objective: Default {
     fn benefit(size: u64) -> u64;
 }
@@ -38,21 +38,21 @@ impl Objective for ByBytes {
     }
 }
 
-/// An object that is ranked.
+/// A ranked object.
 #[derive(Clone)]
 struct Ranked {
     key: u64,
     size: u64,
     count: u8,
-    /// The level when it was last asked for.
+    /// The level at the object's last request.
     base: f64,
-    /// Its rank when it last came up for eviction, and which of those looks that was: ranks that rounding makes equal
-    /// leave in that order.
+    /// The object's rank when it last came up for eviction, and the number of that check: objects whose ranks are equal
+    /// after rounding leave in that order.
     known: f64,
     looked_at: u64,
 }
 
-/// The counts of objects that have left: rows of eight, newest first, chosen by the keys' lowest bits.
+/// The counts of evicted objects: rows of eight, newest first, selected by the lowest bits of the keys.
 #[derive(Default)]
 struct Gone(Vec<Vec<(u64, u8)>>);
 
@@ -75,7 +75,7 @@ impl Gone {
         count
     }
 
-    /// Remembers `count`, in twice as many rows as before if there is no room for `residents`.
+    /// Stores `count`, and doubles the rows if there is no room for `residents`.
     fn put(&mut self, key: u64, count: u8, residents: usize) {
         while self.0.len() * 8 < residents {
             match self.0.len() {
@@ -91,11 +91,11 @@ impl Gone {
     }
 }
 
-/// Residents and their ranks by one exponent.
+/// Residents and their ranks for one exponent.
 struct Ranking<O> {
     exponent: f64,
     level: f64,
-    /// By slot: a newcomer has the slot that was vacated last.
+    /// By slot. A new object takes the slot that was vacated last.
     slots: Vec<Option<Ranked>>,
     vacant: Vec<usize>,
     gone: Gone,
@@ -144,7 +144,7 @@ impl<O: Objective> Ranking<O> {
         }
     }
 
-    /// The slot and rank of the next to leave, of those not `spared`.
+    /// Returns the slot and the rank of the next victim, without those in `spared`.
     fn lowest(&mut self, spared: &[usize], capacity: Capacity) -> Option<(usize, f64)> {
         let slots =
             (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some() && !spared.contains(slot));
@@ -217,7 +217,7 @@ impl<O: Objective> Ranking<O> {
         (it.base, it.count) = (self.level, it.count.saturating_add(1));
     }
 
-    /// Takes `key` out, which leaves as a victim or otherwise.
+    /// Removes `key`, which is evicted or leaves for another reason.
     fn leave(&mut self, key: u64) {
         let residents = self.len();
         let slot = self.place(key).expect("a resident");
@@ -226,7 +226,7 @@ impl<O: Objective> Ranking<O> {
         self.gone.put(key, count, residents);
     }
 
-    /// The key of the next victim, which makes the level rise.
+    /// Returns the key of the next victim, and raises the level.
     fn victim(&mut self, capacity: Capacity) -> u64 {
         let (slot, rank) = self.lowest(&[], capacity).expect("a cache that is not empty");
         self.level = self.level.max(rank);
@@ -240,7 +240,7 @@ impl<O: Objective> Ranking<O> {
         }
     }
 
-    /// Ranks by another exponent, and scales the level as the residents' worth.
+    /// Changes the exponent, and scales the level in proportion to the residents' worth.
     fn change(&mut self, exponent: f64, capacity: Capacity) {
         let total =
             |it: &Self| -> f64 { it.residents().map(|one| it.worth(one.count, one.size, capacity)).sum() };
@@ -259,7 +259,7 @@ impl<O: Objective> Ranking<O> {
     }
 }
 
-/// A cache without bodies, and what it has missed, lately.
+/// A cache without bodies, and its recent misses.
 struct Ghost<O> {
     ranking: Ranking<O>,
     capacity: Capacity,
@@ -284,10 +284,10 @@ pub(crate) struct Adaptive<O> {
     residents: Ranking<O>,
     ghosts: [Ghost<O>; 3],
     leader: usize,
-    /// One key of 2 to the power of this is in the sample.
+    /// The sample is one key in 2 to the power of this number.
     pub(crate) thinning: u32,
     heard: usize,
-    /// How often the exponent changed.
+    /// The number of changes of the exponent.
     pub(crate) changes: usize,
 }
 

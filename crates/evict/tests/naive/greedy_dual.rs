@@ -1,18 +1,18 @@
 //! Greedy dual, after P. Cao and S. Irani (GDS), L. Cherkasova (GDSF) and M. Arlitt et al. (LFU-DA): an object's
-//! priority is its value when it came or was last asked for, plus the inflation then. The lowest leaves, and its
-//! priority is the inflation from then on.
+//! priority is its value when it was stored or last requested, plus the inflation at that time. The object with the
+//! lowest priority is evicted, and its priority becomes the inflation.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use super::{Entry, Naive, Now};
 
-/// How the members of the family differ.
+/// The differences between the members of the family.
 pub(crate) trait Value: Default {
-    /// What `entry` is worth.
+    /// Returns the worth of `entry`.
     fn of(entry: &Entry) -> f64;
 
-    /// Whether a newcomer is refused that is worth less than what would leave for it.
+    /// Whether a new object that is worth less than its victims is refused.
     const REFUSES: bool;
 }
 
@@ -40,7 +40,7 @@ impl Value for PacketsPerByte {
     }
 }
 
-/// A cost of 1 for each byte, as often as it was asked for.
+/// A cost of 1 for each byte, times the number of requests.
 #[derive(Default)]
 pub(crate) struct CountPerByte;
 
@@ -52,7 +52,7 @@ impl Value for CountPerByte {
     }
 }
 
-/// As often as it was asked for.
+/// The number of requests.
 #[derive(Default)]
 pub(crate) struct Count;
 
@@ -72,7 +72,7 @@ pub(crate) type Lfuda = GreedyDual<Count>;
 #[derive(Default)]
 pub(crate) struct GreedyDual<V> {
     inflation: f64,
-    /// The inflation when the newcomer competed, before others left for it.
+    /// The inflation when the new object competed, before its victims were evicted.
     before: Option<f64>,
     /// By key.
     priorities: HashMap<u64, f64>,

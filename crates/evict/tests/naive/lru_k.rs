@@ -1,6 +1,6 @@
-//! LRU-K, after E. J. O'Neil, P. E. O'Neil and G. Weikum: the object leaves whose K-th last request is the longest
-//! ago, which is always if there were fewer; of several such, the one that was asked for least recently. Requests are
-//! remembered of objects that have left, here of the latest that weigh a quarter of the capacity together.
+//! LRU-K, after E. J. O'Neil, P. E. O'Neil and G. Weikum: evicts the object whose K-th last request is the oldest, and
+//! objects with fewer requests before all others; among equals, the least recently requested. The requests of evicted
+//! objects are remembered, here for the latest ones that together weigh a quarter of the capacity.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +23,7 @@ impl<const K: usize> LruK<K> {
     fn retain(&mut self, key: u64, weight: u64, bound: u64) {
         let history = self.resident[&key].clone();
         let used = |retained: &VecDeque<(u64, u64, History)>| -> u64 { retained.iter().map(|it| it.1).sum() };
-        // What weighs nothing has to be limited, too.
+        // Objects without weight have to be limited, too.
         let weight = weight.max(1);
         if weight <= bound {
             while used(&self.retained) + weight > bound {

@@ -1,4 +1,4 @@
-//! Policies in the fewest words: a vector, oldest first, and every question answered by looking at all of it.
+//! Minimal policies: a vector, oldest first, and a full scan for every question.
 
 mod adaptive;
 mod greedy_dual;
@@ -20,13 +20,13 @@ pub(crate) struct Entry {
     pub(crate) key: u64,
     pub(crate) size: u64,
     value: Value,
-    /// How often it was asked for since it came.
+    /// The number of requests since the object was stored.
     pub(crate) hits: u64,
-    /// When it came or was last asked for.
+    /// The time when the object was stored or last requested.
     pub(crate) last: usize,
 }
 
-/// What a model can see beside the objects.
+/// The state of the cache that a model sees in addition to the objects.
 #[derive(Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) capacity: Capacity,
@@ -34,28 +34,29 @@ pub(crate) struct Now {
     pub(crate) lookups: u64,
 }
 
-/// A policy's rule, in the fewest words.
+/// The rule of a policy in minimal form.
 pub(crate) trait Naive: Default {
-    /// A policy that has seen nothing.
+    /// Returns a policy without history.
     fn new(_capacity: Capacity) -> Self {
         Self::default()
     }
 
-    /// The place of the next victim in `cache`, which is not empty.
+    /// Returns the place of the next victim in `cache`, which is not empty.
     fn victim(&mut self, cache: &mut [Entry], now: Now) -> usize;
 
-    /// Whether `new` gets in, which was not there and weighs no more than the capacity. Asked before others leave.
+    /// Whether to admit `new`, which was absent and weighs no more than the capacity. The cache calls this before
+    /// evictions.
     fn admits(&mut self, _new: &Entry, _cache: &[Entry], _now: Now) -> bool {
         true
     }
 
-    /// `entry` was asked for.
+    /// Notes a request for `entry`.
     fn on_hit(&mut self, _entry: &Entry, _now: Now) {}
 
-    /// `new` comes now that there is room: after [`admits`](Self::admits), or in place of what had its key.
+    /// Notes that `new` is stored: after [`admits`](Self::admits), or in place of the previous object with its key.
     fn on_enter(&mut self, _new: &Entry, _now: Now) {}
 
-    /// The object at `place` is about to leave, as a victim or otherwise.
+    /// Notes that the object at `place` is about to leave, by eviction or otherwise.
     fn on_leave(&mut self, _cache: &[Entry], _place: usize, _now: Now) {}
 }
 
@@ -97,10 +98,10 @@ impl Naive for Maxs {
     }
 }
 
-/// Takes the number of hits for the mark of having been visited.
+/// Uses the number of hits as the visited mark.
 #[derive(Default)]
 pub(crate) struct Sieve {
-    /// The key at which the hand stands.
+    /// The key at the hand's position.
     hand: Option<u64>,
 }
 
@@ -121,13 +122,13 @@ impl Naive for Sieve {
     }
 }
 
-/// The answers that a cache under the policy `N` owes to `ops`.
+/// Returns the expected answers to `ops` of a cache under the policy `N`.
 pub(crate) fn answers<N: Naive>(capacity: Capacity, ops: &[Op]) -> Vec<Answer> {
     let mut cache = Cache::<N>::new(capacity);
     ops.iter().enumerate().map(|(at, op)| cache.answer(at, op)).collect()
 }
 
-/// A cache under the policy `N`: its entries in the order in which they came.
+/// A cache under the policy `N`: its entries in the order of insertion.
 pub(crate) struct Cache<N> {
     pub(crate) policy: N,
     entries: Vec<Entry>,
@@ -139,7 +140,7 @@ impl<N: Naive> Cache<N> {
         Self { policy: N::new(capacity), entries: Vec::new(), now: Now { capacity, lookups: 0 } }
     }
 
-    /// What the operation numbered `at` is owed.
+    /// Returns the expected answer to the operation numbered `at`.
     pub(crate) fn answer(&mut self, at: usize, op: &Op) -> Answer {
         let mut answer = Answer::default();
         match *op {
@@ -205,7 +206,7 @@ impl<N: Naive> Cache<N> {
     }
 }
 
-/// What `cache` takes of the capacity.
+/// Returns the weight of `cache`, in the unit of the capacity.
 fn used(cache: &[Entry], capacity: Capacity) -> u64 {
     cache.iter().map(|entry| capacity.weigh(entry.size)).sum()
 }

@@ -1,8 +1,8 @@
-//! TinyLFU, after G. Einziger, R. Friedman and B. Manes: LRU, and what comes gets in only if it was asked for more
-//! often, lately, than all that would leave for it. Lately: all counts are halved after ten counts for each object
-//! that there was room for, and none is above 15.
+//! TinyLFU, after G. Einziger, R. Friedman and B. Manes: LRU, where a new object is admitted only if it was recently
+//! requested more often than all its victims together. Recent means: all counts are halved after ten counts for each
+//! object that there was room for, and no count is above 15.
 //!
-//! Counts are exact here. So are the policy's estimates, for keys from [`keys`].
+//! Counts are exact here. The policy's estimates are exact, too, for keys from [`keys`].
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use larder_evict::{Sketch, spread};
 
 use super::{Entry, Naive, Now, used};
 
-/// The most that is counted of a key.
+/// The maximum of a count.
 const MOST: u64 = 15;
-/// Counts for each object after which all are halved.
+/// The number of counts for each object after which all are halved.
 const PERIOD: u64 = 10;
-/// Objects that there is room for at first.
+/// The number of objects that there is room for at first.
 const FEW: usize = 8;
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Naive for TinyLfu {
     }
 }
 
-/// So many keys of which no smallest sketch takes one for another, and so no larger one.
+/// Returns `count` keys that do not collide in the smallest sketch, and so in no larger one.
 pub(crate) fn keys(count: usize) -> Vec<u64> {
     let mut keys = Vec::new();
     for key in (0..).map(spread) {
@@ -85,7 +85,7 @@ pub(crate) fn keys(count: usize) -> Vec<u64> {
     keys
 }
 
-/// Whether no key's estimate is above 0 as long as only others are asked for.
+/// Whether no key's estimate is above 0 while only the other keys are requested.
 fn are_distinct(keys: &[u64]) -> bool {
     let is_unknown = |key: &u64| {
         let mut sketch = Sketch::with_room(FEW);

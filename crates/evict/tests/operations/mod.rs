@@ -1,11 +1,11 @@
-//! Sequences of operations on a shard, and what each makes visible.
+//! Sequences of operations on a shard, and the visible result of each.
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What is stored: the number of the operation that stored it.
+/// The stored value: the number of the operation that stored it.
 pub(crate) type Value = usize;
 
 /// An operation on a shard.
@@ -20,12 +20,12 @@ pub(crate) enum Op {
 }
 
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
-    // Few keys, so that they meet again; spread as hashes are, but for the low bits, so that some collide.
+    // Few keys, so that they repeat; spread like hashes except for the low bits, so that some collide.
     let key = |n: u64| (n / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n % 2) << 40;
     ops_of((0..48).map(key).collect())
 }
 
-/// Operations on objects of these keys.
+/// Operations on objects with these keys.
 pub(crate) fn ops_of(keys: Vec<u64>) -> impl Strategy<Value = Vec<Op>> {
     let key = || select(keys.clone());
     let op = prop_oneof![
@@ -46,7 +46,7 @@ pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
     prop_oneof![entries, bytes]
 }
 
-/// What one operation made visible.
+/// The visible result of one operation.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) found: Option<Value>,
@@ -54,7 +54,7 @@ pub(crate) struct Answer {
     pub(crate) dropped: Vec<Value>,
 }
 
-/// Does `op` to a shard; `serial` is the value to insert.
+/// Applies `op` to a shard; `serial` is the value to insert.
 pub(crate) fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> Answer {
     let mut answer = Answer::default();
     match *op {
@@ -64,7 +64,7 @@ pub(crate) fn apply(shard: &mut dyn AnyShard<Value>, op: &Op, serial: Value) -> 
         Op::SetCapacity(amount) => shard.set_capacity(amount, &mut answer.dropped),
         Op::Clear => {
             shard.clear(&mut answer.dropped);
-            answer.dropped.sort_unstable(); // no order is promised
+            answer.dropped.sort_unstable(); // the order is not guaranteed
         }
         Op::Insert { key, size } => {
             let object = Object { key, size, cost: 1 };

@@ -1,4 +1,4 @@
-//! Decodes field sections (RFC 7541 section 6).
+//! The decoder of field sections (RFC 7541 section 6).
 
 use super::dynamic::Dynamic;
 use super::list::{Bounds, List, is_sound};
@@ -16,15 +16,16 @@ pub struct Decoder {
 const HUFFMAN: u8 = 0x80;
 
 impl Decoder {
-    /// For an encoder that may use a dynamic table of `table` bytes.
+    /// Returns a decoder for an encoder that may use a dynamic table of `table` bytes.
     pub fn new(table: usize) -> Self {
         Self { dynamic: Dynamic::new(table) }
     }
 
-    /// Decodes the whole section `block` into `list`. Fields beyond `bounds` are left out, but reach the dynamic table.
+    /// Decodes the complete section `block` into `list`. Fields beyond `bounds` are omitted from the list, but still
+    /// enter the dynamic table.
     ///
     /// # Errors
-    /// When the block is malformed.
+    /// If the block is malformed.
     pub fn decode(&mut self, mut block: &[u8], list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
         list.clear();
         let mut begins = true;
@@ -37,7 +38,7 @@ impl Decoder {
                 0x40.. => self.literal(&mut block, 6, list, bounds)?,
                 0x20.. => {
                     let size = integer::read(&mut block, 5)?;
-                    // Only the beginning of a block may change the table (RFC 7541 section 4.2).
+                    // Only the start of a block may change the table size (RFC 7541 section 4.2).
                     if !begins || !self.dynamic.resize(size) {
                         return Err(Malformed);
                     }
@@ -52,7 +53,7 @@ impl Decoder {
 
     fn indexed(&mut self, index: usize, list: &mut List, bounds: &Bounds) -> Result<(), Malformed> {
         let (name, value, sound) = self.get(index)?;
-        // A byte on the wire must not cost a copy once there is too much.
+        // Once the list is too large, a byte on the wire must not cause a copy.
         if list.is_too_large() {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A literal whose index has a prefix of `bits` bits; it enters the table if those are 6.
+    /// Decodes a literal field whose index has a prefix of `bits` bits. With a prefix of 6 bits, it enters the table.
     fn literal(
         &mut self,
         block: &mut &[u8],
@@ -71,7 +72,7 @@ impl Decoder {
         list: &mut List,
         bounds: &Bounds,
     ) -> Result<(), Malformed> {
-        // A few bytes on the wire can name a long entry of the table again and again, and be copied each time.
+        // A few bytes on the wire can name a long entry of the table repeatedly, and each time it would be copied.
         if list.size() > MOST_OVER * bounds.bytes {
             return Err(Malformed);
         }
@@ -100,24 +101,24 @@ impl Decoder {
         }
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the bytes that the decoder has allocated.
     pub fn allocated(&self) -> usize {
         self.dynamic.allocated()
     }
 
-    /// Checks what always holds of the table.
+    /// Checks the invariants of the table.
     ///
     /// # Errors
-    /// What does not.
+    /// The broken invariant.
     pub fn validate(&self) -> Result<(), &'static str> {
         self.dynamic.validate()
     }
 }
 
-/// How many times larger than it may be a list grows while it is read, before its block counts as malformed.
+/// The factor by which a list may exceed its bound during decoding, before its block counts as malformed.
 const MOST_OVER: usize = 16;
 
-/// Appends a string to `out`.
+/// Appends a decoded string to `out`.
 fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let is_coded = block.first().is_some_and(|first| first & HUFFMAN != 0);
     let length = integer::read(block, 7)?;

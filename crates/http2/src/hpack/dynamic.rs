@@ -1,29 +1,29 @@
-//! The dynamic table (RFC 7541 section 2.3.2), as the peer's encoder fills it.
+//! The dynamic table (RFC 7541 section 2.3.2), with the entries of the peer's encoder.
 
 use std::collections::VecDeque;
 
 use super::list::OVERHEAD;
 
-/// A dynamic table. It allocates nothing before its first entry, and no more than about twice its limit.
+/// A dynamic table. It allocates no memory before its first entry, and at most about twice its limit.
 #[derive(Debug)]
 pub(super) struct Dynamic {
     /// Names and values of all entries, oldest first.
     bytes: Vec<u8>,
-    /// The position of the first byte, where 0 is the first one that was ever inserted.
+    /// The position of the first byte, counted from the first byte that was ever inserted.
     base: usize,
-    /// Oldest first.
+    /// The entries, oldest first.
     entries: VecDeque<Entry>,
-    /// As the RFC counts it.
+    /// The size as defined by RFC 7541 section 4.1.
     size: usize,
-    /// What the peer's encoder has chosen.
+    /// The limit that the peer's encoder has chosen.
     limit: usize,
-    /// What it was allowed to choose.
+    /// The maximum of that limit.
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The position of its name; its value follows.
+    /// The position of the name; the value follows it.
     at: usize,
     name: usize,
     value: usize,
@@ -35,7 +35,7 @@ impl Dynamic {
         Self { bytes: Vec::new(), base: 0, entries: VecDeque::new(), size: 0, limit: most, most }
     }
 
-    /// Changes the limit; false if that is more than is allowed.
+    /// Changes the limit. Returns false if the new limit is above the maximum.
     pub(super) fn resize(&mut self, limit: usize) -> bool {
         if limit > self.most {
             return false;
@@ -45,7 +45,7 @@ impl Dynamic {
         true
     }
 
-    /// Name, value, and whether both are sound; the newest entry has index 0.
+    /// Returns the name, the value, and whether both are sound; the newest entry has index 0.
     pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8], bool)> {
         let place = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries[place];
@@ -72,7 +72,7 @@ impl Dynamic {
         self.size += size;
     }
 
-    /// Removes the oldest entries until at most `size` is left.
+    /// Removes the oldest entries until the size is at most `size`.
     fn evict(&mut self, size: usize) {
         while self.size > size
             && let Some(entry) = self.entries.pop_front()
@@ -81,7 +81,7 @@ impl Dynamic {
         }
     }
 
-    /// Bytes at the beginning that belong to no entry any more.
+    /// Returns the number of bytes at the start that belong to evicted entries.
     fn evicted(&self) -> usize {
         self.entries.front().map_or(self.bytes.len(), |oldest| oldest.at - self.base)
     }

@@ -1,12 +1,12 @@
-//! Encodes field sections without a dynamic table and without Huffman codes: names by their index in the static table, values
-//! as they are. A stored section can so be copied into any connection's stream.
+//! Encodes field sections without a dynamic table and without Huffman codes: names by their index in the static table,
+//! values verbatim. So a stored section can be copied into the stream of any connection.
 
 use super::integer;
 
 /// The index of `:status 200` in the static table.
 const STATUS_200: u8 = 8;
 
-/// Appends that the encoder's table has no room (RFC 7541 section 6.3). It must be the beginning of a section.
+/// Appends a table size update to 0 (RFC 7541 section 6.3). It must be at the start of a section.
 pub fn no_table(out: &mut Vec<u8>) {
     out.push(0x20);
 }
@@ -22,7 +22,7 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(&[STATUS_200, 3, digit(100), digit(10), digit(1)]);
 }
 
-/// Appends a field, its name in lower case. Fields that concern an HTTP/1 connection are left out.
+/// Appends a field with its name in lower case. Fields that concern an HTTP/1 connection are omitted.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     match Name::of(name) {
         Name::OfConnection => return,
@@ -37,8 +37,8 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Appends the field lines of an HTTP/1 message (`Name: value\r\n`, any number of them), as [`field`] does. Lines without a
-/// colon are left out.
+/// Appends the field lines of an HTTP/1 message (`Name: value\r\n`, any number of them), as [`field`] does. Lines
+/// without a colon are omitted.
 pub fn lines(out: &mut Vec<u8>, mut lines: &[u8]) {
     while !lines.is_empty() {
         let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
@@ -50,11 +50,11 @@ pub fn lines(out: &mut Vec<u8>, mut lines: &[u8]) {
     }
 }
 
-/// What the name of a response's field is.
+/// The kind of a response field's name.
 enum Name<'n> {
-    /// In the static table, with this index.
+    /// A name in the static table, with its index.
     Known(u8),
-    /// Of a field that HTTP/2 does not have (RFC 9113 section 8.2.2).
+    /// A field that HTTP/2 excludes (RFC 9113 section 8.2.2).
     OfConnection,
     Other(&'n [u8]),
 }
@@ -68,7 +68,7 @@ impl<'n> Name<'n> {
                 .find(|(known, _)| is(known))
                 .map_or(Self::Other(name), |(_, index)| Self::Known(*index))
         };
-        // Few names have the same length; the others cost one comparison.
+        // Few names have the same length, so this takes few comparisons.
         match name.len() {
             3 => first(&[("age", 21), ("via", 60)]),
             4 => first(&[("date", 33), ("etag", 34), ("vary", 59), ("link", 45)]),

@@ -1,11 +1,11 @@
 //! The Huffman code (RFC 7541 section 5.2 and appendix B).
 //!
-//! It is canonical: codes of one length are consecutive, in the order of their symbols. So the lengths are all that has to be
-//! written down; codes and tables are computed from them while the crate is compiled.
+//! The code is canonical: codes of one length are consecutive, in the order of their symbols. So only the lengths are
+//! written here; codes and tables are computed from them at compile time.
 
 use super::malformed::Malformed;
 
-/// The symbol that is only padding.
+/// The symbol that is used only for padding.
 const END: u16 = 256;
 /// The longest code, in bits.
 const LONGEST: usize = 30;
@@ -29,9 +29,9 @@ const LENGTHS: [u8; 257] = [
 struct Run {
     /// The first code.
     first: u32,
-    /// How many there are.
+    /// The number of codes.
     count: u32,
-    /// Where their symbols begin in [`Tables::symbols`].
+    /// The position of their first symbol in [`Tables::symbols`].
     start: usize,
 }
 
@@ -39,7 +39,8 @@ struct Tables {
     runs: [Run; LONGEST + 1],
     /// All symbols in the order of their codes.
     symbols: [u16; 257],
-    /// For the next eight bits: the symbol and the length of its code; 0: it is longer.
+    /// For the next eight bits: the symbol and the length of its code; the length is 0 if the code is longer than eight
+    /// bits.
     short: [(u8, u8); 256],
 }
 
@@ -76,10 +77,10 @@ const fn tables() -> Tables {
     Tables { runs, symbols, short }
 }
 
-/// Bits that have been read and not decoded yet.
+/// Bits that have been read but not decoded yet.
 #[derive(Default)]
 struct Bits {
-    /// They are the lowest; above them is rubbish.
+    /// The valid bits are the lowest; the bits above them are undefined.
     bits: u64,
     count: usize,
 }
@@ -94,12 +95,12 @@ impl Bits {
         }
     }
 
-    /// The next bits, as many as there are up to `wanted`.
+    /// Returns the next `wanted` bits, which must be available.
     fn first(&self, wanted: usize) -> u32 {
         (self.bits >> (self.count - wanted)) as u32 & ((1_u32 << wanted) - 1)
     }
 
-    /// The next eight bits; behind the last one come ones, as in padding.
+    /// Returns the next eight bits; missing bits are ones, as in padding.
     fn window(&self) -> usize {
         match self.count {
             8.. => self.first(8) as usize,
@@ -107,7 +108,7 @@ impl Bits {
         }
     }
 
-    /// The next symbol and the length of its code, if all of it is there.
+    /// Returns the next symbol and the length of its code, if the code is complete.
     fn symbol(&self) -> Option<(u16, usize)> {
         let (symbol, length) = TABLES.short[self.window()];
         if length > 0 {
@@ -121,13 +122,13 @@ impl Bits {
         })
     }
 
-    /// Whether what is left is padding: at most seven bits, all ones.
+    /// Whether the remaining bits are padding: at most seven bits, all ones.
     fn is_padding(&self) -> bool {
         self.count == 0 || self.count < 8 && self.first(self.count) == (1 << self.count) - 1
     }
 }
 
-/// Appends what `input` stands for. It is at most 8/5 times as long.
+/// Appends the decoded `input`, which becomes at most 8/5 times as long.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let (mut bits, mut input) = (Bits::default(), input.iter());
     loop {
@@ -150,7 +151,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The code of each symbol, made bit by bit.
+    /// Encodes `input` with the code of each symbol, bit by bit.
     pub(crate) fn encode(input: &[u8]) -> Vec<u8> {
         let code = |symbol: usize| {
             let run = TABLES.runs[usize::from(LENGTHS[symbol])];
@@ -192,7 +193,7 @@ pub(super) mod tests {
 
     #[test]
     fn padding_is_short_and_all_ones() {
-        // `a` is 00011; three bits are left.
+        // `a` is 00011, and three bits remain.
         assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
         for wire in [&[0b0001_1110][..], &[0b0001_1111, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff]] {
             assert_eq!(decoded(wire), Err(Malformed), "{wire:?}");

@@ -1,8 +1,8 @@
-//! Integers with a prefix of some bits (RFC 7541 section 5.1).
+//! Integers with a prefix of a few bits (RFC 7541 section 5.1).
 
 use super::malformed::Malformed;
 
-/// Bytes that may follow the prefix. No length or index here needs more than 28 bits.
+/// The maximum number of bytes after the prefix. No length or index here needs more than 28 bits.
 const MOST_BYTES: usize = 4;
 
 /// Reads an integer whose first byte has a prefix of `bits` bits, and advances `input`.

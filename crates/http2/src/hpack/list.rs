@@ -1,31 +1,31 @@
-//! The fields of one decoded section, in memory that is used again for the next one.
+//! The fields of a decoded section, in a buffer that is reused for the next section.
 
-/// What the RFC adds to the bytes of each field (RFC 7541 section 4.1).
+/// The overhead that the RFC adds to the size of each field (RFC 7541 section 4.1).
 pub(super) const OVERHEAD: usize = 32;
 
-/// How large a field section may be.
+/// The maximum size of a field section.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of all names and values, plus 32 for each field.
     pub bytes: usize,
-    /// Field lines; each `cookie` line counts.
+    /// The number of field lines; each `cookie` line counts.
     pub fields: usize,
 }
 
-/// A decoded field section. It allocates only to grow beyond what it has held before.
+/// A decoded field section. It allocates memory only to grow beyond its largest size so far.
 #[derive(Debug, Default)]
 pub struct List {
     bytes: Vec<u8>,
     lines: Vec<Line>,
     size: usize,
     cookies: usize,
-    /// A field that is no pseudo-header field was seen.
+    /// Whether a regular field, not a pseudo-header field, was seen.
     ordinary: bool,
     too_large: bool,
     unsound: bool,
 }
 
-/// Name and value lie behind each other from `at` on.
+/// A field line: the name starts at `at`, and the value follows it.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     at: usize,
@@ -41,10 +41,10 @@ pub struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// No fields.
+    /// An empty list of fields.
     pub const NONE: Fields<'static> = Fields { bytes: &[], lines: &[] };
 
-    /// Names, in lower case, and values.
+    /// Returns the names, in lower case, and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'l str, &'l [u8])> + use<'l> {
         let bytes = self.bytes;
         self.lines.iter().map(move |line| {
@@ -54,7 +54,7 @@ impl<'l> Fields<'l> {
         })
     }
 
-    /// The number of lines.
+    /// Returns the number of lines.
     pub fn count(&self) -> usize {
         self.lines.len()
     }
@@ -68,12 +68,12 @@ impl List {
         (self.too_large, self.unsound) = (false, false);
     }
 
-    /// The memory of the last field's name and value, to be appended to.
+    /// Returns the buffer for the name and value of the next field.
     pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Ends the field whose bytes were appended from `at` on.
+    /// Completes the field whose bytes were appended from `at` on.
     pub(super) fn push(&mut self, at: usize, name: usize, sound: bool, bounds: &Bounds) {
         let value = self.bytes.len() - at - name;
         self.size += name + value + OVERHEAD;
@@ -91,33 +91,34 @@ impl List {
         }
     }
 
-    /// Bytes of all fields so far, counted as RFC 9113 section 6.5.2 does, beyond the bounds as well.
+    /// Returns the size of all fields so far by the definition of RFC 9113 section 6.5.2, including fields beyond the
+    /// bounds.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// The section has more than the bounds allow; further fields are missing.
+    /// Whether the section exceeds the bounds; the fields beyond them are missing.
     pub fn is_too_large(&self) -> bool {
         self.too_large
     }
 
-    /// A name or a value has bytes that it must not have (RFC 9113 section 8.2.1), or a pseudo-header field is behind others
-    /// (section 8.3).
+    /// Whether a name or a value has forbidden bytes (RFC 9113 section 8.2.1), or a pseudo-header field follows a
+    /// regular one (section 8.3).
     pub fn is_unsound(&self) -> bool {
         self.unsound
     }
 
-    /// All fields, pseudo-header fields included.
+    /// Returns all fields, including pseudo-header fields.
     pub fn fields(&self) -> Fields<'_> {
         Fields { bytes: &self.bytes, lines: &self.lines }
     }
 
-    /// The fields behind the first `count`.
+    /// Returns the fields after the first `count`.
     pub(crate) fn behind(&self, count: usize) -> Fields<'_> {
         Fields { bytes: &self.bytes, lines: self.lines.get(count..).unwrap_or_default() }
     }
 
-    /// Makes one `cookie` line of several (RFC 9113 section 8.2.3).
+    /// Joins several `cookie` lines to one (RFC 9113 section 8.2.3).
     pub(crate) fn join_cookies(&mut self) {
         if self.cookies < 2 {
             return;
@@ -143,8 +144,8 @@ impl List {
     }
 }
 
-/// Whether a field may be in a message: the name a token in lower case, perhaps with a colon in front, the value without line
-/// ends, NUL, and blanks around it (RFC 9113 section 8.2.1).
+/// Whether a field is valid in a message: the name is a token in lower case, with an optional colon in front, and the
+/// value has no line ends, no NUL, and no blanks around it (RFC 9113 section 8.2.1).
 pub(super) fn is_sound(name: &[u8], value: &[u8]) -> bool {
     is_name(name) && is_value(value)
 }
@@ -173,7 +174,7 @@ const IN_NAME: [bool; 256] = {
     table
 };
 
-/// A token in lower case, perhaps with a colon in front.
+/// Whether `name` is a token in lower case, with an optional colon in front.
 fn is_name(name: &[u8]) -> bool {
     let name = name.strip_prefix(b":").unwrap_or(name);
     !name.is_empty() && name.iter().all(|&byte| IN_NAME[usize::from(byte)])

@@ -1,7 +1,7 @@
-//! HPACK (RFC 7541): field sections as bytes.
+//! HPACK (RFC 7541), the encoding of field sections.
 //!
-//! The decoder keeps the dynamic table that the client's encoder expects. The encoder has none: every block that it
-//! writes is the same on every connection, and writing it is little more than copying.
+//! The decoder maintains the dynamic table of the client's encoder. The encoder has no dynamic table: a block that it
+//! writes is the same on every connection, and encoding is little more than copying.
 
 mod decoder;
 mod dynamic;

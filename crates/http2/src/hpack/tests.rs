@@ -1,4 +1,4 @@
-//! Golden bytes of RFC 7541 appendix C, attacks on the decoder, and sections that were encoded in any way.
+//! Golden bytes of RFC 7541 appendix C, attacks on the decoder, and sections in every possible encoding.
 
 use proptest::prelude::*;
 
@@ -118,7 +118,7 @@ fn a_smaller_table_evicts_and_an_entry_that_is_too_large_empties_it() {
         both.extend_from_slice(&[0x40, 1, name[0], 1, b'x']);
     }
     assert_eq!(decoded(&mut decoder, &both).unwrap(), "a: x\nb: x\n");
-    // Room for one entry of 34 bytes: the older one goes.
+    // There is room for one entry of 34 bytes: the older one is evicted.
     assert_eq!(decoded(&mut decoder, &bytes("3f03 be")).unwrap(), "b: x\n");
     assert_eq!(decoded(&mut decoder, &bytes("bf")), Err(Malformed));
     assert_eq!(decoded(&mut decoder, &bytes("4001 6203 7878 78")).unwrap(), "b: xxx\n");
@@ -192,7 +192,7 @@ fn every_name_of_the_static_table_is_found_again_by_the_encoder() {
     }
 }
 
-/// How a peer's encoder may write a field.
+/// A possible encoding of a field by the peer.
 #[derive(Clone, Debug)]
 enum Way {
     Indexed(usize),
@@ -219,7 +219,7 @@ fn way() -> impl Strategy<Value = Way> {
     ]
 }
 
-/// The table as the RFC describes it, newest first.
+/// The table as specified by the RFC, newest first.
 #[derive(Default)]
 struct Model {
     entries: Vec<(String, Vec<u8>)>,

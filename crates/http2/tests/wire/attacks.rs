@@ -1,4 +1,5 @@
-//! Clients that cause work. Each attack ends with `ENHANCE_YOUR_CALM`, and ordinary use of the same frames does not.
+//! Clients that cause excessive work. Each attack ends with `ENHANCE_YOUR_CALM`, and ordinary use of the same frames
+//! does not.
 
 use larder_http2::{Code, Limits};
 
@@ -6,7 +7,7 @@ use crate::client::*;
 
 const CALM: u32 = 11;
 
-/// How often `attack` succeeds at once before the connection ends, at most 100,000 times.
+/// Returns the number of successful attacks in immediate sequence before the connection ends, at most 100,000.
 fn until_it_ends(client: &mut Client, mut attack: impl FnMut(&mut Client, u32) -> Vec<Heard>) -> usize {
     for number in 0..100_000 {
         let heard = attack(client, 2 * number + 1);
@@ -22,7 +23,7 @@ fn until_it_ends(client: &mut Client, mut attack: impl FnMut(&mut Client, u32) -
     panic!("the attack went on");
 }
 
-/// Whether the same goes on for ever at a tenth of a second each.
+/// Whether the connection survives many repetitions at intervals of a tenth of a second.
 fn goes_on(mut step: impl FnMut(&mut Client, u32) -> Vec<Heard>) -> bool {
     let mut client = Client::new();
     (0..5_000).all(|number| {
@@ -213,7 +214,7 @@ fn frames_of_many_settings_are_an_attack() {
     let settings = setting(4, 70_000).repeat(2_730);
     let heard = (0..30).find_map(|_| client.send(SETTINGS, 0, 0, &settings).pop());
     assert!(matches!(heard, Some(Heard::Failed(CALM, _))), "{heard:?}");
-    // Those that clients have are none.
+    // The settings of ordinary clients are no attack.
     let mut client = Client::new();
     let settings = (1..=10).flat_map(|name| setting(name, 20_000 * u32::from(name != 2))).collect::<Vec<_>>();
     assert_eq!((0..1_000).find_map(|_| client.send(SETTINGS, 0, 0, &settings).pop()), None);
@@ -248,7 +249,7 @@ fn references_to_a_large_entry_pin_nothing_while_the_response_stalls() {
         ));
         assert_eq!(client.answer(stream, b"waits"), 0);
     }
-    // 99 heads of 28,000 bytes wait for windows: what is kept of them is not even one.
+    // 99 heads of 28,000 bytes wait for windows: the connection stores less than one of them.
     assert_eq!(client.connection.open_streams(), 99);
     assert!(client.connection.allocated() < 32 << 10, "{}", client.connection.allocated());
 }

@@ -1,4 +1,4 @@
-//! A client that writes any frames, and reads those of the server.
+//! A client that writes arbitrary frames, and reads those of the server.
 
 use larder_http2::hpack::{Bounds, Decoder, List, encoder};
 use larder_http2::{Connection, Event, Failure, Limits, PREFACE, Scratch};
@@ -24,7 +24,7 @@ pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 pub(crate) const PADDED: u8 = 8;
 
-/// An event that owns what it says.
+/// An owned copy of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Head { stream: u32, line: String, fields: Vec<(String, String)>, length: Option<u64>, end: bool },
@@ -40,14 +40,14 @@ pub(crate) enum Heard {
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     scratch: Scratch,
-    /// What the server has written and nobody has read.
+    /// Frames that the server has written and the test has not read yet.
     pub(crate) out: Vec<u8>,
-    /// Milliseconds.
+    /// The time in milliseconds.
     pub(crate) now: u64,
 }
 
 impl Client {
-    /// A connection on which both have sent their settings.
+    /// Returns a connection on which both sides have sent their settings.
     pub(crate) fn new() -> Self {
         Self::with(Limits::default())
     }
@@ -60,7 +60,7 @@ impl Client {
         client
     }
 
-    /// A connection on which the client has sent nothing.
+    /// Returns a connection on which the client has sent no bytes.
     pub(crate) fn silent(limits: Limits) -> Self {
         let mut out = Vec::new();
         let connection = Connection::new(limits, &mut out);
@@ -76,14 +76,14 @@ impl Client {
         self.send(HEADERS, END_HEADERS | END_STREAM, stream, &get(path))
     }
 
-    /// Sends whole frames.
+    /// Sends complete frames.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Vec<Heard> {
         let (events, rest) = self.take(bytes);
         assert!(rest == 0 || matches!(events.last(), Some(Heard::Failed(..))), "{rest} bytes are no frame");
         events
     }
 
-    /// What the server makes of `bytes`, and how many it leaves.
+    /// Passes `bytes` to the server. Returns its events, and the number of remaining bytes.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> (Vec<Heard>, usize) {
         let mut events = Vec::new();
         loop {
@@ -103,7 +103,7 @@ impl Client {
         (events, bytes.len())
     }
 
-    /// The first event of `bytes`, and how many bytes are left.
+    /// Returns the first event from `bytes`, and the number of remaining bytes.
     pub(crate) fn one(&mut self, bytes: &[u8]) -> (Option<Heard>, usize) {
         let event = match self.connection.next(bytes, &mut self.scratch, &mut self.out, self.now) {
             Ok((used, event)) => (heard(event), bytes.len() - used),
@@ -113,7 +113,7 @@ impl Client {
         event
     }
 
-    /// The frames that the server has written since the last call.
+    /// Returns the frames that the server has written since the last call.
     pub(crate) fn frames(&mut self) -> Vec<Frame> {
         let out = std::mem::take(&mut self.out);
         let (mut rest, mut frames) = (&out[..], Vec::new());
@@ -127,7 +127,7 @@ impl Client {
         frames
     }
 
-    /// Sends the two frames that let the server send `length` more bytes on `stream`.
+    /// Sends the two frames that allow the server to send `length` more bytes on `stream`.
     pub(crate) fn returned(&mut self, stream: u32, length: u32) {
         for stream in [0, stream] {
             let heard = self.send(WINDOW_UPDATE, 0, stream, &length.to_be_bytes());
@@ -135,12 +135,12 @@ impl Client {
         }
     }
 
-    /// Begins an answer with 200.
+    /// Begins a response with status 200.
     pub(crate) fn begin(&mut self, stream: u32) {
         assert!(self.connection.head(&mut self.out, stream, 200, false, |_| {}));
     }
 
-    /// Answers with 200 and the beginning of `content`: how much of it.
+    /// Sends status 200 and the start of `content`. Returns the number of content bytes taken.
     pub(crate) fn answer(&mut self, stream: u32, content: &[u8]) -> usize {
         self.begin(stream);
         self.data(stream, content)
@@ -177,16 +177,16 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// A parameter of `SETTINGS`.
+/// Encodes a parameter of `SETTINGS`.
 pub(crate) fn setting(name: u16, value: u32) -> Vec<u8> {
     [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// An encoded field section.
+/// Encodes a field section.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
-        // Names as they are: the encoder would write them in lower case, and leave out some.
+        // Names are written verbatim: the encoder would convert them to lower case, and omit some.
         block.push(0);
         string(&mut block, name);
         string(&mut block, value);
@@ -215,7 +215,7 @@ pub(crate) fn post(more: &[(&str, &str)]) -> Vec<u8> {
     block(&[&head, more].concat())
 }
 
-/// The fields of a response's head or trailers.
+/// Decodes the fields of a response's head or trailers.
 pub(crate) fn fields(block: &[u8]) -> Vec<(String, String)> {
     let mut list = List::default();
     Decoder::new(4096)
@@ -237,7 +237,7 @@ pub(crate) fn go_away(last: u32, code: u32) -> Frame {
     Frame(GOAWAY, 0, 0, [last.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// A field for a response's head.
+/// Returns a function that writes a field of a response's head.
 pub(crate) fn with(name: &'static str, value: String) -> impl FnOnce(&mut Vec<u8>) {
     move |out| encoder::field(out, name.as_bytes(), value.as_bytes())
 }

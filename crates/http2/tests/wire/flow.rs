@@ -1,4 +1,4 @@
-//! Flow control both ways, and the order of responses.
+//! Flow control in both directions, and the order of responses.
 
 use larder_http2::{DATA_PAYLOAD, Limits};
 
@@ -20,7 +20,7 @@ fn content_waits_for_windows() {
         [(1, DATA_PAYLOAD), (1, DATA_PAYLOAD), (1, DATA_PAYLOAD), (1, DATA_PAYLOAD), (1, 35)]
     );
     assert_eq!(client.connection.next_to_send(), None);
-    // The stream's window alone does not help.
+    // An update of the stream's window alone is not enough.
     assert_eq!(client.send(WINDOW_UPDATE, 0, 1, &50_000_u32.to_be_bytes()), [Heard::Windows]);
     assert_eq!(client.connection.next_to_send(), None);
     assert_eq!(client.send(WINDOW_UPDATE, 0, 0, &10_000_u32.to_be_bytes()), [Heard::Windows]);
@@ -46,7 +46,7 @@ fn the_first_window_changes_those_of_open_streams() {
     client.get(1, "/");
     assert_eq!(client.answer(1, &[0; 100]), 10);
     client.send(SETTINGS, 0, 0, &setting(4, 4));
-    // It is negative now: six more bytes are needed before one can be sent.
+    // The window is negative now: six more bytes are needed before one can be sent.
     client.send(WINDOW_UPDATE, 0, 1, &6_u32.to_be_bytes());
     assert_eq!(client.connection.next_to_send(), None);
     assert_eq!(client.send(SETTINGS, 0, 0, &setting(4, 5)), [Heard::Windows]);
@@ -87,11 +87,11 @@ fn what_is_read_may_be_sent_again() {
             client.send(DATA, 0, stream, &piece);
         }
     }
-    // 98,304 bytes wait for their readers; the connection takes no more than 100,000.
+    // 98,304 bytes are unread; the connection accepts no more than 100,000.
     assert_eq!(client.frames(), []);
     client.connection.release(&mut client.out, 1, 1_000);
     assert_eq!(client.frames(), []);
-    // As much as the client may still send.
+    // The released bytes now equal the remaining window of the client.
     client.connection.release(&mut client.out, 1, 9_000);
     assert_eq!(client.frames(), [window(0, 10_000)]);
     client.connection.release(&mut client.out, 1, 30_000);
@@ -137,7 +137,7 @@ fn more_content_than_a_window_is_an_error() {
     assert!(matches!(client.send(DATA, 0, 1, &[0; 16_384])[..], [Heard::Failed(3, _)]));
 }
 
-/// Sends 40,000 bytes on each stream, 16,375 at a time, in the order of their turns.
+/// Sends 40,000 bytes on each stream, 16,375 at a time, in the order of their turns. Returns that order.
 fn order(client: &mut Client, streams: &[u32]) -> Vec<u32> {
     client.send(SETTINGS, 0, 0, &setting(4, 1 << 20));
     client.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes());
@@ -177,7 +177,7 @@ fn rfc9218_section_7_priorities_can_be_updated_also_in_advance() {
         client.get(stream, "/");
     }
     client.send(PRIORITY_UPDATE, 0, 0, &update(3, b"u=1"));
-    // Streams that are gone or far away cost nothing.
+    // Priorities of streams that are closed or far ahead have no cost.
     for stream in (101..1_001).step_by(2) {
         client.send(PRIORITY_UPDATE, 0, 0, &update(stream, b"u=2"));
     }

@@ -1,4 +1,4 @@
-//! Frames that may not be: their lengths, streams and places (RFC 9113 sections 5 and 6).
+//! Invalid frames: their lengths, streams and positions (RFC 9113 sections 5 and 6).
 
 use larder_http2::{Limits, PREFACE};
 
@@ -10,7 +10,7 @@ const STREAM_CLOSED: u32 = 5;
 const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 
-/// A case: what it is, the frame, and the code of the connection's error.
+/// A case: its description, the frame, and the code of the connection error.
 type Case = (&'static str, Frame, u32);
 
 fn assert_fails(prepare: impl Fn(&mut Client), cases: Vec<Case>) {
@@ -22,7 +22,7 @@ fn assert_fails(prepare: impl Fn(&mut Client), cases: Vec<Case>) {
         assert!(matches!(heard[..], [Heard::Failed(failed, _)] if failed == code), "{what}: {heard:?}");
         let last = client.frames().pop().expect("a GOAWAY");
         assert_eq!((last.0, &last.3[4..]), (GOAWAY, &code.to_be_bytes()[..]), "{what}");
-        // Nothing follows.
+        // No further frames follow.
         assert!(matches!(client.get(101, "/")[..], [Heard::Failed(..)]));
         assert_eq!(client.frames(), [], "{what}");
     }
@@ -84,7 +84,7 @@ fn numbers_of_streams_increase_and_closed_ones_stay_closed() {
         ),
     ];
     assert_fails(prepare, cases);
-    // What may have been under way ends nothing.
+    // Frames that may have been in flight do not end the connection.
     let mut client = Client::new();
     prepare(&mut client);
     client.frames();

@@ -1,17 +1,18 @@
-//! HPACK beside another implementation: what one encodes, the other decodes, section by section of a connection.
+//! Comparison of HPACK with another implementation: each decodes the output of the other, section by section of a
+//! connection.
 
 use larder_http2::hpack::{Bounds, Decoder, List, encoder};
 use proptest::prelude::*;
 
-/// Name and value of a field.
+/// The name and value of a field.
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Bytes that the dynamic table may have.
+/// The limit of the dynamic table, in bytes.
 const TABLE: u32 = 4_096;
 const BOUNDS: Bounds = Bounds { bytes: 1 << 20, fields: 1_000 };
 
-/// How the other implementation writes a field: with an index where it knows one or not, in Huffman codes or not, for its
-/// dynamic table or not.
+/// The encoding options of the other implementation for a field: with or without an index for a known field, with or
+/// without Huffman codes, with or without an entry in its dynamic table.
 fn flags() -> impl Strategy<Value = u8> {
     type Peer = httlib_hpack::Encoder<'static>;
     let huffman = prop::sample::select(vec![0, Peer::HUFFMAN_NAME, Peer::HUFFMAN_VALUE, 3]);
@@ -29,7 +30,7 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Short ones repeat, long ones push others out of the table.
+/// Short values repeat, and long ones push others out of the table.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let short = prop::sample::select(vec!["", "1", "text/html", "gzip, deflate"]);
     prop_oneof![

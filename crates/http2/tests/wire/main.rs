@@ -1,4 +1,4 @@
-//! Connections by the bytes of a client: requests, windows, order, ends, attacks.
+//! Tests of connections with the bytes of a client: requests, windows, order, ends, attacks.
 
 mod attacks;
 mod client;

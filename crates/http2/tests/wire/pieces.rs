@@ -1,4 +1,4 @@
-//! Any bytes, in any pieces.
+//! Arbitrary bytes, in pieces of arbitrary length.
 
 use larder_http2::{Limits, PREFACE};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Frames that often make sense.
+/// Frames that are often valid.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![4 => Just(HEADERS), 3 => Just(DATA), 4 => 0..18_u8];
     let flags = prop_oneof![
@@ -33,7 +33,8 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(one, 0..30).prop_map(|frames| frames.concat())
 }
 
-/// What happens on a connection whose client sends `wire` in pieces, and whose server answers each request at once.
+/// Returns the events and output of a connection whose client sends `wire` in pieces, and whose server answers each
+/// request immediately.
 fn events(wire: &[u8], pieces: &[usize]) -> (Vec<Heard>, Vec<u8>) {
     let mut client = Client::silent(Limits { streams: 3, ..Limits::default() });
     let (mut buffer, mut all, mut rest) = (Vec::new(), Vec::new(), wire);

@@ -1,4 +1,4 @@
-//! Requests: what is one, and what is refused; responses, interim responses and trailers.
+//! Valid and invalid requests; responses, interim responses and trailers.
 
 use larder_http2::{Code, Limits};
 
@@ -52,7 +52,7 @@ fn interim_responses_precede_the_response() {
     client.get(1, "/");
     client.connection.interim(&mut client.out, 1, 103, with("link", "</a>".to_owned()));
     assert!(client.connection.head(&mut client.out, 1, 204, true, |_| {}));
-    // Neither a second head nor an interim response follows.
+    // No second head and no interim response may follow.
     assert!(!client.connection.head(&mut client.out, 1, 200, true, |_| {}));
     client.connection.interim(&mut client.out, 1, 103, |_| {});
     let frames = client.frames();
@@ -66,7 +66,7 @@ fn a_response_before_the_end_of_the_request_ends_it() {
     client.send(HEADERS, END_HEADERS, 1, &post(&[]));
     client.connection.head(&mut client.out, 1, 413, true, |_| {});
     assert_eq!(client.frames()[1], reset(1, 0));
-    // What was under way is ignored.
+    // Frames that were in flight are ignored.
     assert_eq!(client.send(DATA, 0, 1, &[0; 9_000]), []);
     assert_eq!(client.send(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[("x-sum", "1")])), []);
     assert_eq!(client.frames(), []);
@@ -122,7 +122,7 @@ fn rfc9113_section_8_malformed_requests_are_reset() {
         let mut client = Client::new();
         assert_eq!(client.send(HEADERS, END_HEADERS | END_STREAM, 1, &block(&fields)), [], "{what}");
         assert_eq!(client.frames(), [reset(1, PROTOCOL_ERROR)], "{what}");
-        // The connection goes on.
+        // The connection continues.
         assert_eq!(client.get(3, "/").len(), 1, "{what}");
     }
 }
@@ -181,7 +181,7 @@ fn content_has_the_announced_length() {
         let is_reset = last == [Heard::Reset(1, PROTOCOL_ERROR)];
         assert_eq!(!is_reset, is_fine, "{what}: {last:?}");
     }
-    // Trailers end content as well.
+    // Trailers end the content, too, and its length is checked.
     let mut client = Client::new();
     client.send(HEADERS, END_HEADERS, 1, &post(&[("content-length", "3")]));
     let end = client.send(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[("x", "1")]));
@@ -257,7 +257,7 @@ fn a_drain_loses_no_request() {
     let frames = client.frames();
     assert_eq!(frames[0], go_away(i32::MAX as u32, 0));
     assert_eq!(frames[1].0, PING);
-    // It was sent before the client knew.
+    // The client sent this request before it received the message.
     assert_eq!(client.get(3, "/").len(), 1);
     assert_eq!(client.send(PING, ACK, 0, &frames[1].3), []);
     assert_eq!(client.frames(), [go_away(3, 0)]);

@@ -28,7 +28,7 @@ fn each_direction_of_a_tunnel_ends_on_its_own() {
             assert_eq!(client.send(DATA, END_STREAM, 1, b"c"), [Heard::Data(1, b"c".to_vec(), true)]);
         }
         assert_eq!(client.frames(), [Frame(DATA, END_STREAM, 1, b"xyz".to_vec())]);
-        // It stays until its content has been read.
+        // The stream stays open until its content has been read.
         client.connection.release(&mut client.out, 1, 2);
         assert_eq!(client.connection.open_streams(), 1);
         client.connection.release(&mut client.out, 1, 1);
@@ -49,7 +49,7 @@ fn what_came_through_an_ended_tunnel_returns_to_the_window_of_the_connection() {
         assert_eq!(client.send(DATA, END_STREAM, stream, &piece).len(), 1);
         assert_eq!(client.connection.validate(), Ok(()));
     }
-    // What has not been read is that of as many streams as may be open.
+    // The unread content is bounded by the limit of open streams.
     assert_eq!(client.connection.open_streams(), 100);
     connect(&mut client, 201);
     assert_eq!(client.frames().last(), Some(&reset(201, Code::REFUSED_STREAM.0)));
@@ -96,7 +96,7 @@ fn tunnels_that_nobody_reads_leave_the_window_of_the_connection_open() {
     client.connection.release(&mut client.out, 1, 64_000);
     assert_eq!(client.frames().first(), Some(&window(1, 64_000)));
     assert_eq!(client.connection.validate(), Ok(()));
-    // Neither a reset nor a refusal of the tunnel changes that.
+    // A reset or a refusal of the tunnel does not change that.
     client.connection.reset(&mut client.out, 3, Code::CANCEL);
     assert_eq!(client.connection.validate(), Ok(()));
     connect(&mut client, 23);

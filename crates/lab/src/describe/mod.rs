@@ -1,6 +1,6 @@
 //! Statistics of a trace: number of requests, sizes, popularity, reuse.
 //!
-//! Not here: the effect of a cache on it.
+//! Outside this module: the effect of a cache on the trace.
 
 mod page;
 mod zipf;
@@ -14,60 +14,61 @@ use crate::trace::Trace;
 
 pub use page::{page, part};
 
-/// Into how many parts a trace is cut to show how it changes.
+/// The number of parts of a trace that show its changes over time.
 const WINDOWS: usize = 60;
 
-/// A trace in figures. The names are promised to stay, for they are printed as JSON.
+/// The statistics of a trace. The field names are stable, since they are printed as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     /// Number of requests.
     pub requests: u64,
-    /// How many objects they ask for.
+    /// The number of requested objects.
     pub objects: u64,
-    /// From the first request to the last, where the trace has times.
+    /// The time from the first request to the last, if the trace has times.
     pub seconds: Option<f64>,
-    /// The sum of the sizes of all requests, where the trace has sizes.
+    /// The sum of the sizes of all requests, if the trace has sizes.
     pub bytes_requested: Option<u64>,
-    /// The sum of the sizes of all objects, where the trace has sizes.
+    /// The sum of the sizes of all objects, if the trace has sizes.
     pub bytes_distinct: Option<u64>,
-    /// Objects asked for once.
+    /// Objects with one request.
     pub one_hit_objects: u64,
-    /// Their share of the objects: what no cache can serve.
+    /// Their share of the objects, for which no cache can have a hit.
     pub one_hit_share: f64,
-    /// The share of the requests that asks for the most popular object.
+    /// The share of the requests that are for the most popular object.
     pub most_popular_share: f64,
-    /// The exponent of the Zipf distribution that explains the popularity best; nothing for a single object.
+    /// The exponent of the Zipf distribution with the best fit to the popularity; `None` for a single object.
     pub zipf_exponent: Option<f64>,
-    /// Sizes of objects in bytes, each as first asked for, where the trace has sizes.
+    /// Sizes of objects in bytes, at their first requests, if the trace has sizes.
     pub object_size: Option<Percentiles>,
-    /// Stack distances of requests for what was asked for before, in objects.
+    /// Stack distances of repeated requests, in objects.
     pub reuse_distance: Option<Percentiles>,
-    /// The same in bytes, where the trace has sizes.
+    /// The same in bytes, if the trace has sizes.
     pub reuse_distance_bytes: Option<Percentiles>,
     /// Parts of the trace, in order, with the same number of requests each.
     pub working_set: Vec<Window>,
 }
 
-/// How a set of numbers is spread: the least number that so many percent do not exceed.
+/// The distribution of a set of numbers. A percentile is the smallest number that this share of the numbers does not
+/// exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// The least.
+    /// The minimum.
     pub min: u64,
-    /// A tenth is at most this.
+    /// The 10th percentile.
     pub p10: u64,
-    /// A quarter is at most this.
+    /// The 25th percentile.
     pub p25: u64,
-    /// Half is at most this.
+    /// The median.
     pub p50: u64,
-    /// Three quarters are at most this.
+    /// The 75th percentile.
     pub p75: u64,
-    /// Nine tenths are at most this.
+    /// The 90th percentile.
     pub p90: u64,
-    /// All but a hundredth are at most this.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The greatest.
+    /// The maximum.
     pub max: u64,
-    /// The average.
+    /// The arithmetic mean.
     pub mean: f64,
 }
 
@@ -76,23 +77,23 @@ pub struct Percentiles {
 pub struct Window {
     /// The number of its first request, counted from 0.
     pub begin: u64,
-    /// When that was, in seconds since the first request, where the trace has times.
+    /// The time of that request, in seconds since the first request, if the trace has times.
     pub seconds: Option<f64>,
-    /// Objects asked for in it.
+    /// Objects requested in this part.
     pub objects: u64,
-    /// Those of them that were not asked for in any part before.
+    /// Objects requested for the first time in this part.
     pub new_objects: u64,
-    /// The bytes of the objects asked for in it, where the trace has sizes.
+    /// The bytes of the objects requested in this part, if the trace has sizes.
     pub bytes: Option<u64>,
 }
 
-/// What a description is drawn from, too.
+/// Counts that a description is computed from.
 struct Counted {
-    /// By object.
+    /// The number of requests, by object.
     requests: Vec<u64>,
-    /// By object, as it was first asked for.
+    /// The size at the first request, by object.
     sizes: Vec<u64>,
-    /// By request.
+    /// The stack distance, by request.
     distances: Vec<u64>,
 }
 
@@ -137,7 +138,7 @@ impl Counted {
 }
 
 impl Percentiles {
-    /// How `numbers` are spread, if there are any.
+    /// Returns the distribution of `numbers`, if there are any.
     fn of(mut numbers: Vec<u64>) -> Option<Self> {
         numbers.sort_unstable();
         let (&min, &max) = (numbers.first()?, numbers.last()?);
@@ -160,7 +161,7 @@ impl Percentiles {
     }
 }
 
-/// The most popular object's number of requests first.
+/// Returns the numbers of requests in descending order.
 fn ranked(requests: &[u64]) -> Vec<u64> {
     let mut ranked = requests.to_vec();
     ranked.sort_unstable_by(|one, other| other.cmp(one));
@@ -172,7 +173,7 @@ fn reused(mut distances: Vec<u64>) -> Vec<u64> {
     distances
 }
 
-/// When request number `at` was made, in seconds; logs are not always in order.
+/// Returns the time of request number `at`, in seconds since the first; logs are not always in order.
 fn since_first(trace: &Trace, at: usize) -> f64 {
     trace.time(at).saturating_sub(trace.time(0)) as f64 / 1e6
 }
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(found.most_popular_share, 0.5);
         let sizes = found.object_size.unwrap();
         assert_eq!((sizes.min, sizes.p50, sizes.p75, sizes.max), (10, 50, 100, 100));
-        // Object 1 comes back over 2 and itself, then over itself; object 2 over 1, 3 and itself.
+        // Object 1 returns after 2 and itself, then after itself; object 2 returns after 1, 3 and itself.
         let reuse = found.reuse_distance.unwrap();
         assert_eq!((reuse.min, reuse.p50, reuse.max, reuse.mean), (1, 2, 3, 2.0));
         let bytes = found.reuse_distance_bytes.unwrap();

@@ -1,4 +1,4 @@
-//! A description as a self-contained page: figures, and pictures of the trace.
+//! A description as a self-contained page: statistics, and pictures of the trace.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ td{font-variant-numeric:tabular-nums}\
 figure{margin:2rem 0}\
 figcaption{opacity:.8}";
 
-/// A page of parts that [`part`] made.
+/// Returns a page of parts from [`part`].
 pub fn page(title: &str, parts: &[String]) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -27,7 +27,7 @@ pub fn page(title: &str, parts: &[String]) -> String {
     )
 }
 
-/// What a page says of one trace: its figures, as `rows` of a name and a value, and its pictures.
+/// Returns the part of a page about one trace: its statistics, as `rows` of a name and a value, and its pictures.
 pub fn part(name: &str, trace: &Trace, found: &Description, rows: &[(String, String)]) -> String {
     let counted = Counted::new(trace);
     let mut text = format!("<h1>{}</h1>\n<table>\n", escape(name));
@@ -66,7 +66,7 @@ fn size(counted: &Counted, sizes: &Percentiles) -> Plot {
     let mut sorted = counted.sizes.clone();
     sorted.sort_unstable();
     let share = |at: usize| (at + 1) as f64 / sorted.len() as f64;
-    // A logarithmic axis has no place for an empty object.
+    // A logarithmic axis cannot show an empty object.
     let points: Vec<_> = evenly(sorted.len()).map(|at| (sorted[at].max(1) as f64, share(at))).collect();
     let x = match sizes.max / sizes.min.max(1) {
         0..10 => Axis::linear("size", Unit::Bytes),
@@ -104,12 +104,12 @@ fn working_set(found: &Description) -> Plot {
         .line("new", series(|window| window.new_objects))
 }
 
-/// Some places of a list of `length`, denser at its beginning, as a logarithmic axis shows them.
+/// Returns some positions of a list of `length`, denser at its start, as on a logarithmic axis.
 fn spread(length: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(0usize), |at| Some(at + 1 + at / 100)).take_while(move |at| *at < length)
 }
 
-/// Some places of a list of `length`, its last one among them.
+/// Returns some positions of a list of `length`, including the last one.
 fn evenly(length: usize) -> impl Iterator<Item = usize> {
     let step = (length / 1000).max(1);
     (0..length).rev().step_by(step).collect::<Vec<_>>().into_iter().rev()

@@ -1,19 +1,19 @@
 //! The exponent of a Zipf distribution, by maximum likelihood.
 //!
-//! A line through the logarithms of rank and count is the usual way, and a biased one: it weighs the many objects
-//! asked for once or twice, whose counts are steps, as much as the few that most requests ask for.
+//! A line through the logarithms of rank and count is the common way, but it is biased: it gives the many objects with
+//! one or two requests, whose counts are steps, the same weight as the few objects with most requests.
 
-/// No popularity is as steep as this.
+/// The upper bound of the exponent.
 const STEEPEST: f64 = 20.0;
 
-/// How often the interval that holds the exponent is halved.
+/// The number of bisection steps of the exponent's interval.
 const HALVINGS: u32 = 50;
 
 /// Ranks up to this one are summed one by one; beyond, in steps of a fixed share of the rank.
 const EXACT: usize = 1024;
 
-/// The exponent `s` for which `counts`, the largest first, are the most likely if the object of rank `r` is asked
-/// for with a probability proportional to `r^-s`. Nothing if there are fewer than two objects.
+/// Returns the exponent `s` that maximises the likelihood of `counts`, the largest first, if the object of rank `r` is
+/// requested with a probability proportional to `r^-s`. Returns `None` if there are fewer than two objects.
 pub(super) fn exponent(counts: &[u64]) -> Option<f64> {
     if counts.len() < 2 {
         return None;
@@ -22,7 +22,8 @@ pub(super) fn exponent(counts: &[u64]) -> Option<f64> {
     let (requests, logarithms) = ranks.fold((0.0, 0.0), |(requests, logarithms), (&count, rank)| {
         (requests + count as f64, logarithms + count as f64 * (rank as f64).ln())
     });
-    // Likelihood is greatest where the mean logarithm of the rank is the expected one, which falls with s.
+    // The likelihood is greatest where the observed mean logarithm of the rank equals the expected one, which falls
+    // with s.
     let observed = logarithms / requests;
     let steps = steps(counts.len());
     let (mut low, mut high) = (0.0, STEEPEST);
@@ -33,7 +34,7 @@ pub(super) fn exponent(counts: &[u64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// The mean of the logarithm of the rank.
+/// Returns the mean of the logarithm of the rank.
 fn expected(steps: &[(f64, f64)], exponent: f64) -> f64 {
     let (mut weights, mut logarithms) = (0.0, 0.0);
     for &(logarithm, ranks) in steps {
@@ -44,7 +45,7 @@ fn expected(steps: &[(f64, f64)], exponent: f64) -> f64 {
     logarithms / weights
 }
 
-/// The logarithms of the ranks, each with the number of ranks that it stands for.
+/// Returns the logarithms of the ranks, each with the number of ranks that it represents.
 fn steps(objects: usize) -> Vec<(f64, f64)> {
     let mut steps = Vec::new();
     let mut rank = 1;

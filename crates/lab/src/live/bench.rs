@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Halt, Host, Journal, Prices, machine};
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
-    /// A few requests, to see that everything works: the numbers mean nothing.
+    /// A few requests, to check that everything works: the numbers have no meaning.
     Smoke,
     /// Every figure, from few measurements.
     Quick,
-    /// What the claims deserve.
+    /// All measurements that the claims need.
     Full,
 }
 
 impl Size {
-    /// As users read it.
+    /// Returns the name that users see.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -31,17 +31,17 @@ impl Size {
     }
 }
 
-/// What an experiment is asked for.
+/// The size and the seed of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How much of it.
+    /// The extent of the measurements.
     pub size: Size,
-    /// What everything random comes from.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 
 impl Scale {
-    /// What a repetition's requests are drawn from: the same for whatever is compared.
+    /// Returns the seed for a repetition's requests, which is the same for all compared systems.
     pub(super) fn of(self, repetition: u64) -> u64 {
         self.seed.wrapping_mul(1_000).wrapping_add(repetition)
     }
@@ -49,40 +49,40 @@ impl Scale {
 
 /// Receives the progress of an experiment.
 pub trait Watch {
-    /// So many measurements are to come.
+    /// Announces the number of measurements.
     fn begin(&self, measurements: usize);
-    /// One more is done.
+    /// Reports that one more measurement is complete.
     fn advance(&self);
-    /// The user should know this: one line.
+    /// Shows the user a message of one line.
     fn tell(&self, line: &str);
 }
 
-/// The means of an experiment.
+/// The environment of an experiment.
 pub struct Bench<'a> {
     /// The program that serves.
     pub program: PathBuf,
-    /// The Python beside whose asyncio it is measured; nothing for the usual one.
+    /// The Python for the comparison with asyncio; `None` for the default one.
     pub python: Option<PathBuf>,
-    /// What memory costs.
+    /// The price of memory.
     pub prices: Prices,
-    /// How much to do.
+    /// The size and the seed.
     pub scale: Scale,
-    /// Set when the user wants it to end.
+    /// Set when the user wants the experiment to end.
     pub stop: Arc<AtomicBool>,
-    /// What was measured.
+    /// The measurements taken so far.
     pub journal: Journal,
     /// Receives the progress.
     pub watch: &'a dyn Watch,
 }
 
 impl Bench<'_> {
-    /// Where the machine that measured is written down.
+    /// The journal's key for the description of the machine.
     pub(super) const HOST: &'static str = "host";
 
-    /// Takes the measurements of `cells`, each by its key, but for those that were taken before.
+    /// Takes the measurements of `cells`, each under its key, except those that were taken before.
     ///
     /// # Errors
-    /// When one cannot be taken, or the user wants an end; those before it are written down.
+    /// If a measurement fails, or the user wants an end. Earlier measurements are in the journal.
     pub fn measure<C, M: Serialize>(
         &mut self,
         cells: &[C],
@@ -94,7 +94,7 @@ impl Bench<'_> {
             let key = key(cell);
             if !self.journal.has(&key) {
                 let measured = self.unless_stopped().and_then(|()| take(self, cell));
-                // What goes wrong while everything ends is no failure.
+                // An error while the experiment is being stopped is no failure.
                 let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
                 if self.journal.get::<Host>(Self::HOST).is_none() {
                     self.journal.add(Self::HOST, &machine::describe(&self.program))?;

@@ -1,4 +1,5 @@
-//! A child of an experiment: another process of the program, on free ports of loopback, that ends with this value.
+//! A child process of an experiment: another instance of the program, on free ports of loopback, that ends when this
+//! value is dropped.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -10,22 +11,22 @@ use std::time::{Duration, Instant};
 use super::Halt;
 use super::subprocess::Subprocess;
 
-/// How long a child may take to end once its connections broke.
+/// The maximum time between the end of a child's connections and the end of the child.
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
 
-/// A child, and what it said.
+/// A child process with its output.
 pub(super) struct Running {
-    /// What a user would type for it.
+    /// The command line that a user would type for it.
     name: String,
     child: Subprocess,
     said: Vec<String>,
 }
 
 impl Running {
-    /// Starts `program` with a subcommand and its `words`, and waits for the line that `is_ready` knows.
+    /// Starts `program` with a subcommand and its `words`, and waits for the line that `is_ready` accepts.
     ///
     /// # Errors
-    /// When it does not start, with what it said.
+    /// If it does not start; the error contains its output.
     pub(super) fn start(
         program: &Path,
         subcommand: &[&str],
@@ -50,15 +51,15 @@ impl Running {
         Err(running.ended("it ended before it served"))
     }
 
-    /// The last line that it said before it was ready.
+    /// Returns the last line that it printed before it was ready.
     pub(super) fn said(&self) -> &str {
         self.said.last().map_or("", |line| line.trim())
     }
 
-    /// The address that it named between these words.
+    /// Returns the address that it printed between `before` and `after`.
     ///
     /// # Errors
-    /// When it did not say so.
+    /// If it did not print the address.
     pub(super) fn address(&self, before: &str, after: &str) -> Result<SocketAddr, Halt> {
         let mut addresses =
             self.said.iter().filter_map(|line| line.strip_prefix(before)?.strip_suffix(after));
@@ -66,16 +67,16 @@ impl Running {
         address.ok_or_else(|| self.ended(&format!("it does not say what is{after}")))
     }
 
-    /// Its process.
+    /// Returns its process ID.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// `halt`, and what the child said last if it has ended.
+    /// Returns `halt`, extended by the child's last output if the child has ended.
     pub(super) fn explain(&mut self, halt: Halt) -> Halt {
         let Halt::Failed(why) = &halt else { return halt };
         let begun = Instant::now();
-        // Its connections break a moment before it has ended.
+        // The child's connections break shortly before it ends.
         while begun.elapsed() < LAST_MOMENTS {
             match self.child.ended() {
                 Ok(Some(status)) => return self.ended(&format!("{why}; it ended with {status}")),
@@ -86,7 +87,7 @@ impl Running {
         halt
     }
 
-    /// Why it is of no use, and what it said last.
+    /// Returns an error with the reason and the child's last output.
     pub(super) fn ended(&self, why: &str) -> Halt {
         let complaint = self.child.last_line();
         let said = if complaint.is_empty() { String::new() } else { format!("; it said: {complaint}") };

@@ -1,4 +1,4 @@
-//! A workload for sending: pages by number, and the order of requests for them.
+//! A workload for live requests: numbered pages, and the order of requests for them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,23 +9,23 @@ use crate::workload::{Requests, Workload};
 /// A page of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// In bytes.
+    /// The size of the page's content, in bytes.
     pub size: u64,
-    /// What the origin takes for it, in microseconds.
+    /// The origin's time for the page, in microseconds.
     pub cost: u32,
 }
 
-/// Pages, numbered as they first come, and requests for them.
+/// Pages, numbered by first request, and requests for them.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The pages, by number.
     pub pages: Vec<Page>,
-    /// The pages' numbers, as they are asked for.
+    /// The pages' numbers, in the order of the requests.
     pub order: Vec<u32>,
 }
 
 impl Course {
-    /// The GETs of `workload`.
+    /// Returns the GETs of `workload`.
     pub fn new(workload: Workload) -> Self {
         let mut numbers = HashMap::new();
         let (mut pages, mut order) = (Vec::new(), Vec::new());
@@ -39,34 +39,34 @@ impl Course {
         Self { pages, order }
     }
 
-    /// Each of `count` pages of one kind, once.
+    /// Returns `count` identical pages with one request for each.
     pub fn once(count: u32, page: Page) -> Self {
         Self { pages: vec![page; count as usize], order: (0..count).collect() }
     }
 
-    /// Where the pages are on `origin`.
+    /// Returns the URLs of the pages on `origin`.
     pub fn urls(&self, origin: SocketAddr) -> Vec<String> {
         (0..self.pages.len()).map(|page| format!("http://{origin}/page/{page}")).collect()
     }
 
-    /// The requests for the pages on `origin`.
+    /// Returns the requests for the pages on `origin`.
     pub fn requests(&self, origin: SocketAddr) -> Requests {
         Requests::gets(self.urls(origin), &self.order)
     }
 
-    /// The requests as a trace, with the sizes of the pages' contents.
+    /// Returns the requests as a trace, with the sizes of the pages' contents.
     pub fn trace(&self) -> Trace {
         let mut builder = Builder::default();
         for (at, &page) in self.order.iter().enumerate() {
             let Page { size, cost } = self.pages[page as usize];
             let record = Record { key: u64::from(page), time: at as u64, size, cost };
-            // More requests than a trace can hold do not fit an experiment.
+            // No experiment has more requests than a trace can hold.
             let _ = builder.push_number(record);
         }
         builder.finish()
     }
 
-    /// Bytes of content of all pages together.
+    /// Returns the bytes of content of all pages together.
     pub fn content(&self) -> u64 {
         self.pages.iter().map(|page| page.size).sum()
     }

@@ -1,5 +1,5 @@
-//! Clients of the [services](super::services), directly or through proxies: each sends a request as soon as it has the
-//! answer to the one before. Answers are checked against acknowledged writes.
+//! Clients of the [services](super::services), directly or through proxies: each sends a request as soon as it has
+//! received the answer to the one before. Answers are checked against acknowledged writes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,36 +24,36 @@ use tokio::task::LocalSet;
 use super::{Ledger, Slots, Stale, Versions};
 use crate::workload::{self, Crud, Method, Pages, Rate, Sizes, Workload, WorkloadRequest};
 
-/// After so long an answer counts as none.
+/// The timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest time that is told from longer ones, in nanoseconds: no answer is waited for so long.
+/// The maximum of the histogram, in nanoseconds: no answer takes so long.
 const LONGEST: u64 = 60_000_000_000;
-/// How many stale answers are described.
+/// The number of stale answers that are described.
 const EXAMPLES: usize = 10;
 
-/// What clients do.
+/// The work of clients.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Their server.
+    /// Their servers.
     pub to: Slots,
-    /// How many there are.
+    /// The number of clients.
     pub clients: u32,
-    /// What they ask for, all of them together.
+    /// The requests of all clients together.
     pub workload: Crud,
-    /// What that is drawn from.
+    /// The seed of the requests.
     pub seed: u64,
-    /// After so long no further request is sent.
+    /// The time after which no further request is sent.
     pub limit: Option<Duration>,
-    /// Set when no further request is to be sent.
+    /// Set to stop sending requests.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Where the content of an answer to a GET came from, by its `Cache-Status`.
+/// The source of the content of an answer to a GET, from its `Cache-Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The cache had it, and the backend was not asked.
+    /// The cache, without a request to the backend.
     Cache,
-    /// The cache had it, and the backend made it again to find that it is the same.
+    /// The cache, after the backend confirmed that the content is unchanged.
     Confirmed,
     /// The backend.
     Backend,
@@ -62,36 +62,36 @@ pub enum Source {
 /// One request and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
-    /// Where the content came from, for a GET; nothing for all else.
+    /// The source of the content for a GET; `None` for other methods.
     pub read: Option<Source>,
     /// Bytes of content.
     pub bytes: u32,
-    /// From the request's first byte to the answer's last.
+    /// The time from the request's first byte to the answer's last.
     pub took: Duration,
 }
 
-/// Its outcome.
+/// The outcome of a plan.
 #[derive(Debug)]
 pub struct Outcome {
     /// Answers to GET.
     pub reads: Times,
-    /// Answers to all else.
+    /// Answers to other methods.
     pub writes: Times,
-    /// How many answers there were of each status.
+    /// The number of answers by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Requests without an answer, or with one that is not of the services.
+    /// Requests without an answer, or with an answer that is not from the services.
     pub failed: u64,
     /// Stale answers.
     pub stale: u64,
-    /// The first of them: a path, and what was wrong.
+    /// The first stale answers: a path, and the error.
     pub examples: Vec<(String, Stale)>,
-    /// All answers, as they came.
+    /// All answers in the order of arrival.
     pub exchanges: Vec<Exchange>,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub elapsed: Duration,
 }
 
-/// How long answers took, from the request's first byte to the answer's last.
+/// The times of answers, from the request's first byte to the answer's last.
 #[derive(Debug)]
 pub struct Times(Histogram<u64>);
 
@@ -100,29 +100,29 @@ impl Times {
         Self(Histogram::new_with_max(LONGEST, 3).expect("three digits are within what it takes"))
     }
 
-    /// How many answers there were.
+    /// Returns the number of answers.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Within this time came so many percent of the answers; zero if there were none.
+    /// Returns the time within which `percent` percent of the answers arrived; zero if there were none.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(percent / 100.0))
     }
 
-    /// The arithmetic mean; zero if there were none.
+    /// Returns the arithmetic mean; zero if there were none.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
     }
 }
 
-/// Lets clients work until all requests are sent, or their time is over.
+/// Runs the clients until all requests are sent, or their time is over.
 ///
 /// # Errors
-/// When the connection is refused, or the runtime cannot be made.
+/// If the connection is refused, or the runtime cannot be created.
 pub fn drive(plan: &Plan) -> io::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // The services say themselves how large their answers are, and the clients when they ask.
+    // The services define the sizes of their answers, and the clients decide when to send.
     let pages = Pages { sizes: Sizes::Fixed(0), latency: workload::Latency::Constant(0) };
     let Workload { steps, .. } = plan.workload.workload(&pages, Rate(1.0), plan.seed);
     let shared = Rc::new(Shared {
@@ -170,12 +170,12 @@ async fn connect(to: SocketAddr) -> io::Result<Connection> {
     let stream = TcpStream::connect(to).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // Its end is reported to the waiter.
+    // The end of the connection is reported to the waiting request.
     tokio::task::spawn_local(async { drop(connection.await) });
     Ok(sender)
 }
 
-/// What clients have in common.
+/// The state that all clients share.
 struct Shared {
     to: Slots,
     begun: Instant,
@@ -186,10 +186,10 @@ struct Shared {
     outcome: RefCell<Outcome>,
 }
 
-/// An answer, whole.
+/// A complete answer.
 struct Answer {
     status: StatusCode,
-    /// `None` if it is not of the services.
+    /// `None` if it is not from the services.
     versions: Option<Versions>,
     source: Source,
     bytes: u32,
@@ -203,7 +203,7 @@ struct Body {
 }
 
 impl Shared {
-    /// One client's work, with a connection to each address.
+    /// Runs one client, with a connection to each address.
     async fn work(self: Rc<Self>, mut connections: Vec<Option<Connection>>) {
         while self.begun.elapsed() < self.limit && !self.stop.load(Ordering::Relaxed) {
             let Some(step) = self.steps.borrow_mut().next() else { return };
@@ -279,8 +279,8 @@ impl Shared {
     }
 }
 
-/// Where an answer came from: each cache on its way has added what it did to `Cache-Status`, the one next to the client
-/// last (RFC 9211).
+/// Returns the source of an answer: each cache on its path has added an entry to `Cache-Status`, and the one next to
+/// the client is the last (RFC 9211).
 fn source(headers: &HeaderMap) -> Source {
     let said = headers.get_all("cache-status").iter().rev();
     let mut caches = said.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(','));

@@ -1,4 +1,4 @@
-//! The results of an experiment: claims with what was seen of them, figures and tables.
+//! The results of an experiment: claims with their evidence, figures and tables.
 
 use crate::plot::Plot;
 
@@ -6,47 +6,48 @@ use super::statistics::{
     Bound, Claim, ClaimKind, Evidence, FALSE_VERDICTS, Interval, Samples, Side, Verdict, level,
 };
 
-/// A claim, and what the measurements say of it.
+/// A claim with the result of its measurements.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
     /// The source of the claim.
     pub source: &'static str,
-    /// What decides it.
+    /// The basis of the verdict.
     pub basis: Basis,
-    /// How large what was found is, in one line, where the values of the claim do not say it.
+    /// The size of the effect, in one line, if the claim's values do not give it.
     pub effect: Option<String>,
-    /// What was measured, whatever the verdict.
+    /// The measured results, for any verdict.
     pub text: String,
-    /// Explanations, each with the outcomes that it explains: it is printed with these only.
+    /// Explanations, each with the outcomes that it explains: it is printed only with these.
     pub explanations: Vec<(Vec<Ruling>, String)>,
 }
 
-/// What decides a claim.
+/// The basis of a claim's verdict.
 #[derive(Clone, Debug)]
 pub enum Basis {
     /// Measurements.
     Tested(Claim),
-    /// It follows from how the experiment is made: why. Measurements only show whether it was made so, if there are any.
+    /// The claim follows from the design of the experiment, for this reason. Measurements, if any, only show whether
+    /// the design was implemented.
     Given(&'static str, Option<bool>),
 }
 
 /// A verdict without its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It holds.
+    /// The claim holds.
     Holds,
-    /// It does not hold.
+    /// The claim does not hold.
     Fails,
-    /// It depends.
+    /// The claim depends on conditions.
     Depends,
-    /// It is not decided.
+    /// The claim is not decided.
     Open,
 }
 
 impl Ruling {
-    /// Of a verdict.
+    /// Returns the ruling of a verdict.
     pub fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Holds => Self::Holds,
@@ -60,31 +61,31 @@ impl Ruling {
 /// A finding with its verdict.
 #[derive(Clone, Debug)]
 pub struct Decided<'a> {
-    /// What was decided.
+    /// The finding.
     pub finding: &'a Finding,
-    /// Whether it stands.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How it was decided.
+    /// The rule of the decision.
     pub rule: String,
-    /// How large what was found is, in one line: with its unit, threshold, confidence interval and number of lists.
+    /// The size of the effect, in one line: with its unit, threshold, confidence interval and number of lists.
     pub effect: String,
-    /// What each condition says, where there are several.
+    /// The result of each condition, if there are several.
     pub conditions: String,
 }
 
-/// The level at which each claim of a report is decided, for all of its claims together.
+/// Returns the common level at which each claim of a report is decided.
 pub(super) fn common_level<'a>(findings: impl Iterator<Item = &'a Finding>) -> f64 {
     let chances: Vec<f64> = findings.filter_map(Finding::chance).collect();
     level(&chances, FALSE_VERDICTS)
 }
 
 impl Finding {
-    /// A claim that measurements decide.
+    /// Returns a finding that measurements decide.
     pub(super) fn tested(claim: impl Into<String>, source: &'static str, tested: Claim) -> Self {
         Self::new(claim, source, Basis::Tested(tested))
     }
 
-    /// A claim about values that have to be within a bound.
+    /// Returns a finding about values that have to be within a bound.
     pub(super) fn sampled(
         claim: impl Into<String>,
         source: &'static str,
@@ -95,7 +96,7 @@ impl Finding {
         Self::tested(claim, source, Claim { kind, evidence: Evidence::Sampled(samples, bound), unit })
     }
 
-    /// A claim about cases that are counted.
+    /// Returns a finding about counted cases.
     pub(super) fn counted(
         claim: impl Into<String>,
         source: &'static str,
@@ -110,7 +111,7 @@ impl Finding {
         if of > 0 { found.with_effect(format!("{so} of {of} cases")) } else { found }
     }
 
-    /// A claim that follows from how the experiment is made.
+    /// Returns a finding that follows from the design of the experiment.
     pub(super) fn given(
         claim: impl Into<String>,
         source: &'static str,
@@ -125,12 +126,12 @@ impl Finding {
         Self { claim, source, basis, effect: None, text: String::new(), explanations: Vec::new() }
     }
 
-    /// Says how large what was found is.
+    /// Sets the size of the effect.
     pub(super) fn with_effect(self, effect: impl Into<String>) -> Self {
         Self { effect: Some(effect.into()), ..self }
     }
 
-    /// Says what was measured.
+    /// Sets the measured results.
     pub(super) fn saying(self, text: impl Into<String>) -> Self {
         Self { text: text.into(), ..self }
     }
@@ -148,12 +149,12 @@ impl Finding {
         }
     }
 
-    /// Whether measurements decide it, so that it counts.
+    /// Whether measurements decide it, so that it counts among the tests.
     pub fn is_tested(&self) -> bool {
         matches!(self.basis, Basis::Tested(_))
     }
 
-    /// Decides it at a level.
+    /// Decides the finding at a level.
     pub(super) fn decide(&self, level: f64) -> Decided<'_> {
         let (verdict, rule) = match &self.basis {
             Basis::Tested(claim) => (claim.verdict(level), claim.rule()),
@@ -194,7 +195,7 @@ impl Finding {
 }
 
 impl Decided<'_> {
-    /// The explanations of the verdict.
+    /// Returns the explanations of the verdict.
     pub fn explanations(&self) -> impl Iterator<Item = &str> {
         let outcome = Ruling::of(&self.verdict);
         let fit = self.finding.explanations.iter().filter(move |(outcomes, _)| outcomes.contains(&outcome));
@@ -208,12 +209,12 @@ fn told_side((name, interval, side): (&str, Interval, Side), (scale, unit): (f64
         Side::Against => "contrary",
         Side::Unsure => "not decided",
     };
-    // A unit is named once, in the effect; of a percentage the sign is short enough.
+    // A unit is named only once, in the effect; a percent sign is short enough to repeat.
     let unit = if unit == "%" { "%" } else { "" };
     format!("{name}: {:+.2}{unit} ({side})", interval.mean * scale)
 }
 
-/// An interval in words, with its distance to a threshold.
+/// Returns an interval as text, with its distance to a threshold.
 fn told_of(interval: &Interval, bound: Bound, unit: (f64, &str)) -> String {
     let (word, threshold) = match bound {
         Bound::Above(threshold) => ("above", threshold),
@@ -228,7 +229,7 @@ fn told_of(interval: &Interval, bound: Bound, unit: (f64, &str)) -> String {
     format!("{told}; {threshold}{effect})")
 }
 
-/// An interval in words: `+3.10 points (95% between +2.00 and +4.20, 5 lists)`.
+/// Returns an interval as text: `+3.10 points (95% between +2.00 and +4.20, 5 lists)`.
 pub(super) fn told(interval: &Interval, scale: f64, unit: &str) -> String {
     let (mean, count) = (interval.mean * scale, interval.count);
     let Some(margin) = interval.margin() else { return format!("{mean:+.2} {unit} (one list)") };
@@ -236,28 +237,28 @@ pub(super) fn told(interval: &Interval, scale: f64, unit: &str) -> String {
     format!("{mean:+.2} {unit} (95% between {low:+.2} and {high:+.2}, {count} lists)")
 }
 
-/// The same of what is no difference.
+/// Returns the same for a value that is no difference.
 pub(super) fn plain(interval: &Interval, scale: f64, unit: &str) -> String {
     told(interval, scale, unit).replace('+', "")
 }
 
-/// A picture, with its numbers.
+/// A picture with its numbers.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Short, for file names.
+    /// A short name for files.
     pub name: String,
     /// The picture.
     pub plot: Plot,
-    /// What to see in it.
+    /// The message of the picture.
     pub caption: String,
     /// Its numbers.
     pub data: Grid,
 }
 
-/// Rows of cells under names.
+/// A table of cells with named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grid {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The columns' names, with units.
     pub columns: Vec<String>,
@@ -266,7 +267,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// No rows yet.
+    /// Returns a table without rows.
     pub(super) fn new(title: &str, columns: &[&str]) -> Self {
         Self {
             title: title.to_owned(),
@@ -280,27 +281,27 @@ impl Grid {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// As comma-separated values.
+    /// Returns comma-separated values.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for row in std::iter::once(&self.columns).chain(&self.rows) {
-            // Rows of any length are written into memory, which does not fail.
+            // Writing rows of any length into memory cannot fail.
             let _ = writer.write_record(row);
         }
         String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 }
 
-/// All that an experiment found.
+/// All findings of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// What the measurements were taken of and with, a paragraph each.
+    /// The objects and means of the measurements, a paragraph each.
     pub setup: Vec<String>,
     /// Claims and verdicts.
     pub findings: Vec<Finding>,
     /// Pictures.
     pub figures: Vec<Figure>,
-    /// Tables that no picture shows.
+    /// Tables in addition to the pictures.
     pub tables: Vec<Grid>,
 }
 

@@ -1,17 +1,17 @@
-//! HTTP/1.1 of the origins here: requests without content. The [client](super::client) reads what they answer.
+//! HTTP/1.1 for the origins of experiments: requests without content. The [client](super::client) reads their answers.
 
 use bytes::BytesMut;
 use httparse::{EMPTY_HEADER, Header, Request, Status};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// More field lines than any head here has.
+/// The maximum number of field lines in a head: more than any head here has.
 pub(super) const LINES: usize = 128;
-/// More bytes than any head here has.
+/// The maximum length of a head in bytes: more than any head here has.
 pub(super) const LONGEST_HEAD: usize = 64 << 10;
-/// Bytes asked of the system at once.
+/// The number of bytes in one read.
 pub(super) const PIECE: usize = 16 << 10;
 
-/// Reads what has come.
+/// Reads the bytes that have arrived.
 pub(super) async fn more(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), String> {
     into.reserve(PIECE);
     match from.read_buf(into).await {
@@ -21,7 +21,7 @@ pub(super) async fn more(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMu
     }
 }
 
-/// A request, as far as an origin here looks at it.
+/// The parts of a request that an origin uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) path: String,
@@ -29,10 +29,10 @@ pub(super) struct Asked {
     pub(super) known: Option<String>,
 }
 
-/// How long the head of a request is, and what it asks for; nothing while it is not whole.
+/// Returns the length of a request's head, and the request. Returns `None` while the head is incomplete.
 ///
 /// # Errors
-/// When it is none.
+/// If the bytes are no request.
 pub(super) fn asked(bytes: &[u8]) -> Result<Option<(usize, Asked)>, String> {
     let mut lines = [EMPTY_HEADER; LINES];
     let mut request = Request::new(&mut lines);
@@ -41,7 +41,7 @@ pub(super) fn asked(bytes: &[u8]) -> Result<Option<(usize, Asked)>, String> {
     Ok(Some((length, Asked { path, known: field(request.headers, "if-none-match").map(str::to_owned) })))
 }
 
-/// The path in a request's target, which may be absolute (RFC 9112, section 3.2.2).
+/// Returns the path in a request's target, which may be absolute (RFC 9112, section 3.2.2).
 fn path(target: &str) -> &str {
     let Some(rest) = target.strip_prefix("http://") else { return target };
     rest.find('/').map_or("/", |begin| &rest[begin..])

@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::bench::Size;
 use super::{Bench, Halt, Host};
 
-/// What a journal's first line says, so that measurements of different runs are not mixed.
+/// The first line of a journal, which prevents mixing measurements of different runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The experiment's name.
     pub experiment: String,
-    /// What everything random came from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// How much was to be measured.
+    /// The extent of the measurements.
     pub size: Size,
 }
 
@@ -38,10 +38,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The journal of `head` in `directory`: the one there, to go on with, if `resume` says so, and else a new one.
+    /// Opens the journal of `head` in `directory`: the existing one if `resume` is set, or otherwise a new one.
     ///
     /// # Errors
-    /// If it cannot be written, is of another run, or is there and was not to be gone on with.
+    /// If it cannot be written, belongs to another run, or exists although `resume` is not set.
     pub fn open(directory: &Path, head: &Head, resume: bool) -> Result<Self, Halt> {
         let path = directory.join(format!("{}.jsonl", head.experiment));
         let text = match fs::read_to_string(&path) {
@@ -49,7 +49,7 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             Err(error) => return Err(unreadable(&path, error)),
         };
-        // A head alone is a run that measured nothing.
+        // A journal with only a head has no measurements.
         let text = if !resume && text.lines().count() <= 1 { String::new() } else { text };
         if !text.is_empty() && !resume {
             let why =
@@ -59,7 +59,7 @@ impl Journal {
         let (lines, whole) = read(&path, &text, head)?;
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|error| unwritable(&path, error))?;
-        // A line that was cut short when the machine stopped is no measurement.
+        // An incomplete line, after the machine stopped, is no measurement.
         file.set_len(whole as u64).map_err(|error| unwritable(&path, error))?;
         let mut journal = Self { path, file, lines };
         if whole == 0 {
@@ -68,12 +68,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether this was measured.
+    /// Whether there is a measurement under `key`.
     pub fn has(&self, key: &str) -> bool {
         self.lines.contains_key(key)
     }
 
-    /// Writes a measurement down.
+    /// Writes a measurement to the journal.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -84,28 +84,29 @@ impl Journal {
         Ok(())
     }
 
-    /// What was measured under `key`, if it was, and has this shape.
+    /// Returns the measurement under `key`, if there is one of this shape.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         T::deserialize(self.lines.get(key)?).ok()
     }
 
-    /// The measurements whose key begins with `prefix`, in order of their keys. One of another shape is left out.
+    /// Returns the measurements whose keys begin with `prefix`, in the order of the keys. Measurements of another shape
+    /// are omitted.
     pub fn all<T: DeserializeOwned>(&self, prefix: &str) -> Vec<T> {
         let range = self.lines.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
         range.filter_map(|(_, value)| T::deserialize(value).ok()).collect()
     }
 
-    /// The machine that took them, and the program that was measured.
+    /// Returns the machine of the measurements, and the measured program.
     pub fn host(&self) -> Option<Host> {
         self.get(Bench::HOST)
     }
 
-    /// How many there are.
+    /// Returns the number of measurements.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no measurements.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -117,7 +118,7 @@ impl Journal {
     }
 }
 
-/// The measurements in `text`, and how many bytes of it are whole lines.
+/// Returns the measurements in `text`, and the length of its complete lines in bytes.
 fn read(path: &Path, text: &str, head: &Head) -> Result<(BTreeMap<String, Value>, usize), Halt> {
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let mut lines = text[..whole].lines();

@@ -1,4 +1,5 @@
-//! Whether an answer was out of date when its request was sent. Pure: tests plant errors and check that it finds them.
+//! Checks whether an answer was out of date when its request was sent. The code is pure: tests plant errors and check
+//! that it finds them.
 //!
 //! All data of the services has a version, which each write raises; an answer contains the versions of its data. It is
 //! *stale* if one of them had been superseded by a write that was acknowledged before the request was sent. A write in
@@ -8,31 +9,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-/// What an answer was built from, such as `users/7`, and of which version each was.
+/// The data of an answer, such as `users/7`, with their versions.
 pub type Versions = BTreeMap<String, u64>;
 
-/// Which version of everything was acknowledged when. Times count from a moment that all calls have in common.
+/// The times at which versions of data were acknowledged. All calls must use the same time scale.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Times and versions, both ascending.
     acknowledged: HashMap<String, Vec<(Duration, u64)>>,
 }
 
-/// What is wrong with a stale answer.
+/// The error in a stale answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// What it shows of an old version.
+    /// The data of which the answer shows an old version.
     pub resource: String,
-    /// That version.
+    /// The version shown.
     pub shown: u64,
-    /// The latest that was acknowledged when the request was sent.
+    /// The latest version that was acknowledged when the request was sent.
     pub newest: u64,
-    /// How long before that the version shown had been superseded.
+    /// The time between the acknowledgement of the next version and the request.
     pub by: Duration,
 }
 
 impl Ledger {
-    /// Notes that at `at` a client was told of these versions, which its write has made.
+    /// Records that at `at` a client received the acknowledgement of these versions, which its write has created.
     pub fn acknowledge(&mut self, made: &Versions, at: Duration) {
         for (resource, &version) in made {
             let known = match self.acknowledged.get_mut(resource) {
@@ -40,7 +41,7 @@ impl Ledger {
                 None => self.acknowledged.entry(resource.clone()).or_default(),
             };
             match known.last() {
-                // Two writes may be acknowledged in another order than they were made.
+                // Two writes may be acknowledged in a different order from their execution.
                 Some(&(_, latest)) if latest >= version => {}
                 Some(&(before, _)) => known.push((at.max(before), version)),
                 None => known.push((at, version)),
@@ -48,7 +49,8 @@ impl Ledger {
         }
     }
 
-    /// What is stale in an answer with these versions to a request sent at `sent`; the one superseded longest.
+    /// Returns the stale part of an answer with these versions to a request sent at `sent`; of several, the one
+    /// superseded for the longest time.
     pub fn judge(&self, shown: &Versions, sent: Duration) -> Option<Stale> {
         let stale = |(resource, &shown): (&String, &u64)| {
             let known = self.acknowledged.get(resource)?;
@@ -96,7 +98,8 @@ mod tests {
             (&[("users/1", 1)], 25, Some((3, 15))),
             (&[("users/1", 2)], 25, Some((3, 5))),
             (&[("users/1", 2), ("paths/1", 8)], 25, Some((9, 10))),
-            // Nothing was acknowledged yet, or at that very moment; what is newer than all that is known; what nobody wrote.
+            // Before the first acknowledgement, or at the same moment; a version newer than all known ones; data that
+            // were never written.
             (&[("users/1", 1)], 9, None),
             (&[("users/1", 1)], 10, None),
             (&[("users/1", 2)], 20, None),
@@ -119,7 +122,7 @@ mod tests {
     }
 
     proptest! {
-        /// As the definition says, word for word.
+        /// Checks the definition literally.
         #[test]
         fn it_judges_by_the_definition(
             writes in proptest::collection::vec(1_u32..5, 0..20),

@@ -1,7 +1,6 @@
 //! A simulated network link: forwards the bytes of connections with a delay and at a limited rate.
 //!
-//! It runs in a thread of its own. Delays are those of the runtime's timer, which counts milliseconds. Connecting has no
-//! delay.
+//! It runs in a separate thread. Delays use the runtime's timer, which counts milliseconds. Connecting has no delay.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -21,21 +20,21 @@ use tokio::time::Instant;
 
 use super::Halt;
 
-/// Bytes that are read at once.
+/// The number of bytes in one read.
 const PIECE: usize = 16 << 10;
-/// Pieces of a connection that may be under way in one direction.
+/// The maximum number of pieces of a connection in flight in one direction.
 const UNDER_WAY: usize = 1_024;
 
-/// What a line is like.
+/// The properties of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quality {
-    /// How long it takes there and back.
+    /// The round-trip time.
     pub(super) round_trip: Duration,
-    /// Bytes a second, for all connections together, in each direction; nothing for any number.
+    /// Bytes a second, for all connections together, in each direction; `None` for no limit.
     pub(super) rate: Option<u64>,
 }
 
-/// An open line; closes with this value.
+/// An open line. It closes when this value is dropped.
 pub(super) struct Line {
     address: SocketAddr,
     passed: Arc<AtomicU64>,
@@ -47,7 +46,7 @@ impl Line {
     /// Opens a line to `to`.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// If the system lacks resources.
     pub(super) fn open(to: SocketAddr, quality: Quality) -> Result<Self, Halt> {
         let failed = |error| Halt::because("cannot open a line", error);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
@@ -69,12 +68,12 @@ impl Line {
         Ok(Self { address, passed, end: Some(end), running: Some(running) })
     }
 
-    /// Where it begins.
+    /// Returns the address at which the line accepts connections.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Bytes that went either way so far.
+    /// Returns the bytes forwarded so far in both directions.
     pub(super) fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
@@ -84,7 +83,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(running) = self.running.take() {
-            // A thread that panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = running.join();
         }
     }
@@ -93,7 +92,7 @@ impl Drop for Line {
 /// One direction of the line.
 struct Direction {
     quality: Quality,
-    /// When what was sent last has left.
+    /// The time when the last bytes will have been sent.
     free: Cell<Instant>,
     passed: Arc<AtomicU64>,
 }
@@ -103,7 +102,7 @@ impl Direction {
         Rc::new(Self { quality, free: Cell::new(Instant::now()), passed: Arc::clone(passed) })
     }
 
-    /// When `bytes` arrive that are sent now.
+    /// Returns the arrival time of `bytes` that are sent now.
     fn due(&self, bytes: usize) -> Instant {
         self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
         let takes = self.quality.rate.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
@@ -116,7 +115,7 @@ impl Direction {
 async fn accept(listener: std::net::TcpListener, to: SocketAddr, quality: Quality, passed: Arc<AtomicU64>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let (there, back) = (Direction::new(quality, &passed), Direction::new(quality, &passed));
-    // Without one more connection the measurement fails, and says so.
+    // If a connection cannot be accepted, the measurement fails with an error.
     while let Ok((near, _)) = listener.accept().await {
         let (there, back) = (Rc::clone(&there), Rc::clone(&back));
         tokio::task::spawn_local(async move {
@@ -128,7 +127,7 @@ async fn accept(listener: std::net::TcpListener, to: SocketAddr, quality: Qualit
     }
 }
 
-/// Passes on until one end closes; then the other is closed.
+/// Forwards bytes until one end closes; then closes the other.
 async fn pass(from: OwnedReadHalf, mut to: OwnedWriteHalf, direction: &Direction) {
     let (send, mut arriving) = mpsc::channel::<(Instant, Bytes)>(UNDER_WAY);
     let write = async {
@@ -138,7 +137,7 @@ async fn pass(from: OwnedReadHalf, mut to: OwnedWriteHalf, direction: &Direction
                 return;
             }
         }
-        // A receiver that has left needs no message.
+        // A receiver that has closed needs no message.
         let _ = to.shutdown().await;
     };
     tokio::join!(read(from, send, direction), write);
@@ -165,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// An echo server; the round-trip time of `bytes` over a line.
+    /// Returns the round-trip time of `bytes` over a line to an echo server.
     fn time(quality: Quality, bytes: usize) -> Duration {
         let echo = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let line = Line::open(echo.local_addr().unwrap(), quality).unwrap();

@@ -10,22 +10,22 @@ use jiff::Zoned;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Where and of what measurements were taken, written down with the first of them.
+/// The machine and the program of measurements, recorded with the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Processor cores.
     pub cores: usize,
-    /// Names and values, for people.
+    /// Names and values for display.
     pub facts: Vec<(String, String)>,
 }
 
-/// What this thread has taken of the processor.
+/// Returns the processor time of this thread.
 pub(super) fn spent_by_thread() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// This machine, as it is at this moment, and the program that is measured.
+/// Returns the current state of this machine, and the measured program.
 pub(super) fn describe(program: &Path) -> Host {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, name: &str| {
@@ -58,7 +58,7 @@ pub(super) fn describe(program: &Path) -> Host {
     Host { cores, facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() }
 }
 
-/// The commit of the source tree that the program is in, marked if files differ from it.
+/// Returns the commit of the source tree that contains the program, with a mark if files differ from it.
 fn commit(program: &Path) -> Option<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(program.parent()?).args([
@@ -73,7 +73,7 @@ fn commit(program: &Path) -> Option<String> {
     (output.status.success() && !commit.is_empty()).then_some(commit)
 }
 
-/// How many programs wanted to run in the last minute, which tells whether others took part.
+/// Returns the number of runnable processes in the last minute, which shows whether other processes interfered.
 fn load(averages: &str, cores: usize) -> String {
     match averages.split(' ').next() {
         Some(minute) if !minute.is_empty() => {

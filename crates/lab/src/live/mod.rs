@@ -4,10 +4,10 @@
 //! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each at once; conclusions are
 //! drawn from the written ones, so that an interrupted run has a report, too.
 //!
-//! Changing data is served by three small [`services`] to clients that [`drive`] them; a [`Ledger`] finds answers that were
+//! Three small [`services`] serve changing data to clients, which [`drive`] runs; a [`Ledger`] finds answers that were
 //! out of date.
 //!
-//! Not here: the inside of the proxy. It is observed from outside only.
+//! Outside this module: the inside of the proxy. It is only observed from outside.
 
 mod bench;
 mod child;
@@ -45,17 +45,17 @@ pub use report::{Part, Provenance, write as write_report};
 pub use slots::Slots;
 pub use statistics::{Bound, Claim, ClaimKind, Evidence, Interval, Samples, Verdict};
 
-/// Why a measurement, and the experiment with it, came to an end.
+/// The reason why a measurement, and its experiment, ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// The user asked for it.
+    /// The user requested the end.
     Stopped,
-    /// It cannot be done: one line.
+    /// An error, in one line.
     Failed(String),
 }
 
 impl Halt {
-    /// That `what` failed, and how.
+    /// Returns the error that `what` failed because of `why`.
     fn because(what: &str, why: impl Display) -> Self {
         Self::Failed(format!("{what}: {why}"))
     }

@@ -1,8 +1,8 @@
-//! The origin simulator: pages of stated sizes, after stated delays, over HTTP/1.1.
+//! The origin simulator: pages of given sizes, after given delays, over HTTP/1.1.
 //!
-//! It runs in a thread of its own, which does nothing else, so that its CPU time can be measured.
+//! It runs in a dedicated thread, so that its CPU time can be measured.
 //!
-//! Not here: the size and delay of each page. A [`Course`](super::course::Course) has them.
+//! Outside this module: the size and delay of each page. A [`Course`](super::course::Course) has them.
 
 use std::fs;
 use std::io;
@@ -25,38 +25,38 @@ use super::http::{Asked, asked, more};
 use super::timer::Timer;
 use crate::workload::Random;
 
-/// How a page's cost is spent.
+/// The way in which an origin spends a page's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// By waiting, as for a database: others are served meanwhile.
+    /// By waiting, as for a database: other requests are served meanwhile.
     Wait,
     /// By computing: one page at a time.
     Compute,
 }
 
-/// What an origin is like.
+/// The properties of an origin.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its pages, by number.
+    /// The pages, by number.
     pub pages: Vec<Page>,
-    /// How their costs are spent.
+    /// The way in which their costs are spent.
     pub effort: Effort,
-    /// How much farther away it is than loopback: added to each answer.
+    /// The additional distance beyond loopback: added to each answer.
     pub distance: Duration,
-    /// The share of requests, 0 to 1, that is answered 503.
+    /// The share of requests, 0 to 1, that are answered with 503.
     pub failures: f64,
     /// Whether answers may be stored.
     pub is_storable: bool,
-    /// For how many seconds they are fresh.
+    /// The freshness lifetime of answers, in seconds.
     pub lifetime: u32,
-    /// So many answers are made at once, 304 among them, which cost as much; nothing for as many as are asked for.
+    /// The number of answers that are produced concurrently, including 304s, which cost the same; `None` for no limit.
     pub at_once: Option<usize>,
-    /// For the failures.
+    /// The seed of the failures.
     pub seed: u64,
 }
 
 impl Model {
-    /// An origin that is near, answers every request, and lets everything be stored.
+    /// Returns an origin that is near, answers every request, and allows storing of all answers.
     pub fn of(pages: &[Page]) -> Self {
         Self {
             pages: pages.to_vec(),
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// A running origin; ends with this value.
+/// A running origin. It ends when this value is dropped.
 pub struct Origin {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -84,7 +84,7 @@ impl Origin {
     /// Serves `model` on a free port of loopback.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// If the system lacks resources.
     pub fn start(model: Model) -> Result<Self, Halt> {
         let failed = |error| Halt::because("cannot start the origin", error);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
@@ -96,7 +96,7 @@ impl Origin {
         let (end, ended) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let work = move || {
-            // The parent waits for it.
+            // The parent waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             runtime.block_on(async {
                 tokio::select! {
@@ -110,17 +110,17 @@ impl Origin {
         Ok(Self { address, requests, thread, end: Some(end), running: Some(running) })
     }
 
-    /// Where it is.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many requests it has seen, as they come.
+    /// Returns the counter of requests that it has received.
     pub fn requests(&self) -> &Arc<AtomicU64> {
         &self.requests
     }
 
-    /// What it has taken of the processor.
+    /// Returns its processor time.
     pub fn processor(&self) -> Duration {
         let path = format!("/proc/self/task/{}/schedstat", self.thread);
         fs::read_to_string(path).ok().and_then(|text| spent(&text)).unwrap_or_default()
@@ -131,24 +131,24 @@ impl Drop for Origin {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(running) = self.running.take() {
-            // A thread that panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = running.join();
         }
     }
 }
 
-/// What a thread has taken of the processor, by its `schedstat`: the first number, in nanoseconds.
+/// Returns the processor time of a thread from its `schedstat`: the first number, in nanoseconds.
 pub(super) fn spent(schedstat: &str) -> Option<Duration> {
     schedstat.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Served {
     model: Model,
     requests: Arc<AtomicU64>,
-    /// As long as the longest page; every page is its beginning.
+    /// The content of the longest page; every page is a prefix of it.
     content: Bytes,
-    /// Places for answers that are being made.
+    /// Permits for answers in progress.
     places: Arc<Semaphore>,
 }
 
@@ -159,7 +159,7 @@ impl Served {
         Arc::new(Self { model, requests, content: Bytes::from(vec![b'x'; longest as usize]), places })
     }
 
-    /// Waits as the model says; the head and the content.
+    /// Waits as the model defines. Returns the head and the content.
     async fn answer(&self, asked: &Asked, timer: &Timer) -> io::Result<(String, Bytes)> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let page = asked.path.strip_prefix("/page/").and_then(|page| page.parse::<usize>().ok());
@@ -184,13 +184,13 @@ impl Served {
         Ok((head, self.content.slice(..*size as usize)))
     }
 
-    /// Whether request `number` is one of those that fail; the same ones for the same seed.
+    /// Whether request `number` fails; the result is the same for the same seed.
     fn fails(&self, number: u64) -> bool {
         self.model.failures > 0.0
             && Random::seed_from_u64(self.model.seed ^ number).random_bool(self.model.failures.min(1.0))
     }
 
-    /// The way here and back, and `cost` microseconds.
+    /// Spends the distance both ways, and `cost` microseconds.
     async fn spend(&self, cost: u32, timer: &Timer) -> io::Result<()> {
         let cost = Duration::from_micros(cost.into());
         let (waiting, computing) = match self.model.effort {
@@ -215,11 +215,11 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
     let (Ok(listener), Ok(timer)) = (TcpListener::from_std(listener), Timer::new()) else { return };
     let timer = Arc::new(timer);
     let accept = async {
-        // Without one more connection the measurement fails, and says so.
+        // If a connection cannot be accepted, the measurement fails with an error.
         while let Ok((stream, _)) = listener.accept().await {
             let (served, timer) = (Arc::clone(&served), Arc::clone(&timer));
             let _ = stream.set_nodelay(true);
-            // The proxy may leave whenever it likes.
+            // The proxy may close a connection at any time.
             tokio::spawn(async move { converse(stream, &served, &timer).await });
         }
     };
@@ -229,7 +229,7 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>) {
     }
 }
 
-/// Answers one request after the other.
+/// Answers consecutive requests.
 async fn converse(mut stream: TcpStream, served: &Served, timer: &Timer) -> Result<(), String> {
     let said = |error: io::Error| error.to_string();
     let mut buffer = BytesMut::new();

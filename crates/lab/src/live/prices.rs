@@ -1,31 +1,31 @@
-//! The monthly price of memory, so that a cache's size has a price. Pure.
+//! The monthly price of memory, which gives a cache's size a price. Pure.
 
 use serde::{Deserialize, Serialize};
 
 /// Machines that can be rented.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
-    /// What prices are in, such as `USD`.
+    /// The currency of the prices, such as `USD`.
     pub currency: String,
-    /// Bytes that a machine needs beside its cache.
+    /// The bytes that a machine needs in addition to its cache.
     pub beside: u64,
-    /// In any order.
+    /// The machines, in any order.
     pub machines: Vec<Machine>,
 }
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// What it is called where it is rented.
+    /// The name at its provider.
     pub name: String,
-    /// Bytes.
+    /// The memory in bytes.
     pub memory: u64,
-    /// For a month.
+    /// The price for a month.
     pub price: f64,
 }
 
 impl Prices {
-    /// The cheapest machine with room for a cache of so many bytes.
+    /// Returns the cheapest machine with room for a cache of `cache` bytes.
     pub fn cheapest(&self, cache: u64) -> Option<&Machine> {
         let needed = cache.saturating_add(self.beside);
         let fitting = self.machines.iter().filter(|machine| machine.memory >= needed);

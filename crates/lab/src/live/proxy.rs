@@ -1,4 +1,4 @@
-//! The program under test: `larder serve` as a child, on free ports of loopback, that ends with this value.
+//! The program under test: `larder serve` as a child, on free ports of loopback, that ends when this value is dropped.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,44 +16,44 @@ use super::child::Running;
 use super::load::Via;
 use super::origin::spent;
 
-/// How long the admin listener may take.
+/// The timeout of the admin listener.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than any answer of its has, in bytes.
+/// The maximum length of the proxy's answers, in bytes.
 const LARGEST: u64 = 16 << 20;
-/// The share of a memory in bytes that responses on their way in have, and stored ones have not: one in so many.
+/// The share of a memory in bytes that is reserved for fills and not available to stored responses: one in this number.
 const FILLING: u64 = 8;
 
-/// What the child is to be like.
+/// The configuration of the child.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    /// What may be stored.
+    /// The capacity for stored responses.
     pub(crate) capacity: Capacity,
-    /// Whether bytes are those of content; else heads and bookkeeping are included.
+    /// Whether bytes count only content. If not, heads and bookkeeping are included.
     pub(crate) counts_content: bool,
     /// The policy's name.
     pub(crate) policy: String,
-    /// How many requests to origins may be under way; nothing for as many as it likes.
+    /// The maximum number of requests to origins in flight; `None` for no limit.
     pub(crate) in_flight: Option<usize>,
-    /// Worker threads; nothing for one on each core.
+    /// Worker threads; `None` for one on each core.
     pub(crate) threads: Option<usize>,
-    /// Keys of `[forward]`, a line each.
+    /// Keys of `[forward]`, one line each.
     pub(crate) forward: &'static str,
 }
 
 impl Setting {
-    /// One worker, as most of the reports' servers had.
+    /// Returns a setting with one worker, as most of the reports' servers had.
     pub(crate) fn of(capacity: Capacity, policy: &str) -> Self {
         let (policy, counts_content) = (policy.to_owned(), false);
         Self { capacity, counts_content, policy, in_flight: None, threads: Some(1), forward: "" }
     }
 
-    /// Room for everything, and workers as they are when nobody says anything.
+    /// Returns a setting with room for everything, and the default number of workers.
     pub(crate) fn roomy() -> Self {
         let capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
         Self { threads: None, ..Self::of(capacity, "lru") }
     }
 
-    /// As its config file says it.
+    /// Returns the config file.
     pub(crate) fn toml(&self) -> String {
         let memory = match self.counts_content {
             true => memory_of_content(self.capacity, &self.policy),
@@ -74,7 +74,7 @@ impl Setting {
     }
 }
 
-/// The section of a config file about a memory in which `capacity` is left for what is stored.
+/// Returns the section of a config file for a memory with `capacity` for stored responses.
 pub(super) fn memory(capacity: Capacity, policy: &str) -> String {
     let room = match capacity.by {
         By::Entries => format!("entries = {}", capacity.amount),
@@ -83,7 +83,7 @@ pub(super) fn memory(capacity: Capacity, policy: &str) -> String {
     format!("[memory]\n{room}\npolicy = '{policy}'\n")
 }
 
-/// The same where capacity and policy count content alone.
+/// Returns the same for a capacity and a policy that count only content.
 fn memory_of_content(Capacity { by, amount }: Capacity, policy: &str) -> String {
     let room = match by {
         By::Entries => format!("entries = {amount}"),
@@ -92,7 +92,7 @@ fn memory_of_content(Capacity { by, amount }: Capacity, policy: &str) -> String 
     format!("[memory]\n{room}\ncount = 'content'\npolicy = '{policy}'\n")
 }
 
-/// The size of a memory of which `kept` bytes are left for what is stored.
+/// Returns the size of a memory with `kept` bytes for stored responses.
 fn with_filling(kept: u64) -> u64 {
     let near = kept + kept / (FILLING - 1);
     (near.saturating_sub(FILLING)..=near + FILLING).find(|size| size - size / FILLING == kept).unwrap_or(near)
@@ -108,7 +108,7 @@ impl Proxy {
     /// Starts `program` with `setting`.
     ///
     /// # Errors
-    /// When it does not start, with what it said.
+    /// If it does not start; the error contains its output.
     pub(crate) fn start(program: &Path, setting: &Setting) -> Result<Self, Halt> {
         Self::configured(program, &setting.toml())
     }
@@ -116,7 +116,7 @@ impl Proxy {
     /// Starts `program` with this config file.
     ///
     /// # Errors
-    /// When it does not start, with what it said.
+    /// If it does not start; the error contains its output.
     pub(crate) fn configured(program: &Path, toml: &str) -> Result<Self, Halt> {
         let failed = |error| Halt::because("cannot start larder serve", error);
         let directory = tempfile::tempdir().map_err(failed)?;
@@ -127,10 +127,10 @@ impl Proxy {
         Ok(Self { running, _directory: directory })
     }
 
-    /// Where it takes requests by `via`.
+    /// Returns the address for requests by `via`.
     ///
     /// # Errors
-    /// When it did not say so.
+    /// If it did not print the address.
     pub(crate) fn door(&self, via: Via) -> Result<SocketAddr, Halt> {
         self.listener(match via {
             Via::Http => "forward",
@@ -140,27 +140,27 @@ impl Proxy {
         })
     }
 
-    /// Where its listener of this kind is.
+    /// Returns the address of its listener of this kind.
     ///
     /// # Errors
-    /// When it did not say so.
+    /// If it did not print the address.
     pub(crate) fn listener(&self, kind: &str) -> Result<SocketAddr, Halt> {
         self.running.address("listening on ", &format!(" ({kind})"))
     }
 
-    /// A number of its `/stats`.
+    /// Returns a number from its `/stats`.
     ///
     /// # Errors
-    /// When it does not answer, or has no such number.
+    /// If it does not answer, or has no such number.
     pub(crate) fn figure(&self, name: &str) -> Result<u64, Halt> {
         let missing = || self.running.ended(&format!("its /stats have no {name}"));
         self.tell("/stats")?[name].as_u64().ok_or_else(missing)
     }
 
-    /// What its admin listener says at `path`.
+    /// Returns the answer of its admin listener for `path`.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub(crate) fn tell(&self, path: &str) -> Result<Value, Halt> {
         let admin = self.running.address("admin on http://", "/")?;
         let ended = |why: String| self.running.ended(&format!("no answer to {path}: {why}"));
@@ -168,10 +168,10 @@ impl Proxy {
         serde_json::from_str(&text).map_err(|error| ended(error.to_string()))
     }
 
-    /// Waits until no fetch is under way, so that what came is stored.
+    /// Waits until no fetch is in flight, so that all responses are stored.
     ///
     /// # Errors
-    /// As [`figure`](Self::figure); or when one does not end.
+    /// The same as for [`figure`](Self::figure); or if a fetch does not end.
     pub(crate) fn settle(&self) -> Result<(), Halt> {
         let begun = Instant::now();
         while self.figure("fills")? > 0 {
@@ -182,32 +182,32 @@ impl Proxy {
         Ok(())
     }
 
-    /// What all its threads have taken of the processor so far.
+    /// Returns the processor time of all its threads so far.
     pub(crate) fn processor(&self) -> Duration {
         threads_spent(self.running.id())
     }
 
-    /// Bytes of memory that it takes at this moment.
+    /// Returns its current memory in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let pages = fs::read_to_string(format!("/proc/{}/statm", self.running.id())).unwrap_or_default();
         let pages = pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
         pages.unwrap_or(0) * rustix::param::page_size() as u64
     }
 
-    /// `halt`, and what the child said last if it has ended.
+    /// Returns `halt`, extended by the child's last output if the child has ended.
     pub(crate) fn explain(&mut self, halt: Halt) -> Halt {
         self.running.explain(halt)
     }
 }
 
-/// What all threads of a process have taken of the processor.
+/// Returns the processor time of all threads of a process.
 pub(super) fn threads_spent(process: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let one = |thread: fs::DirEntry| spent(&fs::read_to_string(thread.path().join("schedstat")).ok()?);
     threads.filter_map(one).sum()
 }
 
-/// HTTP/1.0 asks for an answer that ends with the connection.
+/// Requests `path` by HTTP/1.0, so that the answer ends with the connection.
 fn get(admin: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect_timeout(&admin, PATIENCE)?;
     connection.set_read_timeout(Some(PATIENCE))?;

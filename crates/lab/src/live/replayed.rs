@@ -1,10 +1,10 @@
-//! The simulation of the requests of a live run: for each, whether it is a hit.
+//! The simulation of a live run's requests: for each, whether it is a hit.
 
 use larder_evict::{Capacity, Policy, Replay, Select, Shape, Spec};
 
 use crate::trace::Trace;
 
-/// Whether each request of `trace` finds its object in a cache of `capacity` under `spec`.
+/// Returns for each request of `trace` whether it is a hit in a cache of `capacity` under `spec`.
 pub(crate) fn outcomes(trace: &Trace, spec: &Spec, capacity: Capacity, seed: u64) -> Vec<bool> {
     spec.select(Each { trace, capacity, seed })
 }
@@ -19,14 +19,14 @@ impl Select for Each<'_> {
     type Output = Vec<bool>;
 
     fn run<P: Policy>(self, params: P::Params) -> Vec<bool> {
-        // A cache that serves keeps every object's size and cost, even where all are alike.
+        // A live cache stores every object's size and cost, even if all are equal.
         let shape = Shape { sized: true, costed: true, ..self.trace.shape() };
         let mut cache = Replay::<P>::new(self.capacity, shape, params, self.seed);
         (0..self.trace.len()).map(|at| cache.request(self.trace.request(at))).collect()
     }
 }
 
-/// The share of `outcomes` that is true.
+/// Returns the share of `outcomes` that are true.
 pub(crate) fn share(outcomes: &[bool]) -> f64 {
     let hits = outcomes.iter().filter(|is_hit| **is_hit).count();
     crate::replay::ratio(hits as f64, outcomes.len() as f64)

@@ -1,4 +1,4 @@
-//! The report: one self-contained HTML page, and each figure's numbers beside it as CSV.
+//! The report: one self-contained HTML page, and each figure's numbers in a separate CSV file.
 //!
 //! First the verdicts, then each experiment: its measurements, claims, pictures and tables.
 
@@ -11,38 +11,38 @@ use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
 use super::statistics::Verdict;
 use super::{Halt, Host};
 
-/// More columns than these are set in smaller letters.
+/// Tables with more columns use a smaller font.
 const MANY_COLUMNS: usize = 8;
 
 const STYLE: &str = include_str!("report.css");
 
-/// Of one experiment.
+/// The part of the report on one experiment.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Its name.
     pub name: &'static str,
     /// Its heading.
     pub title: &'static str,
-    /// What it shows.
+    /// The result that it shows.
     pub shows: &'static str,
-    /// What it found.
+    /// The findings.
     pub findings: Findings,
-    /// What it was measured on, if anything was.
+    /// The machine and the program, if there are measurements.
     pub host: Option<Host>,
-    /// Why it is not whole, if it is not.
+    /// The reason why it is incomplete, if it is.
     pub halted: Option<String>,
 }
 
-/// How it came about.
+/// The origin of the report.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// What was typed, a line each.
+    /// The commands, one line each.
     pub commands: Vec<String>,
-    /// How much was measured, and from which seed.
+    /// The extent of the measurements, and the seed.
     pub scale: super::Scale,
-    /// More facts of this run: names and values.
+    /// Further facts about this run: names and values.
     pub more: Vec<(&'static str, String)>,
-    /// When, for people.
+    /// The date, for display.
     pub date: String,
 }
 
@@ -141,7 +141,7 @@ fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
     )
 }
 
-/// The commits that were measured, where they are known.
+/// Returns the measured commits, if known.
 fn commits(parts: &[Part]) -> String {
     let facts = parts.iter().filter_map(|part| part.host.as_ref()).flat_map(|host| &host.facts);
     let commits: BTreeSet<&str> =
@@ -158,7 +158,8 @@ fn halted((part, why): (&Part, &String)) -> String {
     )
 }
 
-/// The table of all claims: those that were tested, and then those that follow from how the experiments are made.
+/// Returns the table of all claims: those that were tested, and then those that follow from the design of the
+/// experiments.
 fn answers(parts: &[Part], level: f64) -> String {
     let given = answer_rows(parts, level, |finding| !finding.is_tested());
     let given = match given.is_empty() {
@@ -212,13 +213,13 @@ fn answer_rows(parts: &[Part], level: f64, is_it: fn(&Finding) -> bool) -> Strin
     text
 }
 
-/// How large an effect is, and more quietly how sure that is.
+/// Returns the size of an effect, with its uncertainty in a weaker style.
 fn size(effect: &str) -> String {
     let (mean, rest) = effect.split_at(effect.find(" (").unwrap_or(effect.len()));
     format!("{}<br><span class=\"quiet\">{}</span>", escape(mean), escape(rest.trim_start()))
 }
 
-/// A verdict in words, with a sign and a colour that say the same, and what it depends on.
+/// Returns a verdict as text, with a sign and a colour of the same meaning, and its conditions.
 fn chip(verdict: &Verdict) -> String {
     let (class, sign, words, rest) = match verdict {
         Verdict::Holds => ("holds", "\u{2713}", "holds", ""),
@@ -251,7 +252,7 @@ fn section(part: &Part, level: f64) -> String {
     text + "</section>\n"
 }
 
-/// A claim with its verdict, the rule, what was measured, and what explains the verdict.
+/// Returns a claim with its verdict, the rule, the measurements, and the explanations of the verdict.
 fn article(name: &str, decided: &Decided<'_>) -> String {
     let Decided { finding, verdict, rule, effect, conditions } = decided;
     let explanations: Vec<&str> =
@@ -292,7 +293,7 @@ fn rows(grid: &Grid) -> String {
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = grid.rows.iter().map(|row| cells(row, "td")).collect();
-    // Many columns fit the page by smaller letters.
+    // Tables with many columns fit the page with a smaller font.
     let many = if grid.columns.len() > MANY_COLUMNS { " class=\"many\"" } else { "" };
     format!("<table{many}>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>", cells(&grid.columns, "th"))
 }
@@ -319,7 +320,8 @@ fn how(parts: &[Part], origin: &Provenance, level: f64) -> String {
     )
 }
 
-/// What is known of machine and program as of the measurements: once where all experiments have it, else by experiment.
+/// Returns the facts about machine and program at the measurements: once if all experiments have the same, or otherwise
+/// by experiment.
 fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let hosts: Vec<_> = parts.iter().filter_map(|part| Some((part.name, part.host.as_ref()?))).collect();
@@ -347,7 +349,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// `text` within a `data:` URL.
+/// Encodes `text` for a `data:` URL.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 5 / 4);
     for byte in text.bytes() {

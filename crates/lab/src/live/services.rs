@@ -1,8 +1,8 @@
 //! A backend of three services, as in the microservice report: users, learning paths and skills, each with its own SQLite
 //! database. Paths and skills show their user, so a write to users changes their answers.
 //!
-//! For experiments and tests: answers contain their [versions](super::Versions), and take a configured time. HTTP/1.1 with
-//! kept connections, a thread for each, so that a handler may wait.
+//! They are for experiments and tests: answers contain their [versions](super::Versions), and take a configured time.
+//! They use HTTP/1.1 with persistent connections and a thread for each, so that a handler may wait.
 
 mod database;
 mod rehearsal;
@@ -30,34 +30,34 @@ pub(crate) use self::rehearsal::{Rehearsal, Said};
 use self::routes::{Reply, Services};
 use crate::workload::Method;
 
-/// The largest content of a request, in bytes.
+/// The maximum content of a request, in bytes.
 const LARGEST: usize = 64 << 10;
 
-/// How the services are set up.
+/// The configuration of the services.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many users, paths and skills there are at the start, each.
+    /// The number of users, of paths and of skills at the start.
     pub entities: u32,
-    /// What answering takes at least.
+    /// The minimum cost of an answer.
     pub cost: Cost,
-    /// Whether answers have an `ETag`, and `If-None-Match` is obeyed. It saves no work, as with most frameworks.
+    /// Whether answers have an `ETag`, and `If-None-Match` is evaluated. This saves no work, as in most frameworks.
     pub etags: bool,
-    /// What `Cache-Control: max-age` says of every 200, in seconds; `None`: nothing is said.
+    /// The `Cache-Control: max-age` of every 200, in seconds; `None` omits the field.
     pub lifetime: Option<u32>,
-    /// How many bytes every 200 to a GET has beside what it says.
+    /// Additional bytes in every 200 to a GET.
     pub filler: u32,
 }
 
-/// What an answer takes at least.
+/// The minimum cost of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// The same for users, paths and skills.
+    /// The time, which is the same for users, paths and skills.
     pub time: Duration,
-    /// Whether that time is spent computing, and not waiting.
+    /// Whether that time is spent computing, not waiting.
     pub is_busy: bool,
 }
 
-/// A backend that listens.
+/// A listening backend.
 pub struct Backend {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -70,10 +70,10 @@ struct Shared {
 }
 
 impl Backend {
-    /// Makes the databases and listens.
+    /// Creates the databases and listens.
     ///
     /// # Errors
-    /// When a database cannot be made, or the address cannot be listened on.
+    /// If a database cannot be created, or the address is not available.
     pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let services = Services::create(folder.path(), options.entities).map_err(io::Error::other)?;
@@ -81,30 +81,30 @@ impl Backend {
         Ok(Self { listener: TcpListener::bind(address)?, shared })
     }
 
-    /// Where it listens.
+    /// Returns its address.
     ///
     /// # Errors
-    /// When the system does not know.
+    /// If the kernel does not return it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until it cannot accept any more.
+    /// Serves until accepting a connection fails.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The error of accepting.
     pub fn run(self) -> io::Result<()> {
         loop {
             let (stream, _) = self.listener.accept()?;
             let shared = Arc::clone(&self.shared);
-            // A connection that breaks off ends its thread, and no other.
+            // A broken connection ends only its own thread.
             thread::Builder::new().name("service".to_owned()).spawn(move || drop(shared.serve(stream)))?;
         }
     }
 }
 
 impl Shared {
-    /// Serves one connection to its end.
+    /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -125,7 +125,7 @@ impl Shared {
             return response(StatusCode::PAYLOAD_TOO_LARGE, Bytes::new());
         };
         let content = content.to_bytes();
-        // A read waits after it has read and a write before it writes, so that they overlap as long as they can.
+        // A read waits after it has read, and a write waits before it writes, so that they overlap as long as possible.
         let cost = self.options.cost;
         if method != Method::Get {
             cost.pay(begun);
@@ -160,7 +160,7 @@ impl Shared {
 }
 
 impl Cost {
-    /// Lets the time pass that has not passed since `begun`.
+    /// Spends the part of the time that has not passed since `begun`.
     fn pay(self, begun: Instant) {
         if self.is_busy {
             while begun.elapsed() < self.time {
@@ -182,7 +182,7 @@ fn response(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
     response
 }
 
-/// A strong entity tag of these bytes.
+/// Returns a strong entity tag of these bytes.
 fn tag(body: &[u8]) -> HeaderValue {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);

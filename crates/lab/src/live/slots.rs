@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// Places in the pool, as the report has them.
+/// The number of places in the pool, as in the report.
 const SLOTS: usize = 50;
 
-/// The addresses of some caches, dealt out in turn over fixed places; the hash of a path says which place, and so which
-/// cache, it belongs to.
+/// The addresses of several caches, assigned in turn to fixed places. The hash of a path selects the place, and so the
+/// cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots(Vec<SocketAddr>);
 
@@ -18,17 +18,18 @@ impl From<SocketAddr> for Slots {
 }
 
 impl Slots {
-    /// The places of `first` and `others`.
+    /// Returns the places of `first` and `others`.
     pub fn of(first: SocketAddr, others: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self(std::iter::once(first).chain(others).collect())
     }
 
-    /// All addresses.
+    /// Returns all addresses.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.0
     }
 
-    /// Which of [`addresses`](Self::addresses) a path belongs to; the same for the same number of them.
+    /// Returns the index in [`addresses`](Self::addresses) for a path; it is constant for a constant number of
+    /// addresses.
     pub fn pick(&self, path: &str) -> usize {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long to wait for the last line of a program that has ended.
+/// The maximum wait for the last line of a program that has ended.
 const LAST_LINE: Duration = Duration::from_millis(500);
 
 /// A running program.
@@ -20,17 +20,18 @@ pub(super) struct Subprocess {
 }
 
 impl Subprocess {
-    /// The command line of `program`, a build of Larder, with the option that ends it when its standard input is closed.
+    /// Returns the command line of `program`, a build of Larder, with the option that ends it when its standard input
+    /// is closed.
     pub(super) fn larder(program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("--exit-with-parent");
         command
     }
 
-    /// Starts `command`, whose program has to end when its standard input does.
+    /// Starts `command`, whose program has to end when its standard input is closed.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -42,17 +43,18 @@ impl Subprocess {
         Ok(Self { child, last_line, reader })
     }
 
-    /// The process id.
+    /// Returns the process ID.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its standard output, once.
+    /// Returns its standard output, once.
     pub(super) fn output(&mut self) -> Option<impl Read + Send + use<>> {
         self.child.stdout.take()
     }
 
-    /// The last line of its standard error. For a program that still runs, the last one after [`LAST_LINE`].
+    /// Returns the last line of its standard error. For a program that still runs, this is the last line after
+    /// [`LAST_LINE`].
     pub(super) fn last_line(&self) -> String {
         let begun = Instant::now();
         while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < LAST_LINE
@@ -62,10 +64,10 @@ impl Subprocess {
         self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Its exit status, if it has ended.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Errors
-    /// When the operating system does not report it.
+    /// If the kernel does not report it.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -73,7 +75,7 @@ impl Subprocess {
 
 impl Drop for Subprocess {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The program may have ended before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

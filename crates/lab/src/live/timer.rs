@@ -1,6 +1,7 @@
-//! Exact waits. The runtime's own timer counts milliseconds, so that a page with a delay of two would come after three.
+//! Precise waits. The runtime's own timer counts milliseconds, so that a page with a delay of two would arrive after
+//! three.
 //!
-//! All waits of a thread share one timer of the system, and those that end at about the same time share one call to it: a
+//! All waits of a thread share one kernel timer, and those that end at about the same time share one system call: a
 //! timer for each connection took more CPU time than answering, on the processor of the measured program.
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
-/// Where waits end one after the other, the next ones end together after this time at the latest.
+/// The minimum time between two expiries: waits that end within it end together.
 const TOGETHER: Duration = Duration::from_micros(50);
 
 /// The waits of a runtime's thread.
@@ -26,18 +27,18 @@ pub(super) struct Timer {
 
 #[derive(Default)]
 struct Waiting {
-    /// By when they end, and in the order in which they began.
+    /// The waits by end time, and in the order in which they began.
     ends: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
     begun: u64,
-    /// When the system's timer rings, if it was told to.
+    /// The time for which the kernel timer is set, if it is.
     rings: Option<Instant>,
 }
 
 impl Timer {
-    /// A timer of the runtime that this is called in.
+    /// Creates a timer of the current runtime.
     ///
     /// # Errors
-    /// When the system has no more.
+    /// If the kernel has no more timers.
     #[allow(
         deprecated,
         reason = "what replaces it is unsafe, for files that may be closed meanwhile; this one is owned"
@@ -49,10 +50,10 @@ impl Timer {
         Ok(Self { file, waiting: Mutex::default() })
     }
 
-    /// Waits for `time`, while somebody [runs](Self::run) the timer.
+    /// Waits for `time`, while another task [runs](Self::run) the timer.
     ///
     /// # Errors
-    /// When the system does not.
+    /// If the kernel timer fails.
     pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
         if time.is_zero() {
             return Ok(());
@@ -71,10 +72,10 @@ impl Timer {
         ended.await.map_err(io::Error::other)
     }
 
-    /// Ends waits when their time is over, for ever.
+    /// Ends waits when their time is over, forever.
     ///
     /// # Errors
-    /// When the system does not.
+    /// If the kernel timer fails.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
             // An unread expiry does not fire again; setting the timer clears it.
@@ -85,7 +86,7 @@ impl Timer {
             let later = waiting.ends.split_off(&(now, u64::MAX));
             let over = std::mem::replace(&mut waiting.ends, later);
             for end in over.into_values() {
-                // The waiter may have gone.
+                // The waiter may have been cancelled.
                 let _ = end.send(());
             }
             if let Some((&(next, _), _)) = waiting.ends.first_key_value() {
@@ -95,7 +96,7 @@ impl Timer {
     }
 
     fn ring(&self, waiting: &mut Waiting, at: Instant) -> io::Result<()> {
-        // A timer that is set to nothing never rings.
+        // A timer that is set to 0 never expires.
         let time = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
@@ -147,7 +148,7 @@ mod tests {
             tokio::select! {
                 biased;
                 () = waits(timer, 60_000_000) => panic!("it is not over"),
-                // The timer is set for the other when this one begins.
+                // The timer is set for the other wait when this one begins.
                 () = waits(timer, 2_000) => {}
             }
         });

@@ -6,34 +6,34 @@ use super::placement::Placement;
 use crate::replay::ratio;
 use crate::trace::Trace;
 
-/// What happened after the warm-up.
+/// The counts after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Requests of clients.
     pub requests: u64,
-    /// Those of them that some node had the object for: the rest went to the origin.
+    /// Hits: requests for which some node had the object. The others went to the origin.
     pub hits: u64,
-    /// Hits of the node that the client asked, without another node.
+    /// Hits of the node that the client asked, without a request to another node.
     pub local_hits: u64,
-    /// Requests that went from node to node.
+    /// Requests between nodes.
     pub peer_requests: u64,
-    /// Bytes that clients asked for.
+    /// Bytes that clients requested.
     pub bytes: u128,
-    /// Those of them that some node had.
+    /// Requested bytes that some node had.
     pub hit_bytes: u128,
-    /// Bytes that went from node to node.
+    /// Bytes sent between nodes.
     pub peer_bytes: u128,
-    /// How many times the mean of all nodes the busiest one answered, clients and nodes together: at least 1.
+    /// The requests that the busiest node answered, for clients and nodes, over the mean of all nodes: at least 1.
     pub request_imbalance: f64,
-    /// The same of bytes.
+    /// The same for bytes.
     pub byte_imbalance: f64,
-    /// The hit ratio shortly before and shortly after nodes were lost, if any were.
+    /// The hit ratio shortly before and shortly after the loss of nodes, if any were lost.
     pub around_loss: Option<(f64, f64)>,
 }
 
 impl Counts {
-    /// Adds up the requests from `first` on. `copied` says which found their object among the copies of the node
-    /// that was asked, `owned` which found it at its owner.
+    /// Counts the requests from `first` on. `copied` marks requests that found their object among the copies of the
+    /// asked node, `owned` those that found it at its owner.
     pub(super) fn new(
         trace: &Trace,
         placement: &Placement,
@@ -77,38 +77,38 @@ impl Counts {
         counts
     }
 
-    /// Hits over requests: what of the clients' requests the origin was spared.
+    /// Returns hits over requests: the share of the clients' requests that did not reach the origin.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.hits as f64, self.requests as f64)
     }
 
-    /// Bytes that some node had over bytes asked for.
+    /// Returns bytes of hits over requested bytes.
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.hit_bytes as f64, self.bytes as f64)
     }
 
-    /// Hits without another node over requests.
+    /// Returns hits without another node over requests.
     pub fn local_hit_ratio(&self) -> f64 {
         ratio(self.local_hits as f64, self.requests as f64)
     }
 
-    /// Requests to the origin.
+    /// Returns the requests to the origin.
     pub fn origin_requests(&self) -> u64 {
         self.requests - self.hits
     }
 
-    /// Requests between nodes for each request of a client.
+    /// Returns the requests between nodes for each request of a client.
     pub fn peer_requests_per_request(&self) -> f64 {
         ratio(self.peer_requests as f64, self.requests as f64)
     }
 
-    /// Bytes between nodes for each request of a client.
+    /// Returns the bytes between nodes for each request of a client.
     pub fn peer_bytes_per_request(&self) -> f64 {
         ratio(self.peer_bytes as f64, self.requests as f64)
     }
 }
 
-/// The greatest over the mean; 1 of nothing.
+/// Returns the maximum over the mean; 1 if there are no loads.
 fn imbalance(loads: impl Iterator<Item = f64> + Clone) -> f64 {
     let nodes = loads.clone().count() as f64;
     let (sum, most) = loads.fold((0.0, 0.0_f64), |(sum, most), load| (sum + load, most.max(load)));

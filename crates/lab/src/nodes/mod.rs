@@ -1,11 +1,11 @@
 //! One trace through a cluster: the hits of several nodes together, and the requests between them.
 //!
-//! Each request arrives at a node. If another node owns the object, the node looks among its copies of hot objects, then
-//! sends a request to the owner; the ring of `larder-cluster`, which also serves, determines the owner. So every node is two
-//! caches of the code that serves, and since none depends on another except by its requests, they are replayed one after the
-//! other.
+//! Each request arrives at a node. If another node owns the object, the node looks among its copies of hot objects,
+//! then sends a request to the owner; the ring of `larder-cluster`, which the proxy also uses, determines the owner. So
+//! every node is two caches of the proxy's code. They depend on each other only by their requests, so they are replayed
+//! one after the other.
 //!
-//! Not here: time. Concurrent requests of several nodes count as consecutive.
+//! Outside this module: time. Concurrent requests of several nodes count as consecutive.
 
 mod count;
 mod placement;
@@ -23,27 +23,27 @@ pub use count::Counts;
 pub use placement::{Loss, Placement, Sharing};
 use tier::{Streams, Tier};
 
-/// What to run over a trace.
+/// The simulation to run over a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The policies. Not those that know the future: they know that of one cache.
+    /// The policies. Offline policies are excluded: they know the future of only one cache.
     pub specs: Vec<Spec>,
-    /// How many nodes there are, one cluster after the other.
+    /// The numbers of nodes, for one cluster each.
     pub nodes: Vec<NonZeroU16>,
-    /// Shares of each node's capacity, 0 to below 1, that hold copies of hot objects, which others own. A node alone
-    /// has nothing to copy, and is run once.
+    /// Shares of each node's capacity, 0 to below 1, that hold copies of hot objects from other owners. A single node
+    /// has no copies, and is run once.
     pub hot: Vec<f64>,
-    /// How requests and objects are shared out.
+    /// The distribution of requests and objects.
     pub sharing: Sharing,
-    /// The share of the requests, 0 to below 1, that fill the caches before any is counted.
+    /// The share of the requests, 0 to below 1, that fill the caches before counting begins.
     pub warmup: f64,
-    /// For the policies' randomness, and the nodes that requests arrive at.
+    /// The seed of the policies' randomness, and of the nodes at which requests arrive.
     pub seed: u64,
-    /// How many cells run at once.
+    /// The number of concurrent cells.
     pub threads: NonZeroUsize,
 }
 
-/// One cluster: so many nodes of one capacity under one policy.
+/// One cluster: a number of nodes of one capacity under one policy.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The trace's name.
@@ -52,18 +52,18 @@ pub struct Cell {
     pub spec: Spec,
     /// The capacity of each node.
     pub capacity: Capacity,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: NonZeroU16,
     /// The share of each node's capacity for copies of hot objects.
     pub hot: f64,
-    /// What happened.
+    /// The counts.
     pub counts: Counts,
 }
 
 impl Plan {
-    /// Runs every policy at each of `capacities` in each cluster. `watch` is told from several threads how many
-    /// requests more are done, and says whether to go on. What it stopped is left out; the rest is in order of
-    /// capacity, nodes, copies, then policy.
+    /// Runs every policy at each of `capacities` in each cluster. `watch` is called from several threads with the
+    /// number of further requests that are done, and returns whether to continue. Cells that it stopped are omitted;
+    /// the others are in the order of capacity, nodes, copies, then policy.
     pub fn run(
         &self,
         subject: &Subject,
@@ -95,12 +95,12 @@ impl Plan {
         cells.into_iter().map(|(_, cell)| cell).collect()
     }
 
-    /// How many cells there are at each capacity.
+    /// Returns the number of cells at each capacity.
     pub fn cells(&self) -> usize {
         self.nodes.iter().map(|&nodes| self.hot(nodes).len() * self.specs.len()).sum()
     }
 
-    /// The shares that are worth a run.
+    /// Returns the shares that are worth a run.
     fn hot(&self, nodes: NonZeroU16) -> &[f64] {
         if nodes.get() == 1 { &[0.0] } else { &self.hot }
     }
@@ -109,7 +109,7 @@ impl Plan {
         (trace.len() as f64 * self.warmup) as usize
     }
 
-    /// Replays the copies of all nodes, then what is left through the owners.
+    /// Replays the copies of all nodes, then the remaining requests through the owners.
     fn counts(
         &self,
         trace: &Trace,
@@ -142,8 +142,7 @@ impl Plan {
     }
 }
 
-/// What decides about copies: the policy behind a filter that asks how popular an object is, unless it has a filter
-/// of its own.
+/// Returns the policy for copies: the given one behind a popularity filter, unless it already has a filter.
 fn behind_a_filter(spec: &Spec) -> Spec {
     match spec.filter() {
         Some(_) => spec.clone(),

@@ -1,4 +1,4 @@
-//! The node at which each request arrives, and the owner of its object then.
+//! The node at which each request arrives, and the owner of its object at that time.
 
 use std::num::NonZeroU16;
 
@@ -9,28 +9,28 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::trace::Trace;
 
-/// How requests and objects are shared out.
+/// The distribution of requests and objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sharing {
-    /// The share of the requests, 0 to 1, that a balancer brings to the owner; the rest arrives anywhere, each node
-    /// being as likely as the next.
+    /// The share of the requests, 0 to 1, that a load balancer sends to the owner; the others arrive at a random node,
+    /// with equal probability.
     pub affinity: f64,
-    /// A fixed pool of so many slots in place of rendezvous hashing, as [`Ring::slots`] has it.
+    /// The number of slots of a fixed pool in place of rendezvous hashing, as in [`Ring::slots`].
     pub slots: Option<NonZeroU16>,
-    /// How many nodes are lost half-way through what is counted: fewer than there are.
+    /// The number of nodes that are lost half-way through the counted requests: fewer than there are.
     pub lost: u16,
 }
 
-/// The moment when nodes are lost.
+/// The time of the loss of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The first request after it, counted from 0.
     pub at: usize,
-    /// How many requests before and after it are compared.
+    /// The number of compared requests before and after it.
     pub window: usize,
 }
 
-/// For each request the node that is asked and the node that owns.
+/// For each request, the asked node and the owner.
 #[derive(Clone, Debug)]
 pub struct Placement {
     nodes: u16,
@@ -59,7 +59,7 @@ impl Placement {
         placement
     }
 
-    /// Places the next requests, while the first `live` of all nodes are there.
+    /// Places the next requests, while the first `live` of all nodes are live.
     fn extend(&mut self, ids: &[u32], trace: &Trace, live: u16, sharing: &Sharing, random: &mut ChaCha8Rng) {
         let by_object = owners(trace, live, sharing.slots);
         for &id in ids {
@@ -70,26 +70,26 @@ impl Placement {
         }
     }
 
-    /// How many nodes there are at first.
+    /// Returns the initial number of nodes.
     pub fn nodes(&self) -> u16 {
         self.nodes
     }
 
-    /// The node that request number `at` arrives at, and the one that owns its object, both counted from 0.
+    /// Returns the node at which request number `at` arrives, and the owner of its object, both counted from 0.
     #[inline]
     pub fn at(&self, at: usize) -> (u16, u16) {
         (self.asked[at], self.owners[at])
     }
 
-    /// When nodes are lost, if any are.
+    /// Returns the time of the loss of nodes, if any are lost.
     pub fn loss(&self) -> Option<Loss> {
         self.loss
     }
 }
 
-/// The owner of each object.
+/// Returns the owner of each object.
 fn owners(trace: &Trace, live: u16, slots: Option<NonZeroU16>) -> Vec<u16> {
-    // Padded, so that the ring, which goes by name, counts them as we do.
+    // The names are padded, so that the ring, which orders by name, has the same order.
     let nodes = (0..live).map(|node| Node::new(format!("node-{node:05}"))).collect();
     let ring = match slots {
         Some(slots) => Ring::slots(nodes, slots.get().into()),

@@ -1,18 +1,18 @@
-//! The same cache on every node, each with the requests that reach it.
+//! The same cache on every node, each with the requests that reach the node.
 
 use larder_evict::{Capacity, Policy, Replay, Request, Select, Shape, Spec};
 
 use crate::trace::Trace;
 
-/// Which requests reach which node, in order.
+/// The requests that reach each node, in order.
 pub(super) struct Streams {
-    /// Where each node's begin in `requests`, and where the last one's end.
+    /// The start of each node's part in `requests`, and the end of the last one.
     starts: Vec<usize>,
     requests: Vec<u32>,
 }
 
 impl Streams {
-    /// Those of the `requests` requests that `node` names a node for.
+    /// Selects from `requests` requests those for which `node` returns a node.
     pub(super) fn new(nodes: u16, requests: usize, node: impl Fn(usize) -> Option<u16>) -> Self {
         let mut starts = vec![0; usize::from(nodes) + 1];
         (0..requests).filter_map(&node).for_each(|node| starts[usize::from(node) + 1] += 1);
@@ -31,7 +31,7 @@ impl Streams {
         Self { starts, requests: sorted }
     }
 
-    /// How many requests reach any node.
+    /// Returns the number of requests that reach any node.
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -41,18 +41,18 @@ impl Streams {
     }
 }
 
-/// A cache that every node has.
+/// A cache of every node.
 pub(super) struct Tier<'a> {
     pub(super) trace: &'a Trace,
     pub(super) spec: &'a Spec,
-    /// Of each node, as a replay counts.
+    /// The capacity of each node, in the units of a replay.
     pub(super) capacity: Capacity,
     pub(super) seed: u64,
 }
 
 impl Tier<'_> {
-    /// Replays each node's requests, and notes in `found` which of them found their object. `watch` is told after
-    /// each node how many there were, and says whether to go on; `None` if not.
+    /// Replays each node's requests, and marks in `found` the requests that found their object. `watch` is called after
+    /// each node with the number of its requests, and returns whether to continue. Returns `None` if it stopped.
     pub(super) fn replay(
         &self,
         streams: &Streams,
@@ -93,10 +93,10 @@ impl Select for Loop<'_> {
     }
 }
 
-/// The objects of one stream, numbered from 0 by first appearance: a node then takes memory for those that it meets,
-/// not for all.
+/// The objects of one stream, numbered from 0 by first appearance: a node then takes memory only for the objects of its
+/// own stream.
 struct Numbers {
-    /// By object: the last stream that it was in, and its number there.
+    /// By object: its last stream, and its number there.
     seen: Vec<(u32, u32)>,
     streams: u32,
 }
@@ -106,7 +106,7 @@ impl Numbers {
         Self { seen: vec![(0, 0); objects as usize], streams: 0 }
     }
 
-    /// Numbers the next stream's objects. How many there are.
+    /// Numbers the next stream's objects. Returns their number.
     fn assign(&mut self, ids: impl Iterator<Item = u32>) -> u32 {
         self.streams += 1;
         let mut objects = 0;
@@ -120,7 +120,7 @@ impl Numbers {
         objects
     }
 
-    /// The number in the last stream of an object that is in it.
+    /// Returns the number of an object in the last stream, which must contain it.
     fn of(&self, id: u32) -> u32 {
         self.seen[id as usize].1
     }

@@ -6,10 +6,10 @@ use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 
-/// What the numbers along an axis are, for their labels.
+/// The unit of the numbers along an axis, for their labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Counts of anything: `12k`. Only whole numbers are named.
+    /// Counts: `12k`. Only whole numbers have labels.
     Count,
     /// Any number: `1.5`.
     Number,
@@ -21,15 +21,15 @@ pub enum Unit {
     Seconds,
 }
 
-/// A linear axis begins at 0, unless its least value is more than this share of the greatest.
+/// A linear axis begins at 0, unless its minimum is more than this share of the maximum.
 const FAR: f64 = 0.8;
 
-/// What each step along an axis is.
+/// The kind of steps along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steps {
-    /// As much more.
+    /// Equal differences.
     Even,
-    /// So many times more.
+    /// Equal ratios with this factor.
     Times(u32),
 }
 
@@ -42,17 +42,17 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis with even steps.
+    /// Returns an axis with even steps.
     pub fn linear(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, steps: Steps::Even }
     }
 
-    /// An axis whose steps are factors of ten. Points at 0 or below are left out.
+    /// Returns an axis whose steps are factors of ten. Points at 0 or below are omitted.
     pub fn log(label: &str, unit: Unit) -> Self {
         Self { steps: Steps::Times(10), ..Self::linear(label, unit) }
     }
 
-    /// The same, whose steps are factors of two.
+    /// Returns an axis whose steps are factors of two.
     pub fn doubling(label: &str, unit: Unit) -> Self {
         Self { steps: Steps::Times(2), ..Self::linear(label, unit) }
     }
@@ -66,8 +66,8 @@ impl Axis {
         value.is_finite() && (value > 0.0 || self.is_even())
     }
 
-    /// From the least to the greatest of `values`, never empty. A linear axis has 0, unless all of its values are far from it: then
-    /// it [is broken](Self::is_broken).
+    /// Returns the range from the minimum to the maximum of `values`, never empty. A linear axis includes 0, unless all
+    /// of its values are far from it: then it [is broken](Self::is_broken).
     pub(super) fn span(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
         let shown = values.filter(|&value| self.shows(value));
         let (low, high) = shown
@@ -82,7 +82,7 @@ impl Axis {
         }
     }
 
-    /// Whether a linear axis with this span begins elsewhere than at 0, which has to be marked.
+    /// Whether a linear axis with this span begins at a value other than 0, which has to be marked.
     pub(super) fn is_broken(&self, span: &Range<f64>) -> bool {
         self.is_even() && span.start > 0.0
     }
@@ -98,7 +98,7 @@ impl Axis {
     }
 }
 
-/// A value as the axis says it, short.
+/// Returns a short label for a value.
 pub(super) fn label(unit: Unit, value: f64) -> String {
     const COUNTS: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k")];
     const BYTES: &[(f64, &str)] =
@@ -116,7 +116,7 @@ pub(super) fn label(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Three digits or so, without noughts that say nothing.
+/// Returns about three digits, without insignificant zeros.
 fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,
@@ -131,7 +131,8 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Values to name within `span`: powers of `factor`, a few of them; with halves and fifths of ten where those are few.
+/// Returns the labelled values within `span`: a few powers of `factor`; if powers of ten are few, also their halves and
+/// fifths.
 fn ticks(factor: f64, span: &Range<f64>) -> Vec<f64> {
     const MOST: usize = 8;
     let powers = |factor: f64, parts: &[f64]| -> Vec<f64> {
@@ -148,11 +149,11 @@ fn ticks(factor: f64, span: &Range<f64>) -> Vec<f64> {
     whole.into_iter().step_by(step).collect()
 }
 
-/// An axis of either kind, since the library has a type for each.
+/// An axis of either kind, since the library has a separate type for each.
 pub(super) enum Scale {
-    /// And whether only whole numbers are named.
+    /// The axis, and whether only whole numbers have labels.
     Linear(RangedCoordf64, bool),
-    /// With the values that are named.
+    /// The axis, and the labelled values.
     Log(LogCoord<f64>, Vec<f64>),
 }
 
@@ -186,7 +187,7 @@ impl Ranged for Scale {
     }
 }
 
-// The chart's builder takes what converts into coordinates; these are coordinates already.
+// The chart's builder converts its arguments to coordinates; these already are coordinates.
 const _: fn() = || {
     fn takes<T: AsRangedCoord>() {}
     takes::<Scale>();

@@ -8,12 +8,12 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::{Record, Trace};
 
-/// Makes a [`Trace`] from records in order.
+/// Builds a [`Trace`] from records in order.
 #[derive(Debug, Default)]
 pub struct Builder {
     trace: Trace,
     by_number: HashMap<u64, u32>,
-    /// Objects by the hash of their names, which stand in the trace.
+    /// Objects by the hash of their names; the trace holds the names.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
     client: u32,
@@ -32,19 +32,19 @@ impl Display for TooMany {
 impl std::error::Error for TooMany {}
 
 impl Builder {
-    /// Says who makes the requests that are added from now on: a mark of the client; 0 if it is not known.
+    /// Sets the client of the requests that are added from now on; 0 if unknown.
     pub fn by(&mut self, client: u32) {
         self.client = client;
     }
 
-    /// Adds a request for the object that the trace calls by a number.
+    /// Adds a request for an object that the trace identifies by a number.
     pub fn push_number(&mut self, record: Record<u64>) -> Result<(), TooMany> {
         let objects = self.trace.objects;
         let id = *self.by_number.entry(record.key).or_insert(objects);
         self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
     }
 
-    /// Adds a request for the object that the trace calls by a name, such as a URL.
+    /// Adds a request for an object that the trace identifies by a name, such as a URL.
     pub fn push_name(&mut self, record: Record<&str>) -> Result<(), TooMany> {
         let Self { trace, by_name, hasher, .. } = self;
         let hash = hasher.hash_one(record.key);
@@ -61,17 +61,17 @@ impl Builder {
         self.push(id, Record { key: (), time: record.time, size: record.size, cost: record.cost })
     }
 
-    /// Number of requests so far.
+    /// Returns the number of requests so far.
     pub fn len(&self) -> usize {
         self.trace.len()
     }
 
-    /// Whether there is none yet.
+    /// Whether there are no requests yet.
     pub fn is_empty(&self) -> bool {
         self.trace.is_empty()
     }
 
-    /// The trace so far.
+    /// Returns the trace so far.
     pub fn finish(self) -> Trace {
         self.trace
     }

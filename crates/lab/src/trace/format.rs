@@ -7,18 +7,18 @@ use super::formats::csv::Layout;
 use super::formats::fields::Field;
 use super::formats::{self, history, lcs, oracle, workload};
 
-/// How a file says what was asked for.
+/// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// libCacheSim's oracleGeneral: binary records of 24 bytes with time, object, size and next access.
     OracleGeneral,
-    /// libCacheSim's lcs: binary records as a header describes them.
+    /// libCacheSim's lcs: binary records, described by a header.
     Lcs,
     /// An SQLite database with the history of Chrome or Firefox.
     History,
     /// JSON lines, such as Larder's access log or Caddy's.
     Json,
-    /// What `larder workload` writes.
+    /// The output of `larder workload`.
     Workload,
     /// Larder's access log as text.
     Larder,
@@ -28,9 +28,9 @@ pub enum Format {
     Ncsa,
     /// Runs of blocks, as in the ARC paper.
     Arc,
-    /// Values with a delimiter between them.
+    /// Values separated by a delimiter.
     Csv,
-    /// Lines, each a key.
+    /// Lines, each of which is a key.
     Plain,
 }
 
@@ -50,13 +50,13 @@ impl Format {
         ("plain", Self::Plain),
     ];
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, format)| *format == self);
         found.map_or("", |(name, _)| name)
     }
 
-    /// What its broken parts are counted in.
+    /// Returns the unit in which broken parts are counted.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::OracleGeneral | Self::Lcs => "record",
@@ -65,7 +65,7 @@ impl Format {
         }
     }
 
-    /// What a file that begins with `head` is, if it is anything known.
+    /// Returns the format of a file that begins with `head`, if it is known.
     pub(super) fn detect(head: &[u8], columns: &[Field]) -> Option<Self> {
         let is = |format: &Self| match format {
             Self::Lcs => lcs::resembles(head),
@@ -84,7 +84,7 @@ impl Format {
     }
 }
 
-/// Whether `head` is text of any encoding that leaves ASCII as it is.
+/// Whether `head` is text of any encoding that contains ASCII unchanged.
 fn is_text(head: &[u8]) -> bool {
     !head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
@@ -98,7 +98,7 @@ impl Display for Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// The format called `name`. The error names the valid ones.
+    /// Reads the name of a format. The error names the valid ones.
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, format)| *format).ok_or_else(|| {

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
-/// How much of a file is looked at to tell its format, in bytes.
+/// The bytes of a file that are examined to detect its format.
 const HEAD: usize = 64 << 10;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -20,7 +20,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path`; `-` stands for standard input.
+    /// Opens the file at `path`; `-` means standard input.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Self::new(io::stdin());
@@ -32,7 +32,7 @@ impl Input {
         }
     }
 
-    /// Takes what `packed` holds, packed by gzip, by zstd, or not at all.
+    /// Creates an input from `packed`, which is compressed by gzip, by zstd, or not at all.
     pub(super) fn new(mut packed: impl Read + 'static) -> io::Result<Self> {
         let magic = begin(&mut packed, ZSTD.len())?;
         let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
@@ -46,7 +46,7 @@ impl Input {
         Ok(Self { head, rest })
     }
 
-    /// The first bytes: all there are, or [`HEAD`].
+    /// Returns the first bytes: the whole file, or [`HEAD`] bytes.
     pub(super) fn head(&self) -> &[u8] {
         self.head.get_ref()
     }
@@ -61,7 +61,7 @@ impl Read for Input {
     }
 }
 
-/// The next `most` bytes, or as many as there are.
+/// Returns the next `most` bytes, or fewer at the end.
 fn begin(source: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(most as u64).read_to_end(&mut bytes)?;

@@ -1,6 +1,7 @@
 //! Requests in order, their objects numbered from 0 by first appearance.
 //!
-//! Columns, not rows: a replay reads only what it needs, and a column with one value only is not stored.
+//! The data are stored in columns, not rows: a replay reads only the columns that it needs, and a column with a single
+//! value is not stored.
 
 mod builder;
 mod format;
@@ -21,16 +22,16 @@ pub use format::Format;
 pub use formats::fields::Field;
 pub use read::{Error, LeftOut, Options, Reading, read, read_from, requests};
 
-/// What one line or record of a trace file says.
+/// The content of a line or record of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<K> {
-    /// What stands for the object: an id, or a URL.
+    /// The identity of the object: an ID, or a URL.
     pub key: K,
-    /// When it was asked for, in microseconds of any epoch; 0 where the trace does not say.
+    /// The time of the request, in microseconds of any epoch; 0 if the trace has no times.
     pub time: u64,
-    /// How large it is, in bytes; 1 where the trace does not say.
+    /// The size of the object, in bytes; 1 if the trace has no sizes.
     pub size: u64,
-    /// What fetching it cost, in microseconds; 0 where the trace does not say.
+    /// The cost of fetching the object, in microseconds; 0 if the trace has no costs.
     pub cost: u32,
 }
 
@@ -42,9 +43,9 @@ pub struct Trace {
     times: Column<u64>,
     sizes: Column<u64>,
     costs: Column<u32>,
-    /// Marks of those who asked; 0 where the trace does not say.
+    /// Hashes of the clients; 0 if the trace has none.
     clients: Column<u32>,
-    /// By object: its URL, where the trace has URLs.
+    /// By object: its URL, if the trace has URLs.
     names: Names,
     nexts: OnceLock<Vec<u32>>,
 }
@@ -57,78 +58,78 @@ enum Column<T> {
 }
 
 impl Trace {
-    /// Number of requests.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Which columns there are, for a replay. A trace whose sizes are all alike weighs 1 an object.
+    /// Returns the columns that exist, for a replay. If all sizes are equal, the weight of an object is 1.
     pub fn shape(&self) -> Shape {
         Shape { objects: self.objects, sized: self.sizes.differs(), costed: self.costs.differs() }
     }
 
-    /// The objects asked for, in order.
+    /// Returns the requested objects, in order.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// The size of each request's object in bytes, if they differ.
+    /// Returns the size of each request's object in bytes, if they differ.
     pub fn sizes(&self) -> Option<&[u64]> {
         self.sizes.each()
     }
 
-    /// The cost of each request's object in microseconds, if they differ.
+    /// Returns the cost of each request's object in microseconds, if they differ.
     pub fn costs(&self) -> Option<&[u32]> {
         self.costs.each()
     }
 
-    /// The time of each request in microseconds, if they differ.
+    /// Returns the time of each request in microseconds, if they differ.
     pub fn times(&self) -> Option<&[u64]> {
         self.times.each()
     }
 
-    /// Request number `at`, counted from 0, as a replay asks it. `next` is filled in by [`Self::nexts`] alone.
+    /// Returns request number `at`, counted from 0, for a replay. Only [`Self::nexts`] provides the value of `next`.
     #[inline]
     pub fn request(&self, at: usize) -> Request {
         let (size, cost) = (self.sizes.get(at), self.costs.get(at));
         Request { id: self.ids[at], size, cost, next: u64::MAX }
     }
 
-    /// The size in bytes that request number `at`, counted from 0, asks for.
+    /// Returns the size in bytes of request number `at`, counted from 0.
     #[inline]
     pub fn size(&self, at: usize) -> u64 {
         self.sizes.get(at)
     }
 
-    /// When request number `at`, counted from 0, was made: microseconds of the trace's epoch.
+    /// Returns the time of request number `at`, counted from 0, in microseconds of the trace's epoch.
     #[inline]
     pub fn time(&self, at: usize) -> u64 {
         self.times.get(at)
     }
 
-    /// A mark of the client that made request number `at`, counted from 0; 0 where the trace does not say.
+    /// Returns a hash of the client of request number `at`, counted from 0; 0 if the trace has no clients.
     #[inline]
     pub fn client(&self, at: usize) -> u32 {
         self.clients.get(at)
     }
 
-    /// Whether the trace tells clients apart.
+    /// Whether the trace distinguishes clients.
     pub fn has_clients(&self) -> bool {
         self.clients.differs() || (!self.is_empty() && self.client(0) != 0)
     }
 
-    /// The URL of object `id`, where the trace has URLs.
+    /// Returns the URL of object `id`, if the trace has URLs.
     pub fn name(&self, id: u32) -> Option<&str> {
         self.names.get(id)
     }
 
-    /// The number, counted from 1, of the request that asks next for the same object; `u32::MAX` for none.
-    /// Computed when first asked for.
+    /// Returns the number, counted from 1, of the next request for the same object; `u32::MAX` for none. The first call
+    /// computes it.
     pub fn nexts(&self) -> &[u32] {
         self.nexts.get_or_init(|| {
             let mut upcoming = vec![u32::MAX; self.objects as usize];
@@ -140,7 +141,7 @@ impl Trace {
         })
     }
 
-    /// The sum of the objects' sizes in bytes, each as it was first asked for.
+    /// Returns the sum of the objects' sizes in bytes, each at its first request.
     pub fn distinct_bytes(&self) -> u64 {
         let mut expected = 0;
         let mut sum = 0;
@@ -174,7 +175,7 @@ impl<T: Copy + PartialEq> Column<T> {
         matches!(self, Self::Each(_))
     }
 
-    /// Adds the value of request number `at`, which is the next.
+    /// Adds the value of request number `at`, which must be the next one.
     fn push(&mut self, at: usize, value: T) {
         match self {
             Self::Each(values) => values.push(value),

@@ -1,22 +1,22 @@
-//! The names of a trace's objects, one after the other in one string: a million URLs are two allocations.
+//! The names of a trace's objects, concatenated in one string: a million URLs are two allocations.
 
-/// Names by object; an object that the trace calls by a number has none.
+/// Names by object; an object that the trace identifies by a number has none.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     text: String,
-    /// Where each object's name ends; it begins where the one before ends.
+    /// The end of each object's name; it begins at the end of the name before.
     ends: Vec<usize>,
 }
 
 impl Names {
-    /// Names object `id`, and no object between the last one named and it.
+    /// Names object `id`; objects between the last named one and this one have no names.
     pub(super) fn push(&mut self, id: u32, name: &str) {
         self.ends.resize(id as usize, self.text.len());
         self.text.push_str(name);
         self.ends.push(self.text.len());
     }
 
-    /// The name of object `id`.
+    /// Returns the name of object `id`.
     pub(super) fn get(&self, id: u32) -> Option<&str> {
         let id = id as usize;
         let end = *self.ends.get(id)?;

@@ -14,22 +14,22 @@ use super::sink::Sink;
 use super::{Format, Trace};
 use crate::workload::Requests;
 
-/// How many broken lines are remembered with their numbers.
+/// The maximum number of broken lines that are reported with their numbers.
 const REMEMBERED: usize = 5;
 
-/// How to read a trace.
+/// Options for reading a trace.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file's format, if it should not be guessed.
+    /// The file's format; `None` to detect it.
     pub format: Option<Format>,
-    /// The share of the objects to keep, above 0 and at most 1: all requests of an object, or none, as a hash
-    /// of its key decides (spatial sampling, as in SHARDS, FAST '15).
+    /// The share of the objects to keep, above 0 and at most 1: all requests of an object, or none, by a hash of its
+    /// key (spatial sampling, as in SHARDS, FAST '15).
     pub sample: f64,
     /// The share of the lines that may be broken, 0 to 1.
     pub max_broken_share: f64,
-    /// Cut URLs to their scheme and host.
+    /// Whether to cut URLs to their scheme and host.
     pub base_urls: bool,
-    /// What the columns of comma-separated values are, if the first line does not say it as it should.
+    /// The meaning of the columns of comma-separated values, if the first line does not give it.
     pub columns: Vec<Field>,
 }
 
@@ -42,41 +42,41 @@ impl Default for Options {
 /// The results of reading a file's lines or records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What the file was read as.
+    /// The format used.
     pub format: Format,
     /// Requests found.
     pub requests: u64,
-    /// Those of them that the sample keeps.
+    /// Requests that the sample keeps.
     pub kept: u64,
-    /// Requests left out, by the reason.
+    /// Excluded requests, by reason.
     pub left_out: BTreeMap<LeftOut, u64>,
-    /// Lines or records that say no request.
+    /// Lines or records without a valid request.
     pub broken: u64,
-    /// The first of them: their number, counted from 1, and what is wrong.
+    /// The first broken ones: their number, counted from 1, and the error.
     pub first_broken: Vec<(u64, String)>,
-    /// Requests that do not say how large the whole object is: it was taken from others for the same object,
-    /// if there are any.
+    /// Requests without the size of the whole object: it was taken from other requests for the same object, if there
+    /// are any.
     pub guessed_sizes: u64,
-    /// Whether each line was taken for a key although the lines look like rows of a table.
+    /// Whether each line was used as a key although the lines look like rows of a table.
     pub ignores_columns: bool,
 }
 
-/// Why a request is left out of a trace.
+/// The reason why a request is excluded from a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftOut {
     /// Its method is not GET.
     Method,
-    /// Its status is none that a cache keeps without being told to (RFC 9110, section 15.1).
+    /// Its status is not heuristically cacheable (RFC 9110, section 15.1).
     Status(u16),
-    /// Its URL is neither of `http` nor of `https`, as those of a browser's own pages and of files.
+    /// Its URL has a scheme other than `http` and `https`, such as a browser's internal pages and files.
     Scheme,
 }
 
-/// A file cannot be read as a trace; says the file and why, in one line.
+/// A file cannot be read as a trace; the message names the file and the reason, in one line.
 #[derive(Debug)]
 pub struct Error(String);
 
-/// Reads the trace in the file at `path`; `-` stands for standard input.
+/// Reads the trace in the file at `path`; `-` means standard input.
 ///
 /// # Errors
 /// If the file cannot be opened or unpacked, has an unknown format, no requests, too many, or more broken
@@ -86,20 +86,20 @@ pub fn read(path: &Path, options: &Options) -> Result<(Trace, Reading), Error> {
     trace.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
 }
 
-/// Reads a trace from what a file would hold.
+/// Reads a trace from the content of a file.
 ///
 /// # Errors
-/// As [`read`] has them, without the file.
+/// The same as for [`read`], without the file.
 pub fn read_from(source: impl Read + 'static, options: &Options) -> Result<(Trace, Reading), Error> {
     let trace = Input::new(source).map_err(Fault::from);
     trace.and_then(|input| take(input, Path::new("-"), options)).map_err(|fault| Error(fault.to_string()))
 }
 
-/// Reads the requests in the file at `path` as a load tool sends them: all of a workload, with methods, fields and bodies; of
-/// any other trace with URLs the GETs. `-` stands for standard input.
+/// Reads the requests in the file at `path` for a load tool: from a workload all of them, with methods, fields and
+/// bodies; from any other trace with URLs the GETs. `-` means standard input.
 ///
 /// # Errors
-/// As [`read`] has them; and if the trace has numbers for objects.
+/// The same as for [`read`]; and if the trace has numbers for objects.
 pub fn requests(path: &Path, options: &Options) -> Result<(Requests, Reading), Error> {
     let found = Input::open(path).map_err(Fault::from).and_then(|input| gather(input, path, options));
     found.map_err(|fault| Error(format!("cannot read '{}': {fault}", path.display())))
@@ -150,7 +150,7 @@ impl Reading {
         }
     }
 
-    /// Counts line or record `number` as broken, since `why`.
+    /// Counts line or record `number` as broken, for the reason `why`.
     pub(super) fn note_broken(&mut self, number: u64, why: impl FnOnce() -> String) {
         self.broken += 1;
         if self.first_broken.len() < REMEMBERED {
@@ -158,7 +158,7 @@ impl Reading {
         }
     }
 
-    /// What is worth telling, a line each: the sample, what was left out, what was broken.
+    /// Returns notes for the user, one line each: the sample, the excluded requests, the broken lines.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.ignores_columns {

@@ -5,25 +5,25 @@ use std::borrow::Cow;
 use super::read::Reading;
 use super::{Builder, Column, Options, Record, TooMany, Trace};
 
-/// What a reader knows of a request, besides its object.
+/// The properties of a request, in addition to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// In microseconds of any epoch; 0 if the trace does not say.
+    /// The time in microseconds of any epoch; 0 if the trace has no times.
     pub(super) time: u64,
-    /// In bytes.
+    /// The size in bytes.
     pub(super) size: Fact<u64>,
-    /// In microseconds.
+    /// The cost in microseconds.
     pub(super) cost: Fact<u32>,
-    /// A mark of the client; 0 if the trace does not say.
+    /// A hash of the client; 0 if the trace has no clients.
     pub(super) client: u32,
 }
 
-/// What a request says of its object.
+/// The information about an object in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fact<T> {
-    /// It is so.
+    /// The exact value.
     Known(T),
-    /// Other requests for the object know better, if there are any.
+    /// A guess; other requests for the object may have the exact value.
     Guessed(T),
 }
 
@@ -46,7 +46,7 @@ impl<'o> Sink<'o> {
         Self { options, builder: Builder::default(), reading, threshold, guessed_sizes, guessed_costs }
     }
 
-    /// Adds a request for the object that the trace calls by a number.
+    /// Adds a request for an object that the trace identifies by a number.
     #[inline]
     pub(super) fn number(&mut self, key: u64, facts: Facts) -> Result<(), TooMany> {
         self.reading.requests += 1;
@@ -59,7 +59,7 @@ impl<'o> Sink<'o> {
         self.builder.push_number(facts.of(key))
     }
 
-    /// Adds a request for the object that the trace calls by a name.
+    /// Adds a request for an object that the trace identifies by a name.
     #[inline]
     pub(super) fn name(&mut self, key: &str, facts: Facts) -> Result<(), TooMany> {
         let key = &*if self.options.base_urls { base(key) } else { key.into() };
@@ -73,22 +73,22 @@ impl<'o> Sink<'o> {
         self.builder.push_name(facts.of(key))
     }
 
-    /// Counts line or record `number` as broken, since `why`.
+    /// Counts line or record `number` as broken, for the reason `why`.
     pub(super) fn broken(&mut self, number: u64, why: impl FnOnce() -> String) {
         self.reading.note_broken(number, why);
     }
 
-    /// Counts a request that no cache would keep an answer to.
+    /// Counts a request whose response a cache would not keep.
     pub(super) fn leave_out(&mut self, reason: super::read::LeftOut) {
         *self.reading.left_out.entry(reason).or_default() += 1;
     }
 
-    /// How the trace is to be read.
+    /// Returns the options for reading the trace.
     pub(super) fn options(&self) -> &'o Options {
         self.options
     }
 
-    /// The trace and the report.
+    /// Returns the trace and the report.
     pub(super) fn finish(self) -> (Trace, Reading) {
         let (mut trace, mut reading) = (self.builder.finish(), self.reading);
         let objects = trace.objects as usize;
@@ -99,7 +99,7 @@ impl<'o> Sink<'o> {
     }
 
     fn note_guesses(&mut self, facts: Facts) {
-        // The builder refuses a request that has no number, so that these fit.
+        // The builder refuses a request without a number, so the conversion cannot overflow.
         if let Fact::Guessed(_) = facts.size {
             self.guessed_sizes.push(self.builder.len() as u32);
         }
@@ -110,7 +110,7 @@ impl<'o> Sink<'o> {
 }
 
 impl Facts {
-    /// A request of which only the object is known.
+    /// A request with only an object.
     pub(super) const NONE: Self = Self { time: 0, size: Fact::Known(1), cost: Fact::Known(0), client: 0 };
 
     fn of<K>(self, key: K) -> Record<K> {
@@ -127,8 +127,8 @@ impl<T> Fact<T> {
 }
 
 impl<T: Copy + PartialEq> Column<T> {
-    /// Gives the requests `guessed`, in order, what the last request before them that knew said of their
-    /// object, or else the first one after them.
+    /// Sets the values of the requests `guessed`, which are in order, to the exact value of the last earlier request
+    /// for the same object, or otherwise of the first later one.
     fn fill_in(&mut self, ids: &[u32], objects: usize, guessed: &[u32]) {
         let Self::Each(values) = self else { return };
         if guessed.is_empty() {
@@ -155,7 +155,8 @@ impl<T: Copy + PartialEq> Column<T> {
     }
 }
 
-/// A URL cut to its scheme and host, without names of users and passwords: `https://host/`. What is no URL stays as it is.
+/// Returns a URL cut to its scheme and host, without user names and passwords: `https://host/`. Other text is returned
+/// unchanged.
 fn base(url: &str) -> Cow<'_, str> {
     let Some(host) = url.find("://").map(|at| at + 3) else { return url.into() };
     let (scheme, rest) = url.split_at(host);
@@ -167,14 +168,14 @@ fn base(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// Spreads numbers evenly (the finaliser of SplitMix64). Fixed, so that a sample is the same everywhere.
+/// Spreads numbers evenly (the finaliser of SplitMix64). It is fixed, so that a sample is the same on every machine.
 fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
 }
 
-/// The mark of a client that the trace calls so.
+/// Returns the hash of a client's name in the trace.
 pub(super) fn client(name: &[u8]) -> u32 {
     if matches!(name, b"" | b"-") { 0 } else { (hash(name) as u32).max(1) }
 }

@@ -1,12 +1,12 @@
-//! Two months of two people's browsing, by the figures that the ONC RPC report publishes of them.
+//! Two months of two people's browsing, by the figures in the ONC RPC report.
 //!
-//! Counts are exact; where the report shows a picture and no number - when a page is first seen, how requests for it
-//! cluster - the model is stated here. First visits: page `k` of `n` first appears after `(k / n)^bend` of all requests, so
-//! that a bend below 1 sees new pages ever faster and one above 1 sees most of them early. Most of a page's other visits
-//! follow an earlier one at once, most others within the same session, and a few fall anywhere after the first. How many is
-//! fitted to what the report says of its times: without a cache 4 and 2 times those of the slowest policy that has room
-//! for a tenth of the pages, and little to be gained beyond room for 20% and 30%. Datasets that cluster less cannot have
-//! both.
+//! Counts are exact. For properties that the report shows in pictures without numbers - the first visits of pages, the
+//! clustering of requests - this model is used. First visits: page `k` of `n` first appears after `(k / n)^bend` of all
+//! requests, so that with a bend below 1 the rate of new pages increases, and with a bend above 1 most of them appear
+//! early. Most of a page's other visits immediately follow an earlier one, most others are within the same session, and
+//! a few are at any time after the first. Their numbers are fitted to the report's times: without a cache, 4 and 2
+//! times those of the slowest policy with room for a tenth of the pages, and little gain beyond room for 20% and 30%.
+//! Datasets with less clustering cannot have both.
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -14,26 +14,27 @@ use rand_distr::{Distribution, Exp};
 
 use super::Random;
 
-/// The size of the pages that most visits go to, in bytes: the report's 20 KB.
+/// The size of the most visited pages, in bytes: the report's 20 KB.
 const COMMON: u64 = 20 * 1024;
 
-/// How closely visits follow each other at once, and within a session: how many would, in the time of all.
+/// The density of immediate visits and of those in a session: the number that would fill the whole time.
 const AT_ONCE: f64 = 6_000.0;
 const SESSION: f64 = 150.0;
-/// The share of a page's later visits that belong to no session of its.
+/// The share of a page's later visits that belong to no session.
 const STRAY: f64 = 0.05;
 
 /// One of the report's two datasets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dataset {
-    /// 997 visits to 68 pages, 446 of them (44.7%) to one; 75% within 20 KB, that one's 20 KB included.
+    /// 997 visits to 68 pages, 446 of them (44.7%) to one page; 75% are to pages within 20 KB, including that one,
+    /// which has 20 KB.
     One,
-    /// 985 visits to 74 pages, evenly; 62% within 20 KB.
+    /// 985 visits to 74 pages, evenly; 62% are to pages within 20 KB.
     Two,
 }
 
 impl Dataset {
-    /// Number of pages.
+    /// Returns the number of pages.
     pub fn pages(self) -> u32 {
         match self {
             Self::One => 68,
@@ -41,7 +42,7 @@ impl Dataset {
         }
     }
 
-    /// How many visits there are.
+    /// Returns the number of visits.
     pub fn requests(self) -> u32 {
         match self {
             Self::One => 997,
@@ -65,7 +66,7 @@ impl Dataset {
         )
     }
 
-    /// Visits by page, in the order in which the pages are first seen.
+    /// Returns the visits by page, in the order in which the pages are first visited.
     fn counts(self) -> Vec<u32> {
         let (pages, requests) = (self.pages(), self.requests());
         match self {
@@ -73,7 +74,7 @@ impl Dataset {
                 (0..pages).map(|page| requests / pages + u32::from(page < requests % pages)).collect()
             }
             Self::One => {
-                // Every page once; what is left is shared out in proportion to 1 / (page + 1).
+                // Every page has one visit; the others are distributed in proportion to 1 / (page + 1).
                 const TOP: u32 = 446;
                 let others = pages - 1;
                 let spare = requests - TOP - others;
@@ -88,7 +89,7 @@ impl Dataset {
         }
     }
 
-    /// The pages in the order of the visits.
+    /// Returns the pages in the order of the visits.
     pub(super) fn sequence(self, mut random: Random) -> Vec<u32> {
         let [at_once, session] = [AT_ONCE, SESSION].map(|density| Exp::new(density).expect("positive"));
         let mut visits: Vec<(f64, u32)> = Vec::new();
@@ -109,13 +110,13 @@ impl Dataset {
         visits.into_iter().map(|(_, page)| page).collect()
     }
 
-    /// Sizes of the pages in bytes. Pages are made small, in random order, until the share of visits to small ones is
-    /// reached, and the others large.
+    /// Returns the sizes of the pages in bytes. Pages are made small, in random order, until the share of visits to
+    /// small ones is reached, and the others are made large.
     pub(super) fn sizes(self, random: &mut Random) -> Vec<u64> {
         let counts = self.counts();
         let mut pages: Vec<u32> = (1..self.pages()).collect();
         pages.shuffle(random);
-        pages.insert(0, 0); // the page of dataset one that has nearly half of all visits
+        pages.insert(0, 0); // the page of dataset one with nearly half of all visits
         let mut missing = self.requests() * self.small_share() / 1_000;
         let mut sizes = vec![0; counts.len()];
         for page in pages {
@@ -138,7 +139,7 @@ impl Dataset {
         }
     }
 
-    /// The share of a page's visits that follow an earlier one at once.
+    /// Returns the share of a page's visits that immediately follow an earlier one.
     fn repeats(self) -> f64 {
         match self {
             Self::One => 0.8,
@@ -146,7 +147,7 @@ impl Dataset {
         }
     }
 
-    /// Visits out of 1,000 that go to pages within [`COMMON`].
+    /// Returns the visits per 1,000 that are to pages within [`COMMON`].
     fn small_share(self) -> u32 {
         match self {
             Self::One => 755,

@@ -1,5 +1,5 @@
-//! The users of a small service: people, learning paths and skills, read four times out of five (the microservice
-//! report's workload: endpoints by entity, Zipf popularity, a share of unsafe requests with valid bodies).
+//! Requests of a small service's users: people, learning paths and skills, with four reads out of five requests (the
+//! microservice report's workload: endpoints by entity, Zipf popularity, a share of unsafe requests with valid bodies).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use rand_distr::{Distribution, Zipf};
 
 use super::{Clock, Method, Pages, Random, Rate, Workload, WorkloadRequest};
 
-/// Kinds of things the service keeps, and what can be read of one.
+/// The kinds of the service's data, and the readable parts of a member.
 pub(crate) const KINDS: &[(&str, &[&str])] = &[
     ("users", &["", "/info", "/skills"]),
     ("paths", &["", "/info", "/skills", "/steps"]),
@@ -21,25 +21,25 @@ pub(crate) const KINDS: &[(&str, &[&str])] = &[
 pub struct Crud {
     /// Number of requests.
     pub requests: u64,
-    /// Number of users, paths and skills, each.
+    /// The number of users, of paths and of skills.
     pub entities: u32,
-    /// The share of requests that change something, 0 to 1; the report has 0.2.
+    /// The share of writes, 0 to 1; the report has 0.2.
     pub writes: f64,
-    /// Of the endpoints' popularity.
+    /// The exponent of the endpoints' popularity.
     pub exponent: f64,
 }
 
-/// What can be asked of the service.
+/// An endpoint of the service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// Its path.
+    /// The path.
     pub path: String,
     kind: usize,
     is_collection: bool,
 }
 
 impl Crud {
-    /// Every path that `method` can be sent to: the report's trace files.
+    /// Returns every path that accepts `method`: the report's trace files.
     pub fn endpoints(&self, method: Method) -> Vec<Endpoint> {
         let mut endpoints = BTreeSet::new();
         for (kind, (name, parts)) in KINDS.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Crud {
         endpoints.into_iter().collect()
     }
 
-    /// The requests; `pages` say how large answers are and how long they take.
+    /// Returns the requests; `pages` defines the size of answers and their time.
     pub fn workload(self, pages: &Pages, rate: Rate, seed: u64) -> Workload {
         let header = vec![
             format!(
@@ -104,7 +104,7 @@ impl Crud {
     }
 }
 
-/// Endpoints in a random order, the first the most popular.
+/// Endpoints in a random order, the most popular first.
 struct Chooser {
     endpoints: Vec<Endpoint>,
     ranks: Option<Zipf<f64>>,
@@ -123,7 +123,7 @@ impl Chooser {
     }
 }
 
-/// A body that the endpoint takes.
+/// Returns a valid body for the endpoint.
 fn body(method: Method, endpoint: &Endpoint, serial: u64) -> String {
     match method {
         Method::Get | Method::Delete => String::new(),

@@ -1,9 +1,9 @@
-//! Any trace that can be read, as a workload that can be sent.
+//! A conversion from any readable trace to a workload.
 
 use super::{Method, Workload, WorkloadRequest};
 use crate::trace::Trace;
 
-/// The requests of `trace`, which came from `source`. Objects without a URL are called by their number.
+/// Returns the requests of `trace`, which came from `source`. Objects without a URL are named by their number.
 pub fn import(trace: Trace, source: &str) -> Workload {
     let header = vec![format!(
         "imported from {source}: {} requests for {} objects",

@@ -1,8 +1,8 @@
-//! Generated workloads: requests in order, drawn from a stated model.
+//! Generated workloads: requests in order, drawn from a documented model.
 //!
-//! The same model and seed give the same workload on every machine, and a workload's file names both in its first lines. An
-//! [`Order`] determines the sequence of pages; [`Pages`] determine the size of each and the cost of fetching it. [`Crud`] is
-//! an order of its own, with methods and bodies.
+//! The same model and seed give the same workload on every machine, and the first lines of a workload's file name both.
+//! An [`Order`] determines the sequence of pages; [`Pages`] determine the size of each and the cost of fetching it.
+//! [`Crud`] is a separate order, with methods and bodies.
 
 mod browsing;
 mod crud;
@@ -28,29 +28,29 @@ pub use web::Web;
 pub(crate) use write::MARK;
 pub use write::write;
 
-/// What everything is drawn from: documented to give the same numbers everywhere, in every version.
+/// The random generator: documented to give the same numbers on every machine, in every version.
 pub(crate) type Random = ChaCha8Rng;
 
 /// A request method that a workload uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Asks for a page.
+    /// Requests a page.
     Get,
     /// Adds to a collection.
     Post,
-    /// Replaces.
+    /// Replaces a member.
     Put,
-    /// Changes.
+    /// Changes a member.
     Patch,
-    /// Removes.
+    /// Removes a member.
     Delete,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
 
-    /// As it stands in a request.
+    /// Returns the name in a request.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -65,21 +65,21 @@ impl Method {
 /// One request of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadRequest {
-    /// When to send it, in microseconds from the start.
+    /// The time to send it, in microseconds from the start.
     pub time: u64,
     /// Its method.
     pub method: Method,
     /// Its URL, from the path on.
     pub path: String,
-    /// How large the page is, in bytes.
+    /// The size of the page, in bytes.
     pub size: u64,
-    /// What the origin takes for it, in microseconds.
+    /// The origin's time for it, in microseconds.
     pub cost: u32,
-    /// What is sent along, in JSON; empty for nothing.
+    /// The body, in JSON; empty for none.
     pub body: String,
 }
 
-/// A workload: what stands at the head of its file, and its steps.
+/// A workload: the header of its file, and its requests.
 pub struct Workload {
     /// Lines that state the model and every number in it.
     pub header: Vec<String>,
@@ -87,14 +87,14 @@ pub struct Workload {
     pub steps: Box<dyn Iterator<Item = WorkloadRequest>>,
 }
 
-/// How often requests come: at random moments that do not depend on each other (a Poisson process).
+/// The rate of requests, which arrive at independent random times (a Poisson process).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(
     /// Requests a second, more than 0.
     pub f64,
 );
 
-/// Requests for the pages of `order`, one after another.
+/// Returns requests for the pages of `order`, in sequence.
 pub fn pages(order: &Order, pages: &Pages, rate: Rate, seed: u64) -> Workload {
     let mut random = Random::seed_from_u64(seed);
     let sizes = order.sizes(&pages.sizes, &mut random);
@@ -123,7 +123,7 @@ impl Rate {
     }
 }
 
-/// Draws the moments at which requests are sent.
+/// Draws the times at which requests are sent.
 struct Clock {
     gaps: rand_distr::Exp<f64>,
     random: Random,
@@ -133,13 +133,13 @@ struct Clock {
 impl Clock {
     fn new(rate: Rate, random: Random) -> Self {
         let per_microsecond = (rate.0 / 1e6).max(f64::MIN_POSITIVE);
-        // Valid for every positive rate; one request a second is what an impossible one becomes.
+        // Every positive rate is valid; an invalid rate becomes one request a second.
         let gaps =
             rand_distr::Exp::new(per_microsecond).unwrap_or(rand_distr::Exp::new(1e-6).expect("positive"));
         Self { gaps, random, now: 0.0 }
     }
 
-    /// Microseconds from the start until the next request.
+    /// Returns the time of the next request, in microseconds from the start.
     fn tick(&mut self) -> u64 {
         let now = self.now as u64;
         self.now += rand_distr::Distribution::sample(&self.gaps, &mut self.random);

@@ -12,24 +12,25 @@ use super::{Dataset, Random, Web};
 /// An order of requests for numbered pages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// Every page a random number of times, shuffled (the Thrift report's workload 1: 7 to 16 times).
+    /// Every page a random number of times, in random order (the Thrift report's workload 1: 7 to 16 times).
     Shuffle {
         /// Number of pages.
         pages: u32,
-        /// Requests for each page, at least and at most.
+        /// The minimum and the maximum of requests for each page.
         copies: RangeInclusive<u32>,
     },
-    /// A few small pages, then a couple of larger ones, then the largest, again and again (the Thrift report's
-    /// workload 2: somebody searches, looks closer, and downloads).
+    /// A few small pages, then a couple of larger ones, then the largest, repeatedly (the Thrift report's workload 2: a
+    /// user searches, looks at details, and downloads).
     Staged {
         /// Number of pages.
         pages: u32,
         /// Number of repetitions.
         rounds: u32,
-        /// The chance that a page is one of those that the round before had of its kind, 0 to 1; 0 draws evenly.
+        /// The probability that a page is one of the same kind from the round before, 0 to 1; 0 draws evenly.
         locality: f64,
     },
-    /// Independent requests; the page of rank `r` as likely as `1 / r^exponent`. Pages are numbered by rank, from 0.
+    /// Independent requests; the probability of the page with rank `r` is proportional to `1 / r^exponent`. Pages are
+    /// numbered by rank, from 0.
     Zipf {
         /// Number of requests.
         requests: u64,
@@ -38,40 +39,40 @@ pub enum Order {
         /// 0 is even; the web has 0.6 to 1.
         exponent: f64,
     },
-    /// What two people's browsers saw in two months, by the ONC RPC report's figures.
+    /// The visits of two people in two months, by the ONC RPC report's figures.
     Browsing(Dataset),
     /// Popularity, sizes and reuse as in a trace.
     Web(Web),
-    /// Zipf, and every so often a walk over pages that are not requested again.
+    /// Zipf requests, and at intervals a walk over pages that are not requested again.
     Scan {
-        /// Number of requests, the walks' included.
+        /// The number of requests, including those of the walks.
         requests: u64,
-        /// Number of pages beside those of the walks.
+        /// The number of pages without those of the walks.
         pages: u32,
-        /// Of the Zipf part.
+        /// The exponent of the Zipf part.
         exponent: f64,
-        /// A walk begins after so many Zipf requests.
+        /// The number of Zipf requests between two walks.
         every: u64,
-        /// Number of pages in a scan.
+        /// The number of pages in a walk.
         length: u64,
     },
-    /// Zipf, until a page that was unknown draws a share of all requests, for a while.
+    /// Zipf requests, until a new page draws a share of all requests for a while.
     Burst {
         /// Number of requests.
         requests: u64,
-        /// Number of pages beside the sudden one.
+        /// The number of pages without the new one.
         pages: u32,
-        /// Of the Zipf part.
+        /// The exponent of the Zipf part.
         exponent: f64,
-        /// Which requests the burst spans, counted from 0.
+        /// The first request of the burst and its end, counted from 0.
         span: (u64, u64),
-        /// The share of them that asks for the sudden page, 0 to 1.
+        /// The share of these requests that are for the new page, 0 to 1.
         share: f64,
     },
 }
 
 impl Order {
-    /// Number of pages at most.
+    /// Returns the maximum number of pages.
     pub fn pages(&self) -> u32 {
         match self {
             Self::Shuffle { pages, .. } | Self::Staged { pages, .. } | Self::Zipf { pages, .. } => *pages,
@@ -85,7 +86,7 @@ impl Order {
         }
     }
 
-    /// One line about the model.
+    /// Returns one line about the model.
     pub fn describe(&self) -> String {
         match self {
             Self::Shuffle { pages, copies } => {
@@ -112,7 +113,7 @@ impl Order {
         }
     }
 
-    /// The sizes of the pages in bytes: the model's own where it has some, else drawn from `sizes`.
+    /// Returns the sizes of the pages in bytes: the model's own if it has some, or otherwise drawn from `sizes`.
     pub(crate) fn sizes(&self, sizes: &Sizes, random: &mut Random) -> Vec<u64> {
         match self {
             Self::Browsing(dataset) => dataset.sizes(random),
@@ -121,7 +122,7 @@ impl Order {
         }
     }
 
-    /// The pages' numbers in the order in which they are asked for.
+    /// Returns the pages' numbers in the order of the requests.
     pub(crate) fn sequence(&self, table: &Table, random: &mut Random) -> Box<dyn Iterator<Item = u32>> {
         let mut random = fork(random);
         match *self {
@@ -159,11 +160,11 @@ impl Order {
     }
 }
 
-/// Pages of a round: small ones, larger ones, and then the largest of all.
+/// The numbers of small and of larger pages in a round, before the largest of all.
 const SMALL: usize = 5;
 const LARGER: usize = 2;
 
-/// A generator of its own, so that what is drawn here and what is drawn elsewhere do not shift each other.
+/// Returns a separate generator, so that the numbers drawn from one do not affect the other.
 fn fork(random: &mut Random) -> Random {
     rand_chacha::rand_core::SeedableRng::seed_from_u64(random.random())
 }
@@ -179,8 +180,8 @@ fn shuffle(pages: u32, copies: RangeInclusive<u32>, mut random: Random) -> Vec<u
     sequence
 }
 
-/// Small are the smaller seven tenths, larger all others but the largest. With a chance of `locality`, a page is one of those that
-/// the round before had of its kind.
+/// Returns the staged order. The smaller seven tenths are small, all others but the largest are larger. With a
+/// probability of `locality`, a page is one of the same kind from the round before.
 fn staged(
     by_size: Vec<u32>,
     rounds: u32,
@@ -190,7 +191,7 @@ fn staged(
     let Some((&largest, others)) = by_size.split_last() else { return Box::new(std::iter::empty()) };
     let others = others.to_vec();
     let split = by_size.len() * 7 / 10;
-    // A wrong share is none.
+    // An invalid share counts as 0.
     let locality = if locality > 0.0 { locality.min(1.0) } else { 0.0 };
     let mut before = [Vec::new(), Vec::new()];
     Box::new((0..rounds).flat_map(move |_| {
@@ -217,7 +218,7 @@ fn staged(
 
 fn ranks(pages: u32, exponent: f64) -> Zipf<f64> {
     let pages = f64::from(pages.max(1));
-    // Any exponent from 0 is valid; a wrong one counts as 0, which is even.
+    // Any exponent from 0 is valid; an invalid one counts as 0, which is even.
     Zipf::new(pages, exponent).or_else(|_| Zipf::new(pages, 0.0)).expect("at least one page")
 }
 

@@ -5,58 +5,59 @@ use rand_distr::{Distribution, LogNormal, Pareto};
 
 use super::Random;
 
-/// The largest page that is ever drawn: what the ONC RPC report allows, 20 MiB.
+/// The maximum size of a page: the limit in the ONC RPC report, 20 MiB.
 const LARGEST: f64 = 20_971_520.0;
 
-/// How sizes are drawn, in bytes.
+/// The distribution of sizes, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// All alike.
+    /// All sizes are equal.
     Fixed(u64),
-    /// Every size in a range is as likely.
+    /// All sizes in a range are equally likely.
     Uniform(u64, u64),
-    /// Logarithms are normal: half the pages are smaller than `median`, and `sigma` is the standard deviation of the
-    /// natural logarithm.
+    /// Logarithms are normally distributed: half the pages are smaller than `median`, and `sigma` is the standard
+    /// deviation of the natural logarithm.
     Lognormal {
-        /// In bytes.
+        /// The median, in bytes.
         median: f64,
-        /// 1 or so for web pages.
+        /// About 1 for web pages.
         sigma: f64,
     },
     /// The web's: a lognormal body (median 8 KiB, sigma 1.3) for 93 of 100 pages, and a Pareto tail (from 64 KiB, shape
     /// 1.1) for the others (P. Barford and M. Crovella, Generating representative web workloads, 1998).
     Web,
-    /// Drawn from what was seen: sizes in ascending order, at even steps of the distribution, geometric in between.
+    /// Drawn from observed values: sizes in ascending order, at even steps of the distribution, with geometric
+    /// interpolation.
     Quantiles(Vec<u64>),
 }
 
-/// What fetching a page from its origin takes.
+/// The cost of fetching a page from its origin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Latency {
     /// The same for all, in microseconds.
     Constant(u32),
-    /// Half of the pages take less than `median` microseconds; `sigma` as in [`Sizes::Lognormal`].
+    /// Half of the pages take less than `median` microseconds; `sigma` is as in [`Sizes::Lognormal`].
     Lognormal {
-        /// In microseconds.
+        /// The median, in microseconds.
         median: f64,
-        /// 0.5 or so.
+        /// About 0.5.
         sigma: f64,
     },
-    /// A start, and then so many bytes a second.
+    /// A fixed time, and then a rate in bytes a second.
     PerSize {
-        /// In microseconds.
+        /// The fixed time, in microseconds.
         start: u32,
-        /// Bytes a second.
+        /// The rate in bytes a second.
         rate: u64,
     },
 }
 
-/// What pages are like.
+/// The properties of pages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
     /// Their sizes.
     pub sizes: Sizes,
-    /// What fetching them takes.
+    /// The cost of fetching them.
     pub latency: Latency,
 }
 
@@ -76,7 +77,7 @@ impl Table {
         self.0[number as usize]
     }
 
-    /// The pages' numbers, the smallest page first.
+    /// Returns the pages' numbers, the smallest page first.
     pub(crate) fn by_size(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = (0..self.0.len() as u32).collect();
         numbers.sort_by_key(|&number| (self.page(number).size, number));
@@ -85,19 +86,19 @@ impl Table {
 }
 
 impl Pages {
-    /// One line about the model.
+    /// Returns one line about the model.
     pub fn describe(&self) -> String {
         format!("sizes: {}; latency: {}", self.sizes.describe(), self.latency.describe())
     }
 
-    /// As many pages as there are sizes.
+    /// Returns a page for each size.
     pub(crate) fn of_sizes(&self, sizes: Vec<u64>, random: &mut Random) -> Table {
         Table(sizes.into_iter().map(|size| Page { size, cost: self.latency.draw(size, random) }).collect())
     }
 }
 
 impl Sizes {
-    /// The sizes of `count` pages.
+    /// Returns the sizes of `count` pages.
     pub(crate) fn draw_all(&self, count: u32, random: &mut Random) -> Vec<u64> {
         (0..count).map(|_| self.draw(random)).collect()
     }
@@ -148,7 +149,7 @@ impl Latency {
 }
 
 fn lognormal(median: f64, sigma: f64, random: &mut Random) -> f64 {
-    // A model that is none, such as a negative sigma, gives its median.
+    // An invalid model, such as a negative sigma, gives its median.
     LogNormal::new(median.ln(), sigma).map_or(median, |model| model.sample(random))
 }
 
@@ -156,8 +157,8 @@ fn pareto(least: f64, shape: f64, random: &mut Random) -> f64 {
     Pareto::new(least, shape).map_or(least, |model| model.sample(random))
 }
 
-/// The value at `share` of ascending `values`; what lies between two of them is spaced by ratio, not by difference, since
-/// the last step of a heavy tail spans several powers of ten.
+/// Returns the value at `share` of ascending `values`. The interpolation between two of them is by ratio, not by
+/// difference, since the last step of a heavy tail spans several powers of ten.
 fn between(values: &[u64], share: f64) -> u64 {
     let Some(last) = values.len().checked_sub(1) else { return 1 };
     let place = share.clamp(0.0, 1.0) * last as f64;

@@ -1,10 +1,10 @@
-//! Requests as a load tool sends them: methods, URLs, fields and bodies, in order.
+//! Requests for a load tool: methods, URLs, fields and bodies, in order.
 
 use std::collections::HashMap;
 
 use super::Workload;
 
-/// Requests in order. Each URL is kept once.
+/// Requests in order. Each URL is stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     urls: Vec<String>,
@@ -14,18 +14,18 @@ pub struct Requests {
 #[derive(Clone, Debug)]
 struct Item {
     url: u32,
-    /// Nothing for a GET without fields and body, as most requests are.
+    /// `None` for a GET without fields and body, the most frequent kind of request.
     more: Option<Box<More>>,
 }
 
-/// What a request has beyond a GET of its URL.
+/// The parts of a request other than a GET of its URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct More {
-    /// A token, such as `POST`.
+    /// The method: a token, such as `POST`.
     pub method: String,
-    /// Names and values, as they are sent.
+    /// Names and values of the fields, verbatim.
     pub fields: Vec<(String, String)>,
-    /// Sent as it is; empty for none.
+    /// The body, verbatim; empty for none.
     pub body: String,
 }
 
@@ -34,21 +34,21 @@ pub struct More {
 pub struct Sent<'r> {
     /// Its method.
     pub method: &'r str,
-    /// Its URL; or its path, for the server that is connected to.
+    /// Its URL; or its path, for the connected server.
     pub url: &'r str,
-    /// Names and values.
+    /// Names and values of its fields.
     pub fields: &'r [(String, String)],
     /// Its content; empty for none.
     pub body: &'r str,
 }
 
 impl Requests {
-    /// GETs of `urls`, which `order` names by their places.
+    /// Returns GETs of `urls`; `order` contains their positions.
     pub fn gets(urls: Vec<String>, order: &[u32]) -> Self {
         Self { urls, items: order.iter().map(|&url| Item { url, more: None }).collect() }
     }
 
-    /// All requests of `workload`.
+    /// Returns all requests of `workload`.
     pub fn of(workload: Workload) -> Self {
         let mut gather = Gather::default();
         for step in workload.steps {
@@ -58,17 +58,17 @@ impl Requests {
         gather.requests
     }
 
-    /// How many there are.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Request number `at`, counted from 0; there has to be one.
+    /// Returns request number `at`, counted from 0; it must exist.
     pub fn get(&self, at: usize) -> Sent<'_> {
         let Item { url, more } = &self.items[at];
         let url = &*self.urls[*url as usize];
@@ -78,12 +78,12 @@ impl Requests {
         }
     }
 
-    /// Every URL once.
+    /// Returns every URL once.
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
 
-    /// Puts what `make` makes of each URL in its place.
+    /// Replaces each URL by the result of `make`.
     ///
     /// # Errors
     /// The first error of `make`.
@@ -102,7 +102,7 @@ impl Requests {
         }
     }
 
-    /// Leaves GETs without body alone, for protocols that have nothing else: how many others there were.
+    /// Keeps only GETs without body, for protocols that have no other requests. Returns the number of removed requests.
     pub fn leave_gets(&mut self) -> usize {
         let before = self.items.len();
         self.items.retain(|item| {
@@ -112,7 +112,7 @@ impl Requests {
     }
 }
 
-/// Puts requests together.
+/// Collects requests.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     pub(crate) requests: Requests,
@@ -136,7 +136,7 @@ impl Gather {
         items.push(Item { url, more: (!is_plain).then(|| Box::new(more)) });
     }
 
-    /// Adds a field to the latest request; false if there is none.
+    /// Adds a field to the latest request. Returns false if there is none.
     pub(crate) fn add_field(&mut self, name: &str, value: &str) -> bool {
         let Some(item) = self.requests.items.last_mut() else { return false };
         let get = || Box::new(More { method: "GET".to_owned(), ..More::default() });

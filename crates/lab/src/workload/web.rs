@@ -1,9 +1,10 @@
-//! Web traffic like that of a trace: how popular pages are, how large, and how soon they come back.
+//! Web traffic like that of a trace: the popularity of pages, their sizes, and the time until they are requested again.
 //!
-//! After ProWGen (M. Busari and C. Williamson, A synthetic workload generation tool for simulation evaluation of web proxy
-//! caches, 2002): each page has a number of requests from the start; the next request goes either to a page close to the
-//! top of a stack of recent pages (the first from there down that has requests left), or to any page in proportion to the requests that it has left. Pages that are asked for
-//! once have sizes of their own, since they are seldom as large, or as small, as the others.
+//! After ProWGen (M. Busari and C. Williamson, A synthetic workload generation tool for simulation evaluation of web
+//! proxy caches, 2002): each page has a number of requests from the start. The next request goes either to a page close
+//! to the top of a stack of recent pages (the first from there down that has requests left), or to any page in
+//! proportion to the requests that it has left. Pages with a single request have a separate distribution of sizes,
+//! since they are seldom as large, or as small, as the others.
 
 use std::collections::VecDeque;
 
@@ -13,11 +14,11 @@ use super::Random;
 use super::pages::Sizes;
 use crate::trace::Trace;
 
-/// How deep the stack of recent pages is.
+/// The depth of the stack of recent pages.
 const DEPTH: usize = 1_024;
-/// At how many even steps a distribution is kept.
+/// The number of even steps at which a distribution is stored.
 const STEPS: usize = 20;
-/// How many requests of a trace are looked at for its reuse.
+/// The number of requests of a trace that are examined for its reuse.
 const FITTED: usize = 1_000_000;
 
 /// The model.
@@ -27,22 +28,22 @@ pub struct Web {
     pub requests: u64,
     /// Number of pages.
     pub objects: u32,
-    /// The share of pages that are asked for once, 0 to 1.
+    /// The share of pages that are requested once, 0 to 1.
     pub once: f64,
-    /// The others' requests fall with their rank as `1 / rank^exponent`.
+    /// The exponent of the other pages: their requests fall with their rank as `1 / rank^exponent`.
     pub exponent: f64,
-    /// The share of requests that go to a recent page beyond what popularity alone explains, 0 to 1.
+    /// The share of requests that go to a recent page in addition to the effect of popularity, 0 to 1.
     pub near: f64,
-    /// Places of such pages in the stack, the latest page being 0, in ascending order at even steps.
+    /// Positions of such pages in the stack, the latest page being 0, in ascending order at even steps.
     pub depths: Vec<u64>,
-    /// Sizes of pages asked for once, in bytes, in ascending order at even steps.
+    /// Sizes of pages that are requested once, in bytes, in ascending order at even steps.
     pub once_sizes: Vec<u64>,
-    /// Sizes of the others, in the same way.
+    /// Sizes of the others, in the same form.
     pub other_sizes: Vec<u64>,
 }
 
 impl Default for Web {
-    /// As in `adaptsize_web`, a sample of web and CDN traffic.
+    /// Returns the model of `adaptsize_web`, a sample of web and CDN traffic.
     fn default() -> Self {
         Self {
             requests: 66_987,
@@ -64,7 +65,7 @@ impl Default for Web {
 }
 
 impl Web {
-    /// The model whose workloads look like `trace`.
+    /// Returns the model whose workloads resemble `trace`.
     pub fn fit(trace: &Trace) -> Self {
         let mut counts = vec![0_u64; trace.shape().objects as usize];
         let mut sizes = vec![0; counts.len()];
@@ -110,13 +111,13 @@ impl Web {
         )
     }
 
-    /// How often each page is asked for, the most popular first.
+    /// Returns the number of requests of each page, the most popular first.
     fn counts(&self) -> Vec<u64> {
         let once = (f64::from(self.objects) * self.once.clamp(0.0, 1.0)).round() as u32;
         let others = self.objects - once.min(self.objects);
         let wanted = self.requests.saturating_sub(u64::from(once)) as f64;
         let count = |rank: u32, top: f64| (top * f64::from(rank).powf(-self.exponent)).max(2.0);
-        // The most popular page's count is what makes the sum right.
+        // The most popular page's count is chosen to give the right sum.
         let (mut least, mut most) = (0.0, wanted);
         for _ in 0..40 {
             let top = (least + most) / 2.0;
@@ -133,13 +134,13 @@ impl Web {
         popular.chain((0..once).map(|_| 1)).collect()
     }
 
-    /// The pages' sizes in bytes.
+    /// Returns the pages' sizes in bytes.
     pub(super) fn sizes(&self, random: &mut Random) -> Vec<u64> {
         let models = [&self.other_sizes, &self.once_sizes].map(|sizes| Sizes::Quantiles(sizes.clone()));
         self.counts().iter().map(|&count| models[usize::from(count == 1)].draw(random)).collect()
     }
 
-    /// The pages' numbers in the order of the requests.
+    /// Returns the pages' numbers in the order of the requests.
     pub(super) fn sequence(&self, mut random: Random) -> Box<dyn Iterator<Item = u32>> {
         let mut left = Remaining::new(&self.counts());
         let mut recent: VecDeque<u32> = VecDeque::with_capacity(DEPTH + 1);
@@ -160,7 +161,7 @@ impl Web {
     }
 }
 
-/// Requests that pages have left, with their sums in a binary indexed tree.
+/// The remaining requests of pages, with their sums in a binary indexed tree.
 struct Remaining {
     counts: Vec<u64>,
     sums: Vec<u64>,
@@ -193,7 +194,7 @@ impl Remaining {
         }
     }
 
-    /// A page with requests left, in proportion to them; `None` once there is none.
+    /// Returns a page with requests left, in proportion to them; `None` if there is none.
     fn choose(&self, random: &mut Random) -> Option<u32> {
         if self.total == 0 {
             return None;
@@ -214,7 +215,7 @@ impl Remaining {
     }
 }
 
-/// Moves `page` to the top of the stack; its place there before, if it had one.
+/// Moves `page` to the top of the stack. Returns its previous position, if it had one.
 fn remember(recent: &mut VecDeque<u32>, page: u32) -> Option<usize> {
     let place = recent.iter().position(|&other| other == page);
     match place {
@@ -226,13 +227,13 @@ fn remember(recent: &mut VecDeque<u32>, page: u32) -> Option<usize> {
     place
 }
 
-/// Where in the stack the requests find their pages, those that do.
+/// Returns the positions in the stack at which requests find their pages, for those that do.
 fn depths(ids: &[u32]) -> Vec<u64> {
     let mut recent = VecDeque::with_capacity(DEPTH + 1);
     ids.iter().take(FITTED).filter_map(|&id| remember(&mut recent, id)).map(|depth| depth as u64).collect()
 }
 
-/// By how much more of the requests find their page in the stack than if they came shuffled.
+/// Returns the additional share of the requests that find their page in the stack, in comparison with a random order.
 fn closeness(trace: &Trace, found: &[u64]) -> f64 {
     let mut shuffled = trace.ids()[..trace.len().min(FITTED)].to_vec();
     let mut random: Random = rand_chacha::rand_core::SeedableRng::seed_from_u64(0);
@@ -249,8 +250,8 @@ fn quantiles(mut values: Vec<u64>) -> Vec<u64> {
     }
 }
 
-/// The exponent of `counts`, most popular first: least squares over the logarithms of count and rank, at ranks that
-/// double, so that the many rare pages do not outvote the few popular ones.
+/// Returns the exponent of `counts`, most popular first: least squares over the logarithms of count and rank, at ranks
+/// that double, so that the many rare pages do not outweigh the few popular ones.
 fn slope(counts: &[u64]) -> f64 {
     let ranks = std::iter::successors(Some(1_usize), |rank| rank.checked_mul(2))
         .take_while(|&rank| rank <= counts.len());

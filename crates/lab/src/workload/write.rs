@@ -1,16 +1,17 @@
 //! Workloads as text: lines that begin with `#` describe the workload, and every other line is a request.
 //!
-//! `time method path size cost [body]`, separated by one space: microseconds from the start, bytes, and microseconds; the body
-//! is the rest of the line. Readers also take lines `+Name: value`, fields of the request before them.
+//! A request is `time method path size cost [body]`, separated by one space: microseconds from the start, bytes, and
+//! microseconds; the body is the rest of the line. Readers also accept lines `+Name: value`, which are fields of the
+//! preceding request.
 
 use std::io::{self, Write};
 
 use super::{Workload, WorkloadRequest};
 
-/// How a workload's file begins.
+/// The start of a workload's file.
 pub(crate) const MARK: &str = "# larder workload 1";
 
-/// Writes `workload`, and says how many requests it has.
+/// Writes `workload`, and returns the number of its requests.
 pub fn write(workload: Workload, out: &mut impl Write) -> io::Result<u64> {
     writeln!(out, "{MARK}")?;
     for line in &workload.header {

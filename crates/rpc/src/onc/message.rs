@@ -1,4 +1,4 @@
-//! Call and reply messages (RFC 5531, section 9), whatever the program.
+//! Call and reply messages (RFC 5531, section 9) of any program.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -18,18 +18,18 @@ const AUTH_ERROR: u32 = 1;
 
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
-/// Bytes of a credential or verifier, at most.
+/// The maximum length of a credential or verifier, in bytes.
 const AUTH_BYTES: usize = 400;
 const AUTH_BADCRED: u32 = 1;
 const AUTH_REJECTEDCRED: u32 = 2;
 const AUTH_BADVERF: u32 = 3;
 /// Rejected for security reasons.
 pub(super) const AUTH_TOOWEAK: u32 = 5;
-/// Bytes of a machine's name and groups of a user in an `AUTH_SYS` credential, at most.
+/// The maximum of the machine name in bytes and of the user's groups in an `AUTH_SYS` credential.
 const MACHINE_NAME: usize = 255;
 const GROUPS: u32 = 16;
 
-/// Which procedure of which program.
+/// A procedure of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Procedure {
     pub(super) program: u32,
@@ -37,12 +37,12 @@ pub(super) struct Procedure {
     pub(super) number: u32,
 }
 
-/// How a server answers a call that it does not carry out.
+/// The ways in which a server refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Another version of RPC.
+    /// The call has another version of RPC.
     RpcMismatch,
-    /// A credential or verifier, and what is wrong with it (`auth_stat`).
+    /// A credential or verifier is invalid, with the reason (`auth_stat`).
     Auth(u32),
     ProgramUnavailable,
     /// The program has these versions, from the lowest to the highest.
@@ -52,13 +52,13 @@ pub(super) enum Refusal {
     SystemError,
 }
 
-/// Whether there is a message to answer, and whether it is one to carry out.
+/// A message that needs an answer: a call to carry out, or one to refuse.
 pub(super) enum Heard {
     Call(Procedure),
     Refused(Refusal, Malformed),
 }
 
-/// Reads a call up to its arguments: its number, and what is called. Errors are messages nobody can answer.
+/// Reads a call up to its arguments: its number, and the procedure. An error is a message that cannot be answered.
 pub(super) fn read_call(cursor: &mut Cursor<'_>) -> Result<(u32, Heard), Stop> {
     let xid = cursor.u32()?;
     let kind = cursor.u32()?;
@@ -78,7 +78,8 @@ pub(super) fn read_call(cursor: &mut Cursor<'_>) -> Result<(u32, Heard), Stop> {
     Ok((xid, heard))
 }
 
-/// Reads the credential and the verifier, which neither of our flavours gives a meaning; says what is wrong.
+/// Reads the credential and the verifier, whose contents have no effect in either supported flavour. Returns the error
+/// if one is invalid.
 fn authentication(cursor: &mut Cursor<'_>) -> Result<Option<(u32, Malformed)>, Stop> {
     let flavour = cursor.u32()?;
     let credential = match opaque(cursor, AUTH_BYTES) {
@@ -105,7 +106,7 @@ fn authentication(cursor: &mut Cursor<'_>) -> Result<Option<(u32, Malformed)>, S
     }
 }
 
-/// Whether an `AUTH_SYS` credential is one: a stamp, a machine, a user and groups.
+/// Checks that an `AUTH_SYS` credential is valid: a stamp, a machine, a user and groups.
 fn system_credential(bytes: &[u8]) -> Result<(), Malformed> {
     let mut cursor = Cursor::whole(bytes);
     let read = |cursor: &mut Cursor<'_>| {
@@ -125,7 +126,7 @@ fn system_credential(bytes: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// A call up to its arguments, without a credential.
+/// Encodes a call up to its arguments, without a credential.
 pub(super) fn write_call(xid: u32, procedure: Procedure) -> BytesMut {
     let mut out = BytesMut::with_capacity(64);
     for word in [xid, CALL, RPC_VERSION, procedure.program, procedure.version, procedure.number] {
@@ -135,7 +136,7 @@ pub(super) fn write_call(xid: u32, procedure: Procedure) -> BytesMut {
     out
 }
 
-/// A reply up to its results.
+/// Encodes a reply up to its results.
 pub(super) fn write_success(xid: u32) -> BytesMut {
     words(&[xid, REPLY, ACCEPTED, AUTH_NONE, 0, 0])
 }
@@ -161,7 +162,8 @@ fn words(words: &[u32]) -> BytesMut {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Reads the reply to call `xid` up to its results, or why there are none; `None` if it answers another call.
+/// Reads the reply to call `xid` up to its results, or the reason why there are none. Returns `None` if it answers
+/// another call.
 pub(super) fn read_reply(cursor: &mut Cursor<'_>, xid: u32) -> Result<Option<Result<(), String>>, Stop> {
     let answered = cursor.u32()?;
     let kind = cursor.u32()?;
@@ -208,13 +210,13 @@ fn denied(cursor: &mut Cursor<'_>) -> Result<String, Stop> {
     }
 }
 
-/// The text of a result that is a string.
+/// Reads a result that is a string.
 pub(super) fn read_text(cursor: &mut Cursor<'_>, most: usize) -> Result<String, Stop> {
     let place = opaque(cursor, most)?;
     Ok(shown(cursor.bytes(&place)))
 }
 
-/// A message as it goes out on a stream.
+/// Returns a message as a record on a stream.
 pub(super) fn record(message: &[u8]) -> Bytes {
     [&super::record::mark(message.len())[..], message].concat().into()
 }

@@ -4,17 +4,17 @@ use bytes::{Bytes, BytesMut};
 
 use crate::Malformed;
 
-/// Bytes before each fragment: the highest bit says that it is the record's last, the rest are its length.
+/// The bytes before each fragment: the highest bit marks the last fragment of the record, the rest is the length.
 const MARK: usize = 4;
 const LAST: u32 = 1 << 31;
 
-/// Fragments without content in one record, at most. None is needed; this many do no harm.
+/// The maximum number of empty fragments in one record. They are useless, but this number is harmless.
 const EMPTY: usize = 16;
 
-/// Puts the records of a stream together.
+/// Assembles the records of a stream.
 #[derive(Debug)]
 pub(super) struct Records {
-    /// Bytes of a record, at most.
+    /// The maximum length of a record, in bytes.
     limit: usize,
     record: BytesMut,
     empty: usize,
@@ -25,7 +25,7 @@ impl Records {
         Self { limit, record: BytesMut::new(), empty: 0 }
     }
 
-    /// Takes the next record off the front of `buffer`; `None` until it is whole.
+    /// Takes the next record from the front of `buffer`. Returns `None` until it is complete.
     pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         while let Some(mark) = buffer.first_chunk::<MARK>() {
             let mark = u32::from_be_bytes(*mark);
@@ -66,7 +66,7 @@ impl Records {
     }
 }
 
-/// What stands before a record of `length` bytes that is one fragment.
+/// Returns the mark of a record of `length` bytes in one fragment.
 pub(super) fn mark(length: usize) -> [u8; MARK] {
     (LAST | length as u32).to_be_bytes()
 }

@@ -1,16 +1,16 @@
-//! Calls to rpcbind (RFC 1833), the program that tells clients on which port another program listens.
+//! Calls to rpcbind (RFC 1833), the program that tells clients the port of another program.
 //!
-//! The rpcbind of Linux systems (1.2.6 was asked) takes `SET` and `UNSET` from any user of its machine, root
-//! or not, over loopback as well as over its own unix socket ([`SOCKET`]), and from no other machine. What
-//! differs is who may take a registration back. Over the unix socket it learns from the kernel who calls:
-//! then only that user and root may. Over TCP and UDP it does not know, and anybody on the machine may. The
-//! owner that a call names is ignored. Registering the same address again is no error; registering another
-//! is, until the old one is unset; and to unset what is not there is none.
+//! The rpcbind of Linux systems (tested: 1.2.6) accepts `SET` and `UNSET` from any user of its machine, with or without
+//! root, over loopback and over its own unix socket ([`SOCKET`]), and from no other machine. The two differ in the
+//! permission to remove a registration. Over the unix socket, the kernel tells rpcbind the caller: then only that user
+//! and root may remove it. Over TCP and UDP the caller is unknown, and any user of the machine may remove it. The owner
+//! field of a call is ignored. It is no error to register the same address again. It is an error to register another
+//! address until the old one is unset. It is no error to unset an absent registration.
 //!
-//! So register over the unix socket, by [`Request::Set`]: clients that ask by version 2, the portmapper, find
-//! that too. [`Request::SetPort`] is for the portmappers that came before rpcbind, over TCP to [`PORT`].
+//! So register over the unix socket, by [`Request::Set`]: clients of version 2, the portmapper, find that registration,
+//! too. [`Request::SetPort`] is for portmappers older than rpcbind, over TCP to [`PORT`].
 //!
-//! All of them speak in records, over the unix socket as over TCP.
+//! All calls use records, over the unix socket as over TCP.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ use super::xdr;
 use crate::Malformed;
 use crate::cursor::{Cursor, Stop, whole};
 
-/// Where rpcbind listens for calls from its own machine.
+/// The unix socket on which rpcbind listens for calls from its own machine.
 pub const SOCKET: &str = "/run/rpcbind.sock";
 /// The port on which rpcbind and the portmapper listen, TCP and UDP.
 pub const PORT: u16 = 111;
@@ -34,7 +34,7 @@ const SET: u32 = 1;
 const UNSET: u32 = 2;
 const GETADDR: u32 = 3;
 
-/// Bytes of a reply, at most; and of the address in it.
+/// The maximum length of a reply, and of the address in it, in bytes.
 const REPLY: usize = 1024;
 const ADDRESS: usize = 256;
 
@@ -48,7 +48,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The network's identifier: `tcp`, `udp6`, ...
+    /// Returns the network's identifier: `tcp`, `udp6`, ...
     fn network(self, address: SocketAddr) -> &'static str {
         match (self, address.is_ipv4()) {
             (Self::Tcp, true) => "tcp",
@@ -58,7 +58,7 @@ impl Transport {
         }
     }
 
-    /// The number of the protocol within IP.
+    /// Returns the number of the protocol in IP.
     fn number(self) -> u32 {
         match self {
             Self::Tcp => 6,
@@ -67,54 +67,53 @@ impl Transport {
     }
 }
 
-/// What to ask rpcbind. `program` and `version` are those it is about.
+/// A request to rpcbind for a `program` and `version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Clients find the program at the address. Answered [`Answer::Done`], or `Refused` if it is found
-    /// elsewhere.
+    /// Registers the program at the address. The answer is [`Answer::Done`], or `Refused` if another address is
+    /// registered.
     Set {
-        /// By what.
+        /// The transport protocol.
         transport: Transport,
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// Clients find the program no longer, at any address.
+    /// Removes the registrations of the program at all addresses.
     Unset,
-    /// Where the program is, for clients of `transport` over the address family of `address`. Ask over TCP:
-    /// over the unix socket rpcbind knows only of programs on unix sockets, and answers with an empty
-    /// address.
+    /// Returns the program's address, for clients of `transport` over the address family of `address`. Send it over
+    /// TCP: over the unix socket, rpcbind knows only programs on unix sockets, and answers with an empty address.
     Address {
-        /// By what.
+        /// The transport protocol.
         transport: Transport,
-        /// Where rpcbind is asked: the answer is an address that the same client can reach.
+        /// The address at which rpcbind is called: the answer is an address that the same client can reach.
         address: SocketAddr,
     },
     /// [`Set`](Self::Set) for the portmapper: a port, IPv4 only.
     SetPort {
-        /// By what.
+        /// The transport protocol.
         transport: Transport,
-        /// Where.
+        /// The port.
         port: u16,
     },
     /// [`Unset`](Self::Unset) for the portmapper.
     UnsetPort,
 }
 
-/// What rpcbind answered.
+/// The answer of rpcbind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// The request was carried out.
     Done,
-    /// It was not: somebody else's program is registered, or there was nothing to remove.
+    /// The request was refused: the program of another user is registered, or there was no registration to remove.
     Refused,
     /// The universal address: an IP address, then the port in two bytes, all with dots. Empty if not
     /// registered.
     Address(String),
-    /// Why rpcbind does not carry out the call.
+    /// rpcbind did not carry out the call, for this reason.
     Failure(String),
 }
 
-/// Makes calls about one program on one connection to rpcbind, one after the other.
+/// The client's side of a connection to rpcbind, for consecutive calls about one program.
 #[derive(Debug)]
 pub struct Client {
     program: u32,
@@ -125,13 +124,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// For a connection that has just begun, whose calls have the numbers after `xid`.
+    /// Returns the client's side of a new connection, whose calls have the numbers after `xid`.
     #[must_use]
     pub fn new(program: u32, version: u32, xid: u32) -> Self {
         Self { program, version, records: Records::new(REPLY), xid, text: false }
     }
 
-    /// The bytes that ask for `request`.
+    /// Returns the bytes of `request`.
     pub fn encode(&mut self, request: Request) -> Bytes {
         self.xid = self.xid.wrapping_add(1);
         self.text = matches!(request, Request::Address { .. });
@@ -156,7 +155,7 @@ impl Client {
         message::record(&out)
     }
 
-    /// Takes the answer off the front of `buffer`; `None` if it needs more bytes.
+    /// Takes the answer from the front of `buffer`. Returns `None` if it needs more bytes.
     ///
     /// # Errors
     /// Bytes that are no answer to the last call.
@@ -184,7 +183,7 @@ impl Client {
     }
 }
 
-/// An address as rpcbind writes it (RFC 5665): `127.0.0.1.31.144` is port 31 * 256 + 144.
+/// Returns an address in the format of rpcbind (RFC 5665): `127.0.0.1.31.144` is port 31 * 256 + 144.
 fn universal(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())

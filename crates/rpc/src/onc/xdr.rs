@@ -1,4 +1,4 @@
-//! XDR (RFC 4506): the few types that calls and replies are made of.
+//! XDR (RFC 4506): the few types that calls and replies use.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use bytes::{BufMut, BytesMut};
 
 use crate::cursor::{Cursor, Stop};
 
-/// Everything is a multiple of so many bytes.
+/// The length of every item is a multiple of this number of bytes.
 const UNIT: usize = 4;
 
-/// How many bytes stand behind `length` bytes to fill the last unit.
+/// Returns the number of bytes after `length` bytes that fill the last unit.
 pub(super) fn padding(length: usize) -> usize {
     length.wrapping_neg() % UNIT
 }
 
-/// `opaque<most>` and `string<most>`: where the bytes are.
+/// Reads `opaque<most>` or `string<most>`, and returns the range of its bytes.
 pub(super) fn opaque(cursor: &mut Cursor<'_>, most: usize) -> Result<Range<usize>, Stop> {
     let length = cursor.u32()? as usize;
     if length > most {

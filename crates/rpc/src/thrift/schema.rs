@@ -9,7 +9,7 @@ use crate::cursor::Stop;
 use crate::statistics::{Slot, Statistics};
 use crate::{Call, Failure, Malformed, one_line, shown, url};
 
-/// Numbers of `TApplicationException`, by which Thrift itself reports errors.
+/// The codes of `TApplicationException`, by which Thrift itself reports errors.
 pub(super) const UNKNOWN_METHOD: i32 = 1;
 pub(super) const INVALID_MESSAGE_TYPE: i32 = 2;
 pub(super) const INTERNAL_ERROR: i32 = 6;
@@ -37,7 +37,7 @@ impl Method {
         METHODS[self as usize].0
     }
 
-    /// The method that makes `call`.
+    /// Returns the method for `call`.
     pub(super) fn of(call: &Call) -> Result<Self, Malformed> {
         match call {
             Call::Fetch { .. } => Ok(Self::GetData),
@@ -48,10 +48,10 @@ impl Method {
     }
 }
 
-/// Why a call is refused although its message could be read to its end.
+/// The reason why a call is refused although its message could be read to its end.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Of `TApplicationException`; nothing for what the method declares: there is no page.
+    /// The code of `TApplicationException`; `None` for the exception that the method declares: there is no page.
     pub(super) code: Option<i32>,
     pub(super) why: Malformed,
 }
@@ -95,7 +95,7 @@ pub(super) fn write_call(protocol: Protocol, method: Method, call: &Call, sequen
     writer.into_bytes()
 }
 
-/// What was declared with `throws`.
+/// Writes the exception declared with `throws`.
 pub(super) fn write_failure(writer: &mut Writer, failure: &Failure) {
     writer.struct_field(1, |writer| {
         writer.binary_field(1, failure.what.as_bytes());
@@ -117,7 +117,7 @@ pub(super) fn write_statistics(writer: &mut Writer, statistics: &Statistics) {
     });
 }
 
-/// A `TApplicationException`, the whole message.
+/// Returns the complete message of a `TApplicationException`.
 pub(super) fn write_exception(
     protocol: Protocol,
     name: &[u8],
@@ -145,9 +145,9 @@ pub(super) fn read_exception(reader: &mut Reader<'_>) -> Result<String, Stop> {
     Ok(if why.is_empty() { "the server refused the call and did not say why".to_owned() } else { why })
 }
 
-/// What a result holds.
+/// The content of a result.
 pub(super) enum Outcome {
-    /// Where the page is.
+    /// The range of the page.
     Page(Range<usize>),
     Statistics(Box<Statistics>),
     Nothing,

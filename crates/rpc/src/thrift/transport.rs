@@ -1,4 +1,4 @@
-//! Where a message begins and ends: framed (a length before each) or buffered (one right after the other).
+//! The boundaries of messages: framed (a length before each) or buffered (consecutive, without lengths).
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,21 +7,22 @@ use crate::Malformed;
 /// Bytes of the length before a framed message.
 pub(super) const FRAME: usize = 4;
 
-/// How messages follow each other on a connection.
+/// The sequence of messages on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// Each message has its length before it.
+    /// Each message follows its length.
     Framed,
-    /// Only reading a message tells where it ends.
+    /// The end of a message is found only by reading it.
     Buffered,
 }
 
 impl Transport {
-    /// The transport of a connection that begins with `bytes`; `None` if these are too few to tell.
+    /// Returns the transport of a connection that begins with `bytes`. Returns `None` if these are too few to decide.
     ///
-    /// A message that says its version begins with a byte that is no length's. One that does not begins with
-    /// the length of its method's name, as a frame begins with its own length. What follows differs: a name's
-    /// first letter here, and there a version, or the first and so always empty byte of a name's length.
+    /// A message with a version begins with a byte that cannot begin a length. A message without a version begins with
+    /// the length of its method's name, as a frame begins with its own length. The next byte differs: in a message it
+    /// is the first letter of a name; in a frame it is the first byte of a version, or the first byte of a name's
+    /// length, which is always 0.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         match (bytes.first()?, bytes.get(FRAME)) {
             (0x80.., _) => Some(Self::Buffered),
@@ -31,8 +32,7 @@ impl Transport {
         }
     }
 
-    /// Puts a message of `length` bytes, of which `bytes` are the beginning, into a frame if there are
-    /// frames.
+    /// Puts a message of `length` bytes into a frame if the transport has frames. `bytes` are the start of the message.
     pub(super) fn wrap(self, bytes: &[u8], length: usize) -> Bytes {
         match self {
             Self::Framed => [&(length as u32).to_be_bytes()[..], bytes].concat().into(),
@@ -41,8 +41,8 @@ impl Transport {
     }
 }
 
-/// Takes a frame of at most `limit` bytes off the front of `buffer`; `None` until it is whole. Empty frames,
-/// which some clients send when they have nothing to send, are dropped.
+/// Takes a frame of at most `limit` bytes from the front of `buffer`. Returns `None` until it is complete. Empty
+/// frames, which some clients send when they have no data, are dropped.
 pub(super) fn unframe(buffer: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Malformed> {
     while let Some(head) = buffer.first_chunk::<FRAME>() {
         let declared = i32::from_be_bytes(*head);

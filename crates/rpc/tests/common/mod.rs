@@ -1,21 +1,21 @@
-//! Feeds bytes to codecs as a network would: cut anywhere.
+//! Passes bytes to codecs as a network does: in pieces of any length.
 
 use bytes::{Bytes, BytesMut};
 use larder_rpc::{Answer, Answering, Asked, Call, Calling, Failure, Limits, Malformed, Replying, Statistics};
 use proptest::prelude::*;
 
-/// Small enough for tests to reach.
+/// Limits that are small enough for tests to reach.
 pub(crate) const LIMITS: Limits = Limits { message: 300, page: 3000 };
 
-/// What came of a request: the call, or the bytes of its rejection and whether the connection closes.
+/// The result of a request: the call, or the bytes of its rejection and whether the connection closes.
 pub(crate) type Heard<C = Call> = Result<C, (Bytes, bool)>;
 
-/// All that `server` makes of `wire`, which arrives in pieces of `piece` bytes, until it wants to close.
+/// Returns the results of `server` for `wire`, which arrives in pieces of `piece` bytes, until it wants to close.
 pub(crate) fn heard<S: Answering>(server: S, wire: &[u8], piece: usize) -> Vec<Heard> {
     asked(server, wire, piece).into_iter().map(|heard| heard.map(|asked| asked.call)).collect()
 }
 
-/// The same, with what replies are made with.
+/// Returns the same, with the encoders for replies.
 pub(crate) fn asked<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Heard<Asked<S::Reply>>> {
     let mut buffer = BytesMut::new();
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn asked<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> V
     found
 }
 
-/// What `client` makes of `wire`, which arrives in pieces of `piece` bytes.
+/// Returns the result of `client` for `wire`, which arrives in pieces of `piece` bytes.
 pub(crate) fn answer<C: Calling>(
     client: &mut C,
     wire: &[u8],
@@ -55,7 +55,7 @@ pub(crate) fn answer<C: Calling>(
     Ok(None)
 }
 
-/// The bytes that `reply` sends for `answer`.
+/// Returns the bytes that `reply` sends for `answer`.
 pub(crate) fn sent(reply: &impl Replying, answer: &Answer) -> Vec<u8> {
     match answer {
         Answer::Page(page) => reply.page(page.len()).expect("a page that fits").around(page.clone()).concat(),
@@ -94,12 +94,12 @@ pub(crate) fn statistics() -> Statistics {
     }
 }
 
-/// Any URL that may be sent.
+/// Generates valid URLs.
 pub(crate) fn any_url() -> impl Strategy<Value = String> {
     "[a-z:/.?=%A-Z0-9\u{e4} ]{1,200}"
 }
 
-/// Any answer to `call`, as its client reads it.
+/// Generates answers to `call`, as its client reads them.
 pub(crate) fn any_answer(call: &Call) -> BoxedStrategy<Answer> {
     let Call::Fetch { url } = call else {
         return if *call == Call::Statistics { any_statistics().boxed() } else { Just(Answer::Done).boxed() };

@@ -1,5 +1,6 @@
-//! `cargo x bench cluster`: what a request costs the nodes of a cluster, by where its answer comes from, beside one node by
-//! itself. What nodes keep together, and what the origin is spared, `larder experiment cluster` shows.
+//! `cargo x bench cluster`: the cost of a request for the nodes of a cluster, by the source of its answer, compared
+//! with a single node. `larder experiment cluster` shows the common contents of the nodes and the requests that the
+//! origin is spared.
 
 mod nodes;
 
@@ -19,35 +20,36 @@ use serde_json::json;
 use std::thread;
 use std::time::Duration;
 
-/// URLs whose answers are stored before. Copies of all of them have room.
+/// URLs whose answers are stored before the measurement. There is room for copies of all of them.
 const OBJECTS: u64 = 1_000;
-/// Prime to their number, so that a walk visits all.
+/// Coprime to their number, so that a walk visits all.
 const STRIDE: u64 = 617;
 const HITS: &str = "/1k/";
 
-/// What an answer of a node that has it may cost, of what it costs one node by itself, and how much later it may come.
+/// The maximum cost, and the maximum latency, of an answer that the asked node has, over those of a single node.
 const AT_HAND: f64 = 1.1;
-/// What it may cost a node to ask another node, of what a miss costs one node by itself.
+/// The maximum cost of a request to another node, over a single node's cost of a miss.
 const ASKING: f64 = 1.1;
-/// Of a load that is for another node's keys, so much has to be asked of that node: a few keys are nobody else's.
+/// The minimum share of requests to another node, in a load for that node's keys: a few keys have the asked node as
+/// owner.
 const ASKED: f64 = 0.98;
 
-/// Who answers, from what.
+/// The node that answers, and the source of the answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// One node by itself, from memory.
+    /// A single node, from memory.
     Alone,
     /// The owner, from memory.
     Own,
     /// Another node, from its copy.
     Copy,
-    /// Another node, which asks the owner each time.
+    /// Another node, which sends each request to the owner.
     Peer,
-    /// One node by itself, from the origin.
+    /// A single node, from the origin.
     AloneMiss,
     /// The owner, from the origin.
     OwnMiss,
-    /// Another node, which asks the owner, and that the origin.
+    /// Another node, which sends the request to the owner, which sends it to the origin.
     PeerMiss,
 }
 
@@ -66,12 +68,12 @@ impl Kind {
         matches!(self, Self::AloneMiss | Self::OwnMiss | Self::PeerMiss)
     }
 
-    /// Whether each request goes from node to node.
+    /// Whether each request is forwarded to another node.
     fn crosses(self) -> bool {
         matches!(self, Self::Peer | Self::PeerMiss)
     }
 
-    /// What a load of this kind asks for; nobody asked for what is to be missed under another `name`.
+    /// Returns the load of this kind; each `name` has separate URLs for misses.
     fn script(self, name: &str) -> Result<Script> {
         if self.asks_origin() {
             Script::once(&format!("{HITS}{name}/"))
@@ -84,23 +86,23 @@ impl Kind {
 /// Reads the words after `bench cluster`.
 ///
 /// # Errors
-/// Names the word that is not known, or the value that makes no sense.
+/// An unknown word, or an invalid value; the error names it.
 pub(crate) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [2, 7])
 }
 
 /// One load on one node.
 struct Sample {
-    /// CPU time a request, in microseconds: of the node that is asked, and of all of the cluster.
+    /// CPU time for a request, in microseconds: of the asked node, and of the whole cluster.
     asked: f64,
     all: f64,
     per_second: f64,
-    /// With one connection, in microseconds.
+    /// The median latency with one connection, in microseconds.
     p50: f64,
     p99: f64,
 }
 
-/// What is asked for, and its sample of each round.
+/// A kind of load, and its sample of each round.
 struct Measured {
     kind: Kind,
     name: &'static str,
@@ -110,7 +112,7 @@ struct Measured {
 /// Runs the bench and prints its table, and the goals with their results.
 ///
 /// # Errors
-/// When something is missing, a build fails, a request is not answered, or an answer comes from elsewhere.
+/// If a program is missing, a build fails, a request is not answered, or an answer comes from another source.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = packages::missing([&ENGINE, &packages::WRK]);
     if options.install {
@@ -140,7 +142,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     show(options, &measured)
 }
 
-/// Loads the node that answers in this way, and checks that it does.
+/// Loads the node that answers in this way, and checks the source of its answers.
 fn sample(options: &Options, nodes: &Nodes, (kind, round): (Kind, u32), origin: &Origin) -> Result<Sample> {
     let node = nodes.of(kind);
     let used = |running: &[&Running]| {
@@ -170,7 +172,7 @@ fn sample(options: &Options, nodes: &Nodes, (kind, round): (Kind, u32), origin: 
     Ok(Sample { asked: cpu(0), all: cpu(1), per_second, p50, p99 })
 }
 
-/// That answers came from where they should.
+/// Checks that the answers came from the expected source.
 fn check(kind: Kind, requests: u64, origin: u64, crossed: u64) -> Result<()> {
     if kind.asks_origin() && origin < requests {
         bail!("the origin was asked {origin} times for {requests} requests");
@@ -190,7 +192,7 @@ fn samples(measured: &[Measured], kind: Kind) -> &[Sample] {
     measured.iter().find(|own| own.kind == kind).map_or(&[], |own| &own.samples)
 }
 
-/// What a figure of one kind is to that of another, in the same rounds.
+/// Returns the ratio of a figure of one kind to that of another, in the same rounds.
 fn ratio(measured: &[Measured], [own, base]: [Kind; 2], figure: fn(&Sample) -> f64) -> f64 {
     let pairs = samples(measured, own).iter().zip(samples(measured, base));
     median(pairs.map(|(own, base)| figure(own) / figure(base)).collect())

@@ -1,5 +1,5 @@
-//! The nodes of `bench cluster`: one by itself, and three of which one owns nearly all keys, since its weight is ten
-//! thousand times the others'. So it is the node that is asked which decides where an answer comes from.
+//! The nodes of `bench cluster`: a single one, and three of which one owns nearly all keys, since its weight is ten
+//! thousand times that of the others. So the choice of the asked node determines the source of an answer.
 
 use super::super::client::Client;
 use super::super::origin::Origin;
@@ -14,21 +14,21 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// By which the nodes know of each other.
+/// The program through which the nodes discover each other.
 pub(super) const ENGINE: Package =
     Package { name: "redis-server", program: "redis-server", purpose: "the engine of a cluster" };
 
-/// Longest wait for nodes to find each other, and for copies to be made.
+/// The maximum wait until the nodes have discovered each other, and until copies exist.
 const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
-/// A node that is asked so often for the same has a copy, if it keeps any.
+/// The number of requests after which a node has a copy, if it keeps any.
 const TIMES: u32 = 4;
 
 /// Each node of the cluster: its name, its weight, and the share of its memory for copies.
 const NODES: [(&str, u32, f64); 3] =
     [("node-owner", 10_000, 0.1), ("node-copies", 1, 0.5), ("node-asks", 1, 0.0)];
 
-/// Running nodes, which end with this value.
+/// Running nodes, which end when this value is dropped.
 pub(super) struct Nodes {
     // In this order, so that nodes end before their engine.
     alone: Running,
@@ -38,10 +38,10 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts all, and waits until those of the cluster know each other.
+    /// Starts all nodes, and waits until those of the cluster have discovered each other.
     ///
     /// # Errors
-    /// When one does not start, or they do not find each other.
+    /// If one does not start, or they do not discover each other.
     pub(super) fn start(programs: &Programs, origin: &Origin) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let base = server::in_memory();
@@ -80,7 +80,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// The node that is asked.
+    /// Returns the node that is asked.
     pub(super) fn of(&self, kind: Kind) -> &Running {
         match kind {
             Kind::Alone | Kind::AloneMiss => &self.alone,
@@ -90,7 +90,7 @@ impl Nodes {
         }
     }
 
-    /// All that have to do with it.
+    /// Returns all nodes that take part.
     pub(super) fn all(&self, kind: Kind) -> Vec<&Running> {
         match kind {
             Kind::Alone | Kind::AloneMiss => vec![&self.alone],
@@ -98,10 +98,10 @@ impl Nodes {
         }
     }
 
-    /// Requests so far that the node has asked of others.
+    /// Returns the number of requests so far from the node to others.
     ///
     /// # Errors
-    /// When it does not say so.
+    /// If it does not report the number.
     pub(super) fn crossings(&self, kind: Kind) -> Result<u64> {
         if matches!(kind, Kind::Alone | Kind::AloneMiss) {
             return Ok(0);
@@ -110,10 +110,10 @@ impl Nodes {
         cluster["peers"]["asked"].as_u64().with_context(|| format!("no peers in {cluster}"))
     }
 
-    /// Asks for each of `paths` until the cache has what it will have.
+    /// Requests each of `paths` until the cache is in its final state.
     ///
     /// # Errors
-    /// When one is not answered.
+    /// If a request is not answered.
     pub(super) fn warm(&self, kind: Kind, paths: impl Iterator<Item = String>) -> Result<()> {
         let mut client = Client::connect(self.of(kind).port)?;
         for path in paths {
@@ -125,7 +125,7 @@ impl Nodes {
     }
 }
 
-/// Writes the file of a node, and gives its path.
+/// Writes the config file of a node, and returns its path.
 fn config(folder: &Path, name: &str, text: &str) -> Result<String> {
     let file = folder.join(format!("{name}.toml"));
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;

@@ -1,20 +1,20 @@
-//! What blanking a pool of a million tags takes, and those who ask another pool meanwhile: what the bench of the pools'
-//! own crate prints, which knows nothing of HTTP.
+//! The time of blanking a pool of a million tags, and the time of requests to another pool meanwhile. Both are printed
+//! by the bench of the pools' crate, which is independent of HTTP.
 
 use super::super::goal::Goal;
 use crate::cargo;
 use anyhow::{Context, Result, bail};
 
-/// Microseconds that blanking may take.
+/// The maximum time of blanking, in microseconds.
 const AT_ONCE: f64 = 1_000.0;
-/// Microseconds that asking another pool may take meanwhile, at the 99th percentile. Who looked through a million tags to
-/// blank them would take milliseconds, some five hundred times in a second.
+/// The maximum 99th percentile of requests to another pool meanwhile, in microseconds. An implementation that visited a
+/// million tags to blank them would take milliseconds, about five hundred times in a second.
 const NO_PAUSE: f64 = 50.0;
 
-/// Runs the bench of `larder-tags`, and shows it.
+/// Runs the bench of `larder-tags`, and prints its output.
 ///
 /// # Errors
-/// When it fails, or does not print what it should.
+/// If it fails, or does not print the expected lines.
 pub(super) fn goals() -> Result<Vec<Goal>> {
     let output = cargo()
         .args(["bench", "--quiet", "--package", "larder-tags", "--bench", "blank"])
@@ -33,7 +33,7 @@ pub(super) fn goals() -> Result<Vec<Goal>> {
     ])
 }
 
-/// The microseconds in the line that begins with `what`.
+/// Returns the microseconds in the line that begins with `what`.
 fn figure(text: &str, what: &str) -> Result<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(what));
     let number = line.and_then(|line| line.trim().strip_suffix("us")?.trim().parse().ok());

@@ -1,7 +1,8 @@
-//! `cargo x bench control`: what it costs to read data that changes, straight from a backend and through a cache before it,
-//! with a gateway that knows what was written: asked each time, or telling the cache.
+//! `cargo x bench control`: the cost of reading data that changes, directly from a backend and through a cache in front
+//! of it, with a gateway that knows all writes: the cache validates each answer, or receives invalidations.
 //!
-//! The backend and the clients are `larder live`'s: three coupled services, and a closed loop that finds stale answers.
+//! The backend and the clients are those of `larder live`: three coupled services, and a closed loop that finds stale
+//! answers.
 
 mod blank;
 mod ways;
@@ -18,20 +19,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use ways::{ENTITIES, Open, Way};
 
-/// Microseconds that answers of the backend take: nothing, little, much.
+/// The time of the backend's answers in microseconds: none, short, long.
 const COSTS: [u64; 3] = [0, CHEAP, 20_000];
 const CHEAP: u64 = 200;
 
-/// Microseconds of CPU time that asking each time may cost beyond two hops.
+/// The maximum CPU time of validating each answer in addition to two hops, in microseconds.
 const BEYOND_HOPS: f64 = 60.0;
-/// Microseconds of time, and of CPU time, that the hop through a gateway may take.
+/// The maximum time, and CPU time, of the hop through a gateway, in microseconds.
 const HOP: (f64, f64) = (60.0, 40.0);
-/// What a hit that can be revoked may cost, over one that cannot.
+/// The maximum cost of a hit that can be revoked, over one that cannot.
 const OVER_MEMORY: f64 = 1.05;
-/// Milliseconds that an answer may cost and still be had sooner without a cache that asks each time.
+/// The cost of an answer in milliseconds up to which a cache that validates each answer may be slower than no cache.
 const BREAK_EVEN: f64 = 1.0;
 
-/// A load: how many clients, and the share of their requests that change something.
+/// A load: the number of clients, and the share of writes among their requests.
 #[derive(Clone, Copy, PartialEq)]
 struct Load {
     name: &'static str,
@@ -39,7 +40,7 @@ struct Load {
     writes: f64,
 }
 
-/// One client after nothing but its own answers, for latency; as many as keep a core busy, for CPU time; and the
+/// One client that waits for each answer, for latency; enough clients to keep a core busy, for CPU time; and the
 /// microservice report's workload.
 const LOADS: [Load; 3] = [
     Load { name: "reads, 1 client", clients: 1, writes: 0.0 },
@@ -47,7 +48,7 @@ const LOADS: [Load; 3] = [
     Load { name: "80% reads, 16 clients", clients: 16, writes: 0.2 },
 ];
 
-/// What a `cargo x bench control` command line means.
+/// The options of `cargo x bench control`.
 pub(crate) struct Options {
     seconds: u32,
     rounds: u32,
@@ -59,7 +60,7 @@ impl Options {
     /// Reads the words after `bench control`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -82,11 +83,11 @@ impl Options {
 /// One load on one way.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// Of GET, in microseconds.
+    /// The mean time of GETs, in microseconds.
     mean: f64,
     p50: f64,
     p99: f64,
-    /// CPU time a request, in microseconds: of what stands before the backend, and of the backend.
+    /// CPU time for a request, in microseconds: of the proxies, and of the backend.
     cpu: f64,
     backend: f64,
     per_second: f64,
@@ -103,7 +104,7 @@ struct Measured {
 /// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
-/// When a build fails, a request is not answered, or an answer is stale.
+/// If a build fails, a request is not answered, or an answer is stale.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -133,7 +134,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
 fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
     for load in LOADS {
-        // A cache that is not told of writes is not comparable to those that are.
+        // A cache that does not know of writes is not comparable to those that do.
         for open in ways.iter().filter(|open| load.writes == 0.0 || open.way != Way::Memory) {
             measured.push(Measured { way: open.way, cost: open.cost, load, samples: Vec::new() });
         }
@@ -141,7 +142,7 @@ fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<
     for open in ways {
         ask(programs, open, LOADS[1], &["--requests", "4000", "--exponent", "0"])?;
     }
-    // Reads of all rounds come first: a client that leaves in the middle of a write leaves its gateway in doubt.
+    // Reads of all rounds come first: a client that stops in the middle of a write leaves its gateway in doubt.
     for load in LOADS {
         for round in 1..=options.rounds {
             eprintln!("{}, round {round} of {}", load.name, options.rounds);
@@ -176,7 +177,7 @@ fn sample(options: &Options, programs: &Programs, open: &Open, load: Load) -> Re
     })
 }
 
-/// Lets clients work, and gives what they tell; none of them may be told what is old.
+/// Runs clients and returns their report. No answer may be stale.
 fn ask(programs: &Programs, open: &Open, load: Load, more: &[&str]) -> Result<Value> {
     let [clients, entities] = [load.clients, ENTITIES].map(|number| number.to_string());
     let to = format!("127.0.0.1:{}", open.port());
@@ -196,13 +197,13 @@ fn ask(programs: &Programs, open: &Open, load: Load, more: &[&str]) -> Result<Va
     Ok(told)
 }
 
-/// The samples of a way under a load.
+/// Returns the samples of a way under a load.
 fn samples(measured: &[Measured], way: Way, cost: u64, load: Load) -> &[Sample] {
     let own = measured.iter().find(|own| (own.way, own.cost, own.load) == (way, cost, load));
     own.map_or(&[], |own| &own.samples)
 }
 
-/// The median over rounds of what two ways' samples give.
+/// Returns the median over rounds of `figure` for two ways' samples.
 fn compare(own: &[Sample], base: &[Sample], figure: impl Fn(&Sample, &Sample) -> f64) -> f64 {
     median(own.iter().zip(base).map(|(own, base)| figure(own, base)).collect())
 }

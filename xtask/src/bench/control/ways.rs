@@ -1,4 +1,4 @@
-//! The ways from a client to the backend that `bench control` compares, each with the processes that it goes through.
+//! The compared ways from a client to the backend, each with its processes.
 
 use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
 use super::super::process;
@@ -8,29 +8,29 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How many users, paths and skills there are: some 180 URLs that can be read.
+/// The number of users, of paths and of skills: about 180 readable URLs.
 pub(super) const ENTITIES: u32 = 20;
 
-/// The keys of a gateway. It makes tags from its start on: no change was in progress before.
+/// The keys of a gateway. It creates tags from its start: no change was in progress before.
 const GATEWAY: &str = "role = 'tags'\ntag_doubt = '0s'\ncouple = { users = ['paths', 'skills'] }";
-/// The same for one that pushes.
+/// The same for a gateway that pushes invalidations.
 const PUSHING: &str =
     "role = 'tags'\ntag_doubt = '0s'\npush = true\ncouple = { users = ['paths', 'skills'] }";
 
-/// How requests reach the backend.
+/// The paths of requests to the backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
-    /// Straight.
+    /// Directly.
     Direct,
-    /// Through two proxies that only pass on: what two hops cost.
+    /// Through two proxies that only forward: the cost of two hops.
     Hops,
-    /// A gateway alone, asked for what no tag is shown of: what its hop costs.
+    /// A gateway alone, with requests without a tag: the cost of its hop.
     Gateway,
-    /// A cache that asks each time, and a gateway that answers it.
+    /// A cache that validates each answer, with a gateway that answers the validations.
     Always,
-    /// A cache that is told by the gateway what no longer holds.
+    /// A cache that receives invalidations from the gateway.
     Push,
-    /// A cache alone, of answers that are said to be fresh: a memory hit and nothing else.
+    /// A cache alone, for answers that are marked as fresh: only memory hits.
     Memory,
 }
 
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// The keys of each larder's site, the one next to the backend first.
+    /// Returns the keys of each larder's site, the one next to the backend first.
     fn sites(self) -> &'static [&'static str] {
         match self {
             Self::Direct => &[],
@@ -59,10 +59,10 @@ impl Way {
     }
 }
 
-/// A way that is open.
+/// An open way.
 pub(super) struct Open {
     pub(super) way: Way,
-    /// Microseconds that the backend takes for an answer.
+    /// The backend's time for an answer, in microseconds.
     pub(super) cost: u64,
     // Those next to the clients first, so that they end first.
     larders: Vec<Running>,
@@ -70,10 +70,11 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Starts a backend whose answers take `cost` microseconds, and what stands before it; config files go to `folder`.
+    /// Starts a backend whose answers take `cost` microseconds, and the proxies in front of it; config files are
+    /// written to `folder`.
     ///
     /// # Errors
-    /// When one of them does not start.
+    /// If one of them does not start.
     pub(super) fn start(way: Way, cost: u64, programs: &Programs, folder: &Path) -> Result<Self> {
         let start =
             |peer: &Peer, more: &[&str]| Running::start_with(&server::in_memory(), peer, programs, 0, more);
@@ -96,15 +97,15 @@ impl Open {
         Ok(Self { way, cost, larders, backend })
     }
 
-    /// Where clients ask.
+    /// Returns the port for clients.
     pub(super) fn port(&self) -> u16 {
         self.larders.first().unwrap_or(&self.backend).port
     }
 
-    /// CPU time that everything before the backend has used, and that the backend has.
+    /// Returns the CPU time of all proxies, and that of the backend.
     ///
     /// # Errors
-    /// When one of the processes has ended.
+    /// If one of the processes has ended.
     pub(super) fn cpu(&self) -> Result<[Duration; 2]> {
         let mut larders = Duration::ZERO;
         for larder in &self.larders {
@@ -114,7 +115,7 @@ impl Open {
     }
 }
 
-/// Names of the larders' folders, from the backend on.
+/// The names of the larders' folders, from the backend on.
 const HOPS: [&str; 2] = ["gateway", "cache"];
 
 fn services(setup: &Setup) -> Result<Start> {

@@ -1,4 +1,4 @@
-//! Hits of a working set that is in the page cache, by CPU time, and of one that is not, by requests per second.
+//! Hits of a working set in the page cache, by CPU time, and of one outside of it, by requests per second.
 
 use super::super::lap::Lap;
 use super::super::load::Script;
@@ -11,7 +11,7 @@ use super::servers::{DISK, MEMORY, NGINX, NGINX_AIO, forget_pages, ready, writte
 use super::{Bench, Goal, Part};
 use anyhow::{Context, Result, bail};
 
-/// Objects of one size, all of which are asked for in turn.
+/// Objects of one size, which are requested in turn.
 struct Set {
     object: Object,
     count: u64,
@@ -20,30 +20,30 @@ struct Set {
 const SETS: [Set; 3] = [
     Set {
         object: Object { name: "4 KiB", path: "/4k/", length: 4 << 10, connections: CONNECTIONS },
-        // As many files as nginx can keep open where a process may have no more than 20,000.
+        // As many files as nginx can keep open if a process may have no more than 20,000.
         count: 16_000,
     },
     Set {
         object: Object { name: "64 KiB", path: "/64k/", length: 64 << 10, connections: CONNECTIONS },
         count: 2_000,
     },
-    // Few connections: what is under way at the end of a round costs CPU time and is not counted.
+    // Few connections: requests in flight at the end of a round cost CPU time and are not counted.
     Set { object: Object { name: "10 MiB", path: "/10m/", length: 10 << 20, connections: 4 }, count: 40 },
 ];
 
-/// From one object to the next; a prime that divides none of the counts, so that a walk comes to each object, and
-/// not in the order in which they lie on the disk.
+/// The step from one object to the next: a prime that divides none of the counts, so that a walk visits each object,
+/// and not in the order on the disk.
 const STRIDE: u64 = 7919;
 
-/// Laps after which everything has to be stored.
+/// The number of laps after which everything has to be stored.
 const LAPS: u32 = 10;
-/// Connections of a lap, at most.
+/// The maximum number of connections of a lap.
 const LAP_CONNECTIONS: u32 = 16;
 
-/// The share of the hits that has to come from the disk if they are to be called its hits.
+/// The minimum share of the hits that come from the disk, to count as disk hits.
 const FROM_DISK: f64 = 0.9;
 
-/// What a table of hits is made of: a server and its samples, one each round.
+/// The data of a table of hits: a server and its samples, one for each round.
 struct Entrant<'a, S> {
     server: &'a Running,
     samples: Vec<S>,
@@ -52,11 +52,11 @@ struct Entrant<'a, S> {
 /// A lap over files that are not in memory.
 struct Cold {
     per_second: f64,
-    /// Bytes that storage was read for each byte of the set.
+    /// Bytes read from storage for each byte of the set.
     read: f64,
 }
 
-/// The rows of the sets in the page cache, and of those beyond it.
+/// Returns the rows of the sets in the page cache, and of those larger than it.
 pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<[Vec<Row>; 2]> {
     let [mut warm_rows, mut cold_rows] = [Vec::new(), Vec::new()];
     for set in &SETS {
@@ -75,7 +75,7 @@ pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<[Vec<Row>;
     Ok([warm_rows, cold_rows])
 }
 
-/// The servers that the parts need, each with the whole set stored.
+/// Starts the servers that the parts need, each with the whole set stored.
 fn start(bench: &Bench, set: &Set) -> Result<Vec<Running>> {
     let (hits, cold) = (bench.has(Part::Hits), bench.has(Part::Cold));
     let peers: [(Peer, bool); 4] = [(MEMORY, hits), (DISK, true), (NGINX, hits), (NGINX_AIO, cold)];
@@ -90,7 +90,7 @@ fn start(bench: &Bench, set: &Set) -> Result<Vec<Running>> {
     Ok(servers)
 }
 
-/// Fetches all objects until the origin is no longer asked.
+/// Fetches all objects until no more requests reach the origin.
 fn fill(bench: &Bench, set: &Set, server: &Running) -> Result<()> {
     ready(server)?;
     for _ in 0..LAPS {
@@ -105,7 +105,7 @@ fn fill(bench: &Bench, set: &Set, server: &Running) -> Result<()> {
 }
 
 impl Set {
-    /// Fetches each object once; gives objects per second.
+    /// Fetches each object once; returns objects per second.
     fn lap(&self, server: &Running, path: &(dyn Fn(u64) -> String + Sync)) -> Result<f64> {
         let connections = self.object.connections.min(LAP_CONNECTIONS) as usize;
         let lap = Lap { port: server.port, length: self.object.length, connections, depth: 1, path };
@@ -130,7 +130,7 @@ fn warm<'a>(
     Ok(entrants)
 }
 
-/// A sample, and the share of the hits that were the disk's.
+/// Returns a sample, and the share of the hits that came from the disk.
 fn warm_sample(bench: &Bench, set: &Set, server: &Running, script: &Script) -> Result<(Sample, f64)> {
     let counts = || -> Result<[f64; 2]> {
         let stats = if server.which == Which::Larder { server.stats()? } else { serde_json::Value::Null };
@@ -147,7 +147,7 @@ fn warm_sample(bench: &Bench, set: &Set, server: &Running, script: &Script) -> R
     Ok((sample, share))
 }
 
-/// A server's CPU time over another's, by rounds.
+/// Returns the ratio of a server's CPU time to another's, by rounds.
 fn ratio(own: &[(Sample, f64)], base: &[(Sample, f64)]) -> f64 {
     median(own.iter().zip(base).map(|(own, base)| own.0.cpu / base.0.cpu).collect())
 }
@@ -202,7 +202,7 @@ fn cold<'a>(
     Ok(entrants)
 }
 
-/// A lap over what has just been forgotten.
+/// Measures a lap after the page cache was emptied.
 fn cold_sample(bench: &Bench, set: &Set, server: &Running) -> Result<Cold> {
     forget_pages(server.folder())?;
     let processes = server.processes()?;

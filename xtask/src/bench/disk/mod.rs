@@ -1,5 +1,5 @@
-//! `cargo x bench disk`: the disk tier beside the memory tier and beside nginx on the same file system: hits, writes
-//! of a full disk, and starts with many objects. Every figure is taken from the program as it runs.
+//! `cargo x bench disk`: the disk tier compared with the memory tier and with nginx on the same file system: hits,
+//! writes of a full disk, and starts with many objects. All figures are measured on the running program.
 
 mod hits;
 mod servers;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be measured alone.
+/// The parts that can be measured separately.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     Hits,
@@ -30,10 +30,10 @@ enum Part {
 const PARTS: &[(&str, Part)] =
     &[("hits", Part::Hits), ("cold", Part::Cold), ("writes", Part::Writes), ("start", Part::Start)];
 
-/// Objects of 512 bytes of which the disk of `start` surely holds as many.
+/// A number of objects of 512 bytes that the disk of `start` can certainly hold.
 const MOST_OBJECTS: u32 = 5_000_000;
 
-/// What a `cargo x bench disk` command line means.
+/// The options of `cargo x bench disk`.
 pub(crate) struct Options {
     parts: Vec<Part>,
     duration: Duration,
@@ -49,7 +49,7 @@ impl Options {
     /// Reads the words after `bench disk`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -82,7 +82,7 @@ impl Options {
     }
 }
 
-/// The parts of these names, or all.
+/// Returns the parts with these names, or all.
 fn choose(words: Option<&str>) -> Result<Vec<Part>> {
     let names: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
     let part = |word: &str| {
@@ -95,7 +95,7 @@ fn choose(words: Option<&str>) -> Result<Vec<Part>> {
     }
 }
 
-/// What every part works with.
+/// The common environment of all parts.
 struct Bench<'a> {
     options: &'a Options,
     programs: Programs,
@@ -122,7 +122,7 @@ impl Bench<'_> {
 /// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
-/// When something is missing, a build fails, or a server did not take part to the end.
+/// If a program is missing, a build fails, or a server did not take part to the end.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let with_nginx = prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
@@ -158,7 +158,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-/// Sees that what is needed is there; says whether nginx is.
+/// Checks that the required programs are installed. Returns whether nginx is.
 fn prepare(options: &Options) -> Result<bool> {
     let missing = packages::missing([&packages::WRK, &peers::NGINX]);
     if options.install {

@@ -1,4 +1,4 @@
-//! The servers of `bench disk`, and what they have on the file system that is measured.
+//! The servers of `bench disk`, and their files on the measured file system.
 
 use super::super::peers::{NGINX as PACKAGE, NGINX_FRUGAL, Peer, Setup, Start, Which, nginx_with, start};
 use super::super::server::Running;
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Bytes of a disk that is written until it is full, and again; it has to be what the configurations below say.
+/// The bytes of a disk that is filled several times; it must equal the value in the configurations below.
 pub(super) const SMALL: u64 = 128 << 20;
 
-/// So little that hits are the disk's; in it, what was asked for least recently goes first, so that nothing of a walk
-/// over many objects is still there when the walk comes round.
+/// A memory so small that hits come from the disk; its policy evicts the least recently requested object, so that a
+/// walk over many objects finds none in memory in its next round.
 const LITTLE: [&str; 4] = ["--memory", "1MiB", "--policy", "lru"];
 
-/// Longest wait for a disk to take what waits for it, or to know what it has.
+/// The maximum wait until a disk has written its queue, or knows its contents.
 const LIMIT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What `statfs` calls a file system in memory.
+/// The number of a file system in memory in `statfs`.
 const TMPFS: i64 = 0x0102_1994;
 
 pub(super) const MEMORY: Peer = larder("larder-memory", |setup| serve(setup, &["--memory", "1GiB"]));
 pub(super) const DISK: Peer = larder("larder-disk", |setup| on_disk(setup, "sieve", "10GiB"));
 pub(super) const NGINX: Peer = nginx("nginx", |setup| nginx_with(setup, "10g", NGINX_FRUGAL));
-/// As its manual advises where files are larger than memory: the worker does not wait for the disk.
+/// The setting that its manual recommends for files larger than memory: the worker does not wait for the disk.
 pub(super) const NGINX_AIO: Peer = nginx("nginx-aio", |setup| nginx_with(setup, "10g", "aio threads;"));
 
-/// Those that are written to until they are full, and again.
+/// The servers whose disk is filled several times.
 pub(super) const WRITTEN: [Peer; 4] = [
     larder("larder-fifo", |setup| on_disk(setup, "fifo", "128MiB")),
     larder("larder-lru", |setup| on_disk(setup, "lru", "128MiB")),
@@ -61,14 +61,14 @@ fn on_disk(setup: &Setup, policy: &str, size: &str) -> Result<Start> {
     serve(setup, &[&LITTLE[..], &disk].concat())
 }
 
-/// Waits until a larder's disk is in use and knows all that it has; others are ready when they listen.
+/// Waits until a larder's disk is in use and knows all its objects; other servers are ready when they listen.
 pub(super) fn ready(server: &Running) -> Result<()> {
     wait(server, "its disk is ready", |stats| {
         disks(stats).all(|disk| disk["state"] == "ready" && disk["objects"].is_u64())
     })
 }
 
-/// Waits until a larder's disk has taken what waits for it; others write before they answer.
+/// Waits until a larder's disk has written its queue; other servers write before they answer.
 pub(super) fn written(server: &Running) -> Result<()> {
     wait(server, "all is written", |stats| disks(stats).all(|disk| disk["bytes_queued"] == 0))
 }
@@ -88,7 +88,7 @@ fn wait(server: &Running, what: &str, holds: impl Fn(&serde_json::Value) -> bool
     Ok(())
 }
 
-/// A figure of a larder's only disk; not a number for a server that does not tell.
+/// Returns a figure of a larder's only disk; NaN for a server without figures.
 pub(super) fn figure(server: &Running, name: &str) -> Result<f64> {
     match server.which {
         Which::Larder => Ok(server.stats()?["disks"][0][name].as_f64().unwrap_or(f64::NAN)),
@@ -96,13 +96,13 @@ pub(super) fn figure(server: &Running, name: &str) -> Result<f64> {
     }
 }
 
-/// Whether the folder's file system is memory itself.
+/// Whether the folder's file system is in memory.
 pub(super) fn is_in_memory(folder: &Path) -> Result<bool> {
     let found = statfs(folder).with_context(|| format!("cannot look at {}", folder.display()))?;
     Ok(found.f_type == TMPFS)
 }
 
-/// Has everything written, and what the system holds of the files below `folder` in memory forgotten.
+/// Writes all files below `folder` to storage, and removes their pages from the page cache.
 pub(super) fn forget_pages(folder: &Path) -> Result<()> {
     syncfs(File::open(folder)?)?;
     for path in files(folder)? {
@@ -111,7 +111,7 @@ pub(super) fn forget_pages(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that the files below `folder` take.
+/// Returns the bytes that the files below `folder` take.
 pub(super) fn occupied(folder: &Path) -> Result<u64> {
     let blocks = |path: PathBuf| fs::metadata(path).map_or(0, |found| found.blocks());
     Ok(files(folder)?.into_iter().map(blocks).sum::<u64>() * 512)
@@ -122,7 +122,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
             let entry = entry?;
-            // What is gone since it was listed is neither.
+            // An entry that was deleted since the listing is neither.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() => files.push(entry.path()),

@@ -1,5 +1,5 @@
-//! Starts with many objects: how long until the first byte of a hit and of a miss, after an orderly end and after
-//! none; and what an object on the disk takes of memory.
+//! Starts with many objects: the time until the first byte of a hit and of a miss, after a clean shutdown and after a
+//! kill; and the memory of an object on the disk.
 
 use super::super::client::Client;
 use super::super::lap::Lap;
@@ -18,24 +18,24 @@ use std::time::{Duration, Instant};
 
 const BODY: u64 = 512;
 const CONNECTIONS: usize = 32;
-/// Filling is not what is measured; requests that go together make it shorter.
+/// The number of pipelined requests during filling, which is not measured.
 const DEPTH: usize = 16;
-/// The share of the objects that has to be stored: beyond a limit of what waits, some may be dropped.
+/// The minimum share of stored objects: if the write queue is full, some may be dropped.
 const STORED: f64 = 0.99;
 
-/// Longest wait for a hit, and the time between two tries.
+/// The maximum wait for a hit, and the time between two tries.
 const LIMIT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The file without which a start has to read the heads of all records.
 const SNAPSHOT: &str = "disk/index.larder";
 
-/// How the server ends before it starts again.
+/// The way in which the server ends before it starts again.
 struct End {
     name: &'static str,
     signal: Signal,
     loses_snapshot: bool,
-    /// Whether nothing of its files is in memory then.
+    /// Whether its files are removed from the page cache then.
     forgets_pages: bool,
 }
 
@@ -52,16 +52,16 @@ const ENDS: [End; 6] = [
     end("KILL, no snapshot, page cache empty", Signal::KILL, true, true),
 ];
 
-/// Seconds from the start of the process, and what it takes of memory.
+/// Seconds since the start of the process, and its memory.
 struct Sample {
     miss: f64,
     hit: f64,
-    /// Until all objects are known.
+    /// The time until all objects are known.
     ready: f64,
     resident: u64,
 }
 
-/// The table of starts.
+/// Returns the table of starts.
 pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<Vec<Row>> {
     let mut server = bench.start(&DISK)?;
     ready(&server)?;
@@ -116,8 +116,8 @@ fn fill(bench: &Bench, server: &Running) -> Result<()> {
     Ok(())
 }
 
-/// Ends the server, starts it again, and asks it for what it never had and for what it has. `asked` counts the
-/// questions: none is repeated, so that a hit is never what was stored only since the start.
+/// Ends the server, starts it again, and requests an object that it never had and one that it has. `asked` counts the
+/// requests: none is repeated, so that no hit is an object stored after the start.
 fn restart(bench: &Bench, server: &mut Running, end: &End, asked: &mut u64) -> Result<Sample> {
     server.end(end.signal)?;
     if end.loses_snapshot {
@@ -151,7 +151,7 @@ fn restart(bench: &Bench, server: &mut Running, end: &End, asked: &mut u64) -> R
     Ok(Sample { miss, hit, ready, resident })
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 fn forget(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,5 +1,5 @@
-//! Writes of a full disk: each object stored costs another its place. By what a stored object costs, and by how much
-//! is written for it.
+//! Writes of a full disk: each stored object replaces another. Measures the cost of a stored object, and the bytes
+//! written for it.
 
 use super::super::lap::Lap;
 use super::super::measure::median;
@@ -14,16 +14,16 @@ use std::ops::Range;
 use std::time::Instant;
 
 const BODY: u64 = 10 << 10;
-/// Objects that would fill the disk, were they nothing but their bodies.
+/// The number of objects that would fill the disk if they consisted only of their bodies.
 const FULL: u64 = SMALL / BODY;
 const CONNECTIONS: usize = 32;
 
-/// What is asked for.
+/// The requests of a load.
 struct Workload {
     name: &'static str,
-    /// The object that a request asks for, by the request's number.
+    /// The object of a request, by the request's number.
     object: fn(u64) -> u64,
-    /// Requests that store about as much as the disk holds.
+    /// The number of requests that store about as much as the disk holds.
     requests: u64,
 }
 
@@ -32,17 +32,18 @@ const WORKLOADS: [Workload; 2] = [
     Workload { name: "zipf", object: popular, requests: 2 * FULL },
 ];
 
-/// Objects that a `zipf` load chooses from: eight times as many as fit.
+/// The number of objects of a `zipf` load: eight times as many as fit.
 const OBJECTS: u64 = 8 * FULL;
 
-/// By Zipf's law with exponent 0.9, through the inverse of its integral; the same for the same number.
+/// Returns an object by Zipf's law with exponent 0.9, through the inverse of its integral; the result is the same for
+/// the same number.
 fn popular(number: u64) -> u64 {
     let share = (mixed(number) >> 11) as f64 / (1_u64 << 53) as f64;
     let rank = (share * ((OBJECTS as f64).powf(0.1) - 1.0) + 1.0).powi(10) as u64;
     rank.min(OBJECTS)
 }
 
-/// A number that looks like chance (the finaliser of SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+/// Returns a number that looks random (the finaliser of SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
 fn mixed(number: u64) -> u64 {
     let mut state = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -54,27 +55,27 @@ fn mixed(number: u64) -> u64 {
 struct Sample {
     requests_per_second: f64,
     stored_per_second: f64,
-    /// CPU microseconds a request.
+    /// CPU time for a request, in microseconds.
     cpu: f64,
-    /// Of what the origin sent, the share that was not stored.
+    /// The share of the bytes from the origin that was not stored.
     lost: f64,
 }
 
-/// Bytes of objects taken, and bytes written for them.
+/// Bytes of objects accepted, and bytes written for them.
 #[derive(Clone, Copy)]
 struct Written {
     accepted: f64,
     written: f64,
 }
 
-/// A server, what it had written when it was full, and its samples.
+/// A server, its written bytes when it was full, and its samples.
 struct Entrant {
     server: Running,
     when_full: Written,
     samples: Vec<Sample>,
 }
 
-/// The table of all workloads.
+/// Returns the table of all workloads.
 pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for workload in &WORKLOADS {
@@ -116,7 +117,7 @@ fn rounds(bench: &Bench, workload: &Workload) -> Result<Vec<Entrant>> {
     Ok(entrants)
 }
 
-/// Makes the requests of these numbers, and waits until all is written that is to be.
+/// Sends the requests of these numbers, and waits until all their objects are written.
 fn sample(bench: &Bench, workload: &Workload, server: &Running, numbers: Range<u64>) -> Result<Sample> {
     let stored = || match server.which {
         Which::Larder => figure(server, "stored"),
@@ -149,7 +150,7 @@ impl Written {
 }
 
 impl Entrant {
-    /// Bytes written for each byte stored since the disk was full.
+    /// Returns the bytes written for each byte stored since the disk was full.
     fn amplification(&self) -> Result<f64> {
         let now = Written::of(&self.server)?;
         Ok((now.written - self.when_full.written) / (now.accepted - self.when_full.accepted))

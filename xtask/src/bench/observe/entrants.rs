@@ -1,4 +1,4 @@
-//! The larders of `bench observe`: each with another database, or none.
+//! The larders of `bench observe`: each with a different database, or none.
 
 #[path = "../../../../crates/stats/tests/databases/servers.rs"]
 #[expect(dead_code, reason = "tests of the database do more with a server")]
@@ -17,18 +17,18 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What the database servers come with.
+/// The packages of the database servers.
 pub(super) const PACKAGES: [Package; 2] = [
     Package { name: "mariadb-server", program: "mariadbd", purpose: "a database" },
-    // Its programs are in a folder that is named by its version.
+    // Its programs are in a folder that is named after its version.
     Package { name: "postgresql", program: "pg_ctlcluster", purpose: "a database" },
 ];
 
-/// Longest wait for rows to be written.
+/// The maximum wait until rows are written.
 const LIMIT: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where statistics go.
+/// The destination of statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Off,
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 pub(super) const KINDS: &[(&str, Kind)] =
     &[("off", Kind::Off), ("sqlite", Kind::Sqlite), ("mariadb", Kind::Mariadb), ("postgres", Kind::Postgres)];
 
-/// A running larder, and its database.
+/// A running larder with its database.
 pub(super) struct Entrant {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -52,10 +52,10 @@ pub(super) struct Entrant {
 }
 
 impl Entrant {
-    /// Starts the database and a larder that has everything in memory that will be asked for.
+    /// Starts the database and a larder that has all requested objects in memory.
     ///
     /// # Errors
-    /// When a larder does not start, or does not answer.
+    /// If a larder does not start, or does not answer.
     pub(super) fn start(
         name: &'static str,
         kind: Kind,
@@ -68,7 +68,7 @@ impl Entrant {
             Kind::Postgres => Some(Server::postgres()),
         };
         database.iter().try_for_each(stand_back)?;
-        // The larder's own folder is where it works.
+        // The larder's own folder is its working directory.
         let url = match (kind, &database) {
             (Kind::Off, _) => "none".to_owned(),
             (_, None) => "sqlite:statistics.db".to_owned(),
@@ -84,22 +84,22 @@ impl Entrant {
         Ok(Self { name, kind, larder, database, url, program: programs.larder() })
     }
 
-    /// The database's server, if it has one.
+    /// Returns the database's server, if it has one.
     pub(super) fn server(&self) -> Option<&Server> {
         self.database.as_ref()
     }
 
-    /// A count of those that the larder keeps of its rows.
+    /// Returns a count that the larder keeps about its rows.
     pub(super) fn count(&self, name: &str) -> Result<u64> {
         let stats = self.larder.stats()?;
         stats["statistics"][name].as_u64().with_context(|| format!("no '{name}' in {stats}"))
     }
 
-    /// Waits until nothing is left to write, and checks that the database has what `/stats` counts, but for what was
-    /// dropped. Gives how many those are.
+    /// Waits until all rows are written, and checks that the database has the requests that `/stats` counts, except for
+    /// dropped ones. Returns the number of dropped ones.
     ///
     /// # Errors
-    /// When it takes too long, or the sums differ.
+    /// If it takes too long, or the sums differ.
     pub(super) fn settle(&self) -> Result<u64> {
         if self.kind == Kind::Off {
             return Ok(0);
@@ -119,7 +119,7 @@ impl Entrant {
         Ok(dropped)
     }
 
-    /// Requests in the database.
+    /// Returns the requests in the database.
     fn sum(&self) -> Result<u64> {
         let mut command = Command::new(&self.program);
         command.args(["stats", "--json", "--stats", &self.url]);
@@ -132,14 +132,15 @@ impl Entrant {
     }
 }
 
-/// Leaves a database's server what the load leaves of their core. Where it has one of its own, it makes nobody wait.
+/// Lowers the priority of a database's server, so that it gets only the CPU time that the load leaves. On a separate
+/// core, it would delay no other process.
 fn stand_back(server: &Server) -> Result<()> {
     for process in server.processes() {
         let process = process.as_raw_nonzero().to_string();
         let mut command = Command::new("chrt");
         let output = command.args(["--all-tasks", "--idle", "--pid", "0", &process]).output();
         let output = output.context("cannot start chrt")?;
-        // Servers start processes that end soon.
+        // Some processes of servers end soon after their start.
         if !output.status.success() && Path::new("/proc").join(&process).exists() {
             bail!("chrt: {}", String::from_utf8_lossy(&output.stderr).trim());
         }

@@ -1,5 +1,5 @@
-//! `cargo x bench observe`: what the statistics database costs those who ask. The same load without one and with each
-//! kind: 5,000 requests a second, and as many as come through; and what is noticed of a database that stands still.
+//! `cargo x bench observe`: the cost of the statistics database for clients. The same load without a database and with
+//! each kind: 5,000 requests a second, and the maximum throughput; and the effect of a database that stands still.
 
 mod entrants;
 
@@ -19,20 +19,20 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// URLs that are asked for, all of them hits.
+/// The number of requested URLs, all of them hits.
 const OBJECTS: u64 = 1_000;
 const LENGTH: u64 = 1_024;
-/// Prime to their number, so that a walk visits all.
+/// Coprime to their number, so that a walk visits all.
 const STRIDE: u64 = 617;
-/// Requests a second of the steady load, and its connections.
+/// The requests per second of the steady load, and its connections.
 const RATE: u32 = 5_000;
 const STEADY: u32 = 16;
 
-/// What may be lost at most: a tenth of the throughput, and a fifth more time for the slowest hundredth.
+/// The maximum losses: a tenth of the throughput, and a fifth more time at the 99th percentile.
 const THROUGHPUT: f64 = 1.0 / 0.9;
 const SLOWEST: f64 = 1.2;
 
-/// What a `cargo x bench observe` command line means.
+/// The options of `cargo x bench observe`.
 pub(crate) struct Options {
     kinds: Vec<Kind>,
     duration: Duration,
@@ -47,7 +47,7 @@ impl Options {
     /// Reads the words after `bench observe`.
     ///
     /// # Errors
-    /// Names the word that is not known, or the value that makes no sense.
+    /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let known = [
             ("--quick", false),
@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-/// No database, and those of these names, or all.
+/// Returns no database, and the ones with these names, or all.
 fn choose(words: Option<&str>) -> Result<Vec<Kind>> {
     let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
     let kind = |word: &str| {
@@ -89,7 +89,7 @@ fn choose(words: Option<&str>) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// All that run beside each other. Two of them have no database: how far they are apart is chance.
+/// Returns all entrants. Two of them have no database: the difference between them is chance.
 fn entrants(kinds: &[Kind]) -> Vec<(&'static str, Kind)> {
     let named = |kind: &Kind| KINDS.iter().find(|(_, known)| known == kind).copied();
     let mut entrants: Vec<_> = kinds.iter().filter_map(named).collect();
@@ -100,13 +100,13 @@ fn entrants(kinds: &[Kind]) -> Vec<(&'static str, Kind)> {
 /// One load on one larder.
 struct Sample {
     per_second: f64,
-    /// CPU time a request, in microseconds.
+    /// CPU time for a request, in microseconds.
     cpu: f64,
     p50: f64,
     p99: f64,
 }
 
-/// A larder, and its samples of each round: of the steady load, and of all that comes through.
+/// A larder, and its samples of each round: of the steady load, and of the maximum throughput.
 struct Measured {
     entrant: Entrant,
     steady: Vec<Sample>,
@@ -116,7 +116,7 @@ struct Measured {
 /// Runs the bench and prints its tables, and the goals with their results.
 ///
 /// # Errors
-/// When something is missing, a build fails, a request is not answered, or sums differ.
+/// If a program is missing, a build fails, a request is not answered, or sums differ.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     Ok(goals)
 }
 
-/// Sees that what is needed is there.
+/// Checks that the required programs are installed.
 fn prepare(options: &Options) -> Result<()> {
     let needs = |kind| options.kinds.contains(&kind);
     let databases = PACKAGES.iter().zip([Kind::Mariadb, Kind::Postgres]);
@@ -162,7 +162,7 @@ fn prepare(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Where the object of a number is.
+/// Returns the path of the object of a number.
 fn path(number: u64) -> String {
     format!("/1k/{}", number * STRIDE % OBJECTS)
 }
@@ -171,13 +171,13 @@ fn pace(entrant: &Entrant, duration: Duration) -> Pace<'static> {
     Pace { port: entrant.larder.port, rate: RATE, connections: STEADY, duration, length: LENGTH, path: &path }
 }
 
-/// The steady load, in rounds, for as long as an outage takes.
+/// Runs the steady load, in rounds, for the duration of an outage.
 fn steadily(entrant: &Entrant, options: &Options) -> Result<Vec<Latency>> {
     let rounds = options.outage.as_secs().div_ceil(options.duration.as_secs().max(1));
     (0..rounds).map(|_| pace(entrant, options.duration).run()).collect()
 }
 
-/// The steady load.
+/// Runs the steady load.
 fn hold(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     let processes = entrant.larder.processes()?;
     let before = process::cpu_time(&processes)?;
@@ -187,7 +187,7 @@ fn hold(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     Ok(Sample { per_second: f64::from(RATE), cpu: used.as_secs_f64() * 1e6 / requests, p50, p99 })
 }
 
-/// All that comes through.
+/// Runs a load at the maximum throughput.
 fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     let script = Script::walk("/1k/", OBJECTS, STRIDE)?;
     let processes = entrant.larder.processes()?;
@@ -200,12 +200,12 @@ fn saturate(entrant: &Entrant, duration: Duration) -> Result<Sample> {
     Ok(Sample { per_second: requests / load.elapsed.as_secs_f64(), cpu, p50, p99 })
 }
 
-/// The samples of the first larder without a database: what others are compared with.
+/// Returns the samples of the first larder without a database, which is the base of comparisons.
 fn without(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> &[Sample] {
     measured.iter().find(|it| it.entrant.kind == Kind::Off).map_or(&[], samples)
 }
 
-/// A figure of all rounds, where less is better: that of the middle round, and that of the worst.
+/// A figure of all rounds, where less is better: the median and the worst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rounds {
     median: f64,
@@ -219,13 +219,13 @@ impl Rounds {
         Self { median: median(figures), worst }
     }
 
-    /// What a time of `own` is to that of `base` in the same round.
+    /// Returns the ratio of a time of `own` to that of `base` in the same round.
     fn ratio(own: &[Sample], base: &[Sample], time: fn(&Sample) -> f64) -> Self {
         Self::of(own.iter().zip(base).map(|(own, base)| time(own) / time(base)))
     }
 }
 
-/// What a request takes of a second, were they answered one after the other: less is better, as of times.
+/// Returns the seconds for a request if they were answered in sequence: less is better, as for times.
 fn pause(sample: &Sample) -> f64 {
     1.0 / sample.per_second
 }
@@ -246,7 +246,7 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
     goals.collect()
 }
 
-/// Checks the sums of all, and lets each server stand still for a while.
+/// Checks the sums of all entrants, and stops each server for a while.
 fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for Measured { entrant, .. } in measured {
@@ -283,7 +283,8 @@ fn outages(options: &Options, measured: &[Measured], goals: &mut Vec<Goal>) -> R
     Ok(rows)
 }
 
-/// Figures are those of the middle round. So are ratios, each to `off` in the same round, beside those of the worst.
+/// Returns the rows with the median figures. Ratios are medians, too, each to `off` in the same round, with the worst
+/// ones.
 fn rows(measured: &[Measured], samples: fn(&Measured) -> &[Sample]) -> Vec<Row> {
     let off = without(measured, samples);
     let row = |own: &Measured| {

@@ -1,5 +1,6 @@
-//! Two nodes whose engine stands still, or is killed and comes back empty, at random: one that stays with a node reads
-//! nothing older than that node has acknowledged, and what was published is read at the other node after the lag.
+//! Two nodes whose engine stands still, or is killed and restarted empty, at random: a client that stays with a node
+//! reads no version older than that node has acknowledged, and published versions are visible at the other node after
+//! the lag.
 
 use super::Task;
 use super::engine::Engine;
@@ -13,29 +14,29 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a node may trust what it keeps without news.
+/// The time for which a node may use its contents without news from the engine.
 const LAG: Duration = Duration::from_secs(1);
 const NODES: [&str; 2] = ["a", "b"];
-/// Longest wait for the nodes to know each other.
+/// The maximum wait until the nodes have discovered each other.
 const START: Duration = Duration::from_secs(30);
 
-/// What one node has acknowledged of a page, and what any node has published.
+/// The versions of a page that each node has acknowledged, and those that any node has published.
 #[derive(Default)]
 struct Acknowledged {
     by_node: [u64; NODES.len()],
     published: Published,
 }
 
-/// Versions that were published, and when.
+/// Published versions with their times.
 #[derive(Default)]
 struct Published {
     recent: Vec<(Instant, u64)>,
-    /// The highest one that was published longer ago than the lag.
+    /// The highest version that was published before the lag.
     overdue: u64,
 }
 
 impl Published {
-    /// What a request that is sent at `now` has to get at least. `now` never goes back.
+    /// Returns the lowest valid version for a request that is sent at `now`. `now` never goes back.
     fn least(&mut self, now: Instant) -> u64 {
         let overdue = self.recent.extract_if(.., |(then, _)| now > *then + LAG);
         self.overdue = overdue.map(|(_, version)| version).fold(self.overdue, u64::max);
@@ -43,7 +44,7 @@ impl Published {
     }
 }
 
-/// The nodes, and what their clients know.
+/// The nodes, and the state of their clients.
 struct Nodes<'t> {
     task: &'t Task<'t>,
     pages: &'t Pages,
@@ -108,7 +109,7 @@ fn know_each_other(nodes: &[Larder]) -> Result<()> {
 }
 
 impl Nodes<'_> {
-    /// A client that stays with a node, until the run is over.
+    /// Runs a client that stays with a node, until the run is over.
     fn run(&self, node: usize, mut random: Random) {
         let mut reader = Reader::new(self.task, self.pages, self.nodes[node].site);
         let mut writer = Client::to(self.nodes[node].site);
@@ -135,7 +136,7 @@ impl Nodes<'_> {
         self.acknowledged[page as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a page by a request or by a purge at this node, and notes what was answered.
+    /// Changes a page by a request or by a purge at this node, and records the answer.
     fn change(&self, node: usize, page: u64, writer: &mut Client, admin: &mut Client, random: &mut Random) {
         let (host, path) = (host(page), path(page));
         let kind = random.below(3);
@@ -169,7 +170,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Whether the other node is told, or will be.
+/// Whether the other node is informed, or will be.
 fn is_published(answer: &Answer) -> bool {
     answer.field("larder-position").is_some()
 }

@@ -1,4 +1,4 @@
-//! The engine of a cluster: a `redis-server` that can be stopped, and killed and started again, empty.
+//! The engine of a cluster: a `redis-server` that can be paused, or killed and restarted empty.
 
 use crate::soak::server::free_ports;
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const START: Duration = Duration::from_secs(20);
 
-/// A server that keeps nothing on disk, and ends when this is dropped.
+/// A server without persistence. It ends when this value is dropped.
 pub(super) struct Engine {
     pub(super) port: u16,
     folder: TempDir,
@@ -19,7 +19,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(super) fn start() -> Result<Self> {
         let [port] = free_ports()?;
         let folder = tempfile::tempdir().context("cannot make a folder")?;
@@ -29,10 +29,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Kills it, and starts it again after a while.
+    /// Kills the engine, and starts it again after `after`.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(super) fn restart(&mut self, after: Duration) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -41,10 +41,10 @@ impl Engine {
         self.wait()
     }
 
-    /// Lets it stand still for a while.
+    /// Pauses the engine for `time`.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub(super) fn stop(&self, time: Duration) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::STOP)?;
         std::thread::sleep(time);
@@ -65,7 +65,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // A process that stands still ends as well.
+        // SIGKILL also ends a paused process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! What a checker has found, and whether its promises were kept.
+//! The findings of a checker, and whether its promises were kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Violations that are printed; the others are counted.
+/// The number of violations that are printed; the others are only counted.
 const SHOWN: usize = 10;
 
-/// Counts what a checker does.
+/// The counts of a checker's actions.
 pub(in crate::soak) struct Findings {
     name: &'static str,
     seed: u64,
@@ -16,7 +16,7 @@ pub(in crate::soak) struct Findings {
     /// Changes and purges that were acknowledged.
     pub(super) changes: Count,
     pub(super) faults: Count,
-    /// Requests that failed or broke off, as those may that a fault meets.
+    /// Requests that failed or broke off; faults may cause this.
     pub(super) unanswered: Count,
     violations: Mutex<Vec<String>>,
 }
@@ -41,7 +41,7 @@ impl Findings {
         Self { name, seed, begun: Instant::now(), reads, changes, faults, unanswered, violations }
     }
 
-    /// A promise was not kept: this is printed at once.
+    /// Records a broken promise, which is printed immediately.
     pub(super) fn violation(&self, text: &str) {
         let mut violations = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
         let time = self.begun.elapsed().as_secs_f64();
@@ -65,7 +65,7 @@ impl Findings {
     }
 }
 
-/// What came of a checker.
+/// The result of a checker.
 #[derive(Clone, Copy)]
 pub(in crate::soak) struct Summary {
     pub(in crate::soak) name: &'static str,
@@ -78,12 +78,12 @@ pub(in crate::soak) struct Summary {
 }
 
 impl Summary {
-    /// Whether it has checked something, and found nothing wrong.
+    /// Whether it has checked something, and found no violation.
     pub(in crate::soak) fn is_kept(&self) -> bool {
         self.violations == 0 && self.reads > self.unanswered && self.changes + self.faults > 0
     }
 
-    /// Its verdict in one line.
+    /// Returns its verdict in one line.
     pub(in crate::soak) fn line(&self) -> String {
         let Self { name, seed, reads, changes, faults, unanswered, violations } = self;
         format!(

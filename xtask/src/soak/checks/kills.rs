@@ -1,5 +1,5 @@
-//! `kill -9` of a proxy with a disk under load, again and again: it starts, and what it reads from its disk is whole and no
-//! older than an acknowledged purge.
+//! Repeated `kill -9` of a proxy with a disk under load: it starts again, and the contents that it reads from its disk
+//! are complete and no older than an acknowledged purge.
 
 use super::Task;
 use super::purges::{self, Purger};

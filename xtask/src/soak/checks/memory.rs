@@ -1,5 +1,5 @@
-//! Memory under pages with unique fields, whose lengths change with time, and under 304s: what is resident stays within
-//! what is promised for the budget.
+//! Memory under pages with unique fields, whose lengths change with time, and under 304s: the resident memory stays
+//! within the promised limit for the budget.
 
 use super::Task;
 use crate::bench::process::resident;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const PAGES: u64 = 30_000;
-/// How often it is looked at.
+/// The interval between samples.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Contents of one phase are shorter than one of these, and their fields shorter than the other, both at random.
+/// The maximum lengths of contents, and of their fields, in each phase; the actual lengths are random.
 const PHASES: [(u64, u64); 6] =
     [(2_000, 300), (60_000, 1_000), (700, 8_000), (16_000, 200), (4_000, 4_000), (200_000, 100)];
-/// A phase takes so many samples.
+/// The number of samples in a phase.
 const PHASE: u64 = 20;
-/// A control says that the budget is so many times as large.
+/// The factor by which a control increases the budget.
 const TOO_MUCH: u64 = 16;
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
@@ -66,7 +66,7 @@ fn watch(task: &Task<'_>, larder: &Larder, phase: &AtomicU64) -> Result<()> {
     Ok(())
 }
 
-/// Pages that have to be validated after a second, each with fields of its own.
+/// Starts an origin with pages that have to be validated after a second, each with unique fields.
 fn origin(phase: &Arc<AtomicU64>) -> Result<u16> {
     let (phase, answers) = (Arc::clone(phase), Arc::new(AtomicU64::new(0)));
     request::serve(move |request, stream| {
@@ -87,7 +87,7 @@ fn origin(phase: &Arc<AtomicU64>) -> Result<u16> {
 fn read(task: &Task<'_>, port: u16, mut random: Random) {
     let mut client = Client::to(port);
     while !task.over.is_over() {
-        // Low numbers are asked for most.
+        // Low numbers are requested most.
         let most = 1 + random.below(PAGES);
         let number = random.below(most);
         let answer = client.ask(&format!("GET /m/{number}"), "Host: m.test\r\n");

@@ -1,5 +1,5 @@
-//! Checkers: each runs proxies of its own with faults beside the ordinary load, and compares what is read with what was
-//! acknowledged before. None of them may ask for more than a few hundred pages a second, for all share the processors.
+//! Checkers: each runs its own proxies with faults during the ordinary load, and compares the versions read with those
+//! acknowledged before. Each may request at most a few hundred pages a second, since all share the processors.
 
 mod cluster;
 mod engine;
@@ -20,12 +20,13 @@ use std::path::Path;
 /// A checker of promises.
 pub(super) struct Checker {
     pub(super) name: &'static str,
-    /// What can be left out so that the promises break: a checker that finds nothing then finds nothing at all.
+    /// The mechanisms that can be left out so that the promises break: a checker that finds no violation then is
+    /// useless.
     pub(super) controls: &'static [&'static str],
     run: fn(&Task<'_>) -> Result<()>,
 }
 
-/// What a checker is given.
+/// The parameters of a checker.
 pub(super) struct Task<'t> {
     /// The program to test.
     larder: &'t Path,
@@ -45,10 +46,10 @@ pub(super) const CHECKERS: &[Checker] = &[
     Checker { name: "memory", controls: &["budget"], run: memory::run },
 ];
 
-/// The checker of this name.
+/// Returns the checker of this name.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub(super) fn named(name: &str) -> Result<&'static Checker> {
     let names: Vec<_> = CHECKERS.iter().map(|checker| checker.name).collect();
     let found = CHECKERS.iter().find(|checker| checker.name == name);
@@ -69,7 +70,7 @@ impl Checker {
 }
 
 impl Task<'_> {
-    /// Choices for one of the checker's threads.
+    /// Returns the random generator of one of the checker's threads.
     fn random(&self, thread: u64) -> Random {
         Random(self.seed.wrapping_add(thread.wrapping_mul(0x5851_f42d_4c95_7f2d)))
     }

@@ -1,5 +1,5 @@
-//! Pages that change: an origin that counts their versions, contents that say which version they are, and the versions
-//! that were acknowledged, which no later read may be older than.
+//! Pages that change: an origin that counts their versions, contents that include their versions, and the acknowledged
+//! versions, which are the minimum for later reads.
 
 use super::Task;
 use crate::soak::client::{Answer, Client};
@@ -19,16 +19,16 @@ pub(super) const HOSTS: u64 = 2;
 pub(super) const TAGS: u64 = 5;
 pub(super) const KINDS: [&str; 2] = ["users", "paths"];
 
-/// What the origin says of its pages, and how long they are.
+/// The origin's fields for its pages, and their lengths.
 pub(super) struct Form {
     pub(super) count: u64,
     pub(super) lengths: &'static [usize],
-    /// Fields of each response.
+    /// The fields of each response.
     pub(super) lines: &'static str,
     pub(super) has_etags: bool,
     /// Whether a path shows its user.
     pub(super) is_coupled: bool,
-    /// For a control: now and then a byte of the content is wrong.
+    /// For a control: occasionally a byte of the content is wrong.
     pub(super) is_damaged: bool,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Pages {
     form: Form,
     versions: Vec<AtomicU64>,
     acknowledged: Vec<AtomicU64>,
-    /// The versions that changes with a field `Change` have made.
+    /// The versions of changes with a field `Change`, by the value of the field.
     committed: Mutex<HashMap<String, u64>>,
 }
 
-/// The path of a page: even numbers are users, odd ones the paths of these.
+/// Returns the path of a page: even numbers are users, odd ones are paths of these users.
 pub(super) fn path(page: u64) -> String {
     format!("/{}/{}", KINDS[(page % 2) as usize], page / 2)
 }
@@ -74,16 +74,16 @@ impl Pages {
         self.form.count
     }
 
-    /// A page; low numbers are asked for most.
+    /// Returns a random page; low numbers are the most frequent.
     pub(super) fn some(&self, random: &mut Random) -> u64 {
         let most = random.below(self.form.count) + 1;
         random.below(most)
     }
 
-    /// Serves them until the program ends; the port.
+    /// Serves the pages until the program ends. Returns the port.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub(super) fn serve(self: &Arc<Self>) -> Result<u16> {
         let pages = Arc::clone(self);
         request::serve(move |request, stream| pages.answer(request, stream))
@@ -130,36 +130,37 @@ impl Pages {
 
     fn shown(&self, page: u64) -> Shown {
         let of = |page: u64| self.versions[page as usize].load(Ordering::SeqCst);
-        // A user is read before its path: what is shown was once so or is later.
+        // A user is read before its path: the shown version is then current or old, and later reads are at least as
+        // new.
         let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
         Shown { user, own: of(page) }
     }
 
-    /// A line with the path and the versions, over and over.
+    /// Returns a content that repeats a line with the path and the versions.
     fn content(&self, page: u64, shown: Shown) -> Vec<u8> {
         let lengths = self.form.lengths;
         let line = format!("{} {} {}\n", path(page), shown.own, shown.user);
         line.bytes().cycle().take(lengths[page as usize % lengths.len()]).collect()
     }
 
-    /// Makes a new version of a page at the origin.
+    /// Creates a new version of a page at the origin.
     pub(super) fn change(&self, page: u64) -> u64 {
         self.versions[page as usize].fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// No read that begins from now on may show an older version.
+    /// Acknowledges a version: reads that begin from now on must not show an older one.
     pub(super) fn acknowledge(&self, page: u64, version: u64) {
         self.acknowledged[page as usize].fetch_max(version, Ordering::SeqCst);
     }
 
-    /// What a read that begins now has to show at least.
+    /// Returns the minimum versions for a read that begins now.
     pub(super) fn least(&self, page: u64) -> Shown {
         let of = |page: u64| self.acknowledged[page as usize].load(Ordering::SeqCst);
         let user = if self.form.is_coupled && page % 2 == 1 { of(page - 1) } else { 0 };
         Shown { user, own: of(page) }
     }
 
-    /// The version that the change of this name has made, once it has.
+    /// Returns the version that the change of this name has created, once it has.
     pub(super) fn committed(&self, name: &str) -> Option<u64> {
         self.commits().get(name).copied()
     }
@@ -168,10 +169,10 @@ impl Pages {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which versions a content shows, of which every byte that came is compared.
+    /// Returns the versions in a content, after comparing every received byte.
     ///
     /// # Errors
-    /// A content that no version of the page has.
+    /// A content that belongs to no version of the page.
     pub(super) fn read(&self, page: u64, answer: &Answer) -> Result<Shown> {
         let body = &answer.body;
         let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -190,18 +191,18 @@ impl Pages {
     }
 }
 
-/// What is wrong with a page that shows `shown` where it must show `least`.
+/// Returns the error of a page that shows `shown` although it must show at least `least`.
 pub(super) fn older(shown: Shown, least: Shown) -> Option<String> {
     let is_older = shown.own < least.own || shown.user < least.user;
     is_older.then(|| format!("read {shown:?}, acknowledged before were {least:?}"))
 }
 
-/// A client that reads pages, and may show what it has.
+/// A client that reads pages, and may validate stored ones.
 pub(super) struct Reader<'r> {
     pub(super) task: &'r Task<'r>,
     pub(super) pages: &'r Pages,
     client: Client,
-    /// Entity-tags and what came with them, by page.
+    /// Entity-tags with the versions of their contents, by page.
     kept: HashMap<u64, (String, Shown)>,
 }
 
@@ -210,7 +211,7 @@ impl<'r> Reader<'r> {
         Self { task, pages, client: Client::to(port), kept: HashMap::new() }
     }
 
-    /// Reads a page of `host`, and tells what is wrong with it. `least` is what it has to show.
+    /// Reads a page of `host`, and reports errors. `least` are the minimum versions.
     pub(super) fn read(
         &mut self,
         host: &str,

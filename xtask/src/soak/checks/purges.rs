@@ -1,4 +1,4 @@
-//! Purges under load: what is read after one was acknowledged was produced after it was sent.
+//! Purges under load: a response read after the acknowledgement of a purge was produced after the purge was sent.
 
 use super::Task;
 use super::pages::{Form, HOSTS, KINDS, Pages, Reader, TAGS, host, path};
@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a purge reaches.
+/// The scope of a purge.
 #[derive(Debug, PartialEq)]
 enum Scope {
     Page(u64),
@@ -37,7 +37,7 @@ impl Scope {
         }
     }
 
-    /// As `POST /purge` takes it.
+    /// Returns the query for `POST /purge`.
     fn query(&self) -> String {
         match *self {
             Self::Page(page) => format!("url=http://{}{}", host(page), path(page)),
@@ -47,7 +47,8 @@ impl Scope {
         }
     }
 
-    /// A `PURGE` request to the site's listener, and its fields. Tags reach those of the site only, which is all of them.
+    /// Returns a `PURGE` request to the site's listener, and its fields. Tags affect only the objects of that site,
+    /// which has all of them.
     fn request(&self) -> (String, String) {
         let site = |host: u64| format!("Host: h{host}.test\r\n");
         match *self {
@@ -62,7 +63,7 @@ impl Scope {
     }
 }
 
-/// Purges by the admin listener, and where there is a site's port, by `PURGE` as well.
+/// Sends purges to the admin listener, and by `PURGE`, too, if there is a site's port.
 pub(super) struct Purger<'p> {
     task: &'p Task<'p>,
     pages: &'p Pages,
@@ -75,7 +76,7 @@ impl<'p> Purger<'p> {
         Self { task, pages, admin: Client::to(admin), site: site.map(Client::to) }
     }
 
-    /// Changes some pages at the origin and purges them; what was acknowledged may not be read any more.
+    /// Changes some pages at the origin and purges them; old versions must not be read after the acknowledgement.
     pub(super) fn purge(&mut self, random: &mut Random) {
         let scope = Scope::some(self.pages, random);
         let reached = (0..self.pages.count()).filter(|page| scope.reaches(*page));
@@ -113,7 +114,7 @@ impl<'p> Purger<'p> {
     }
 }
 
-/// Pages of many lengths, fresh for an hour.
+/// Returns pages of many lengths, fresh for an hour.
 pub(super) fn pages(count: u64, lengths: &'static [usize]) -> Arc<Pages> {
     let lines = "Cache-Control: max-age=3600\r\n";
     Pages::new(Form { count, lengths, lines, has_etags: true, is_coupled: false, is_damaged: false })
@@ -125,7 +126,7 @@ pub(super) fn read(task: &Task<'_>, pages: &Pages, port: u16, mut random: Random
     while !task.over.is_over() {
         let page = pages.some(&mut random);
         let is_answered = reader.read(&host(page), page, random.below(4) == 0, pages.least(page)).is_some();
-        // One that is away is not asked at once again.
+        // If a proxy does not answer, the next request waits longer.
         let pause = random.below(20) + if is_answered { 0 } else { 50 };
         std::thread::sleep(Duration::from_millis(pause));
     }

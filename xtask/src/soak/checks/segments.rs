@@ -1,4 +1,5 @@
-//! Disk segments that are overwritten and cut short while the proxy runs: no wrong byte is served. A connection may be cut.
+//! Disk segments that are overwritten and truncated while the proxy runs: no wrong byte is served. A connection may be
+//! cut.
 
 use super::Task;
 use super::pages::{Form, Pages, Reader, host};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-/// Bytes that are overwritten by one call.
+/// The number of bytes that one call overwrites.
 const PIECE: usize = 64 << 10;
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
@@ -33,7 +34,8 @@ pub(super) fn run(task: &Task<'_>) -> Result<()> {
         ),
     )?;
     let disk = larder.folder().join("disk");
-    // An answer that is under way while its segment is overwritten may hold the new bytes: no fault meets one.
+    // An answer in flight while its segment is overwritten may contain the new bytes, so faults wait for answers in
+    // flight.
     let under_way = RwLock::new(());
     std::thread::scope(|scope| {
         for thread in 1..3 {
@@ -62,7 +64,7 @@ fn read(task: &Task<'_>, pages: &Pages, port: u16, under_way: &RwLock<()>, mut r
     }
 }
 
-/// Overwrites up to half of a segment, or cuts it short.
+/// Overwrites up to half of a segment, or truncates it.
 fn damage(disk: &Path, random: &mut Random) -> Result<()> {
     let segments = segments(disk)?;
     if segments.is_empty() {

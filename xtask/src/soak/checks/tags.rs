@@ -1,5 +1,6 @@
-//! Tag gateways before a backend that commits some changes after all clients have stopped waiting, with and without `push`:
-//! no read is older than what was acknowledged, and nothing gets a tag or a lifetime while a change may still happen.
+//! Tag gateways in front of a backend that commits some changes after all clients have stopped waiting, with and
+//! without `push`: no read is older than an acknowledged version, and no response gets a tag or a lifetime while a
+//! change may still happen.
 
 use super::Task;
 use super::pages::{Form, Pages, Reader, path};
@@ -10,27 +11,27 @@ use anyhow::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Each round has a new gateway and a new cache; which of them stops waiting first is by chance.
+/// The duration of a round. Each has a new gateway and a new cache; chance decides which of them stops waiting first.
 const ROUND: Duration = Duration::from_secs(60);
-/// How long a change whose end is unknown may still happen. The backend keeps to less than half of it.
+/// The time for which a change with an unknown result may still happen. The backend takes less than half of it.
 const DOUBT: Duration = Duration::from_secs(5);
 const IMPATIENT: &str = "[timeouts]\nfirst_byte = '300ms'\n";
-/// One in so many changes is committed late or gets no answer.
+/// One in this number of changes is committed late or gets no answer.
 const FAULT: u64 = 80;
 const PUSH: &str = "push.test";
 const ALWAYS: &str = "always.test";
 
-/// A site, seen through a gateway and a cache.
+/// A site behind a gateway and a cache.
 struct Site<'t> {
     task: &'t Task<'t>,
     host: &'static str,
     pages: Arc<Pages>,
     gateway: u16,
     cache: u16,
-    /// Whether the gateway stops waiting for the backend, rather than the cache for the gateway.
+    /// Whether the gateway stops waiting for the backend; if not, the cache stops waiting for the gateway.
     gateway_gives_up: bool,
     begun: Instant,
-    /// Until when each kind of pages is in doubt for certain.
+    /// The minimum time until which each kind of pages is in doubt.
     doubts: [Mutex<Option<Instant>>; 2],
 }
 
@@ -112,7 +113,7 @@ impl Site<'_> {
         }
     }
 
-    /// What the gateway says to caches while it is in doubt.
+    /// Reads the gateway's answers to caches while it is in doubt.
     fn read_from_gateway(&self, mut random: Random) {
         let mut reader = Reader::new(self.task, &self.pages, self.gateway);
         while self.goes_on() {
@@ -138,7 +139,7 @@ impl Site<'_> {
     }
 
     fn write(&self, mut random: Random) {
-        // Where each use is validated, changes need not pass the cache.
+        // If each use is validated, changes need not pass the cache.
         let ports = if self.host == PUSH { [self.cache; 2] } else { [self.cache, self.gateway] };
         let mut clients = ports.map(Client::to);
         let mut number = 0;
@@ -146,7 +147,7 @@ impl Site<'_> {
             let (page, by) = (self.pages.some(&mut random), random.below(2) as usize);
             number += 1;
             let fault = match random.below(FAULT) {
-                // Without couplings, it is ordinary changes that have to be missed.
+                // Without couplings, ordinary changes have to be missed.
                 _ if self.task.leaves_out("couplings") => String::new(),
                 0 => format!("Wait: {}\r\n", 400 + random.below(1_600)),
                 1 => format!("Wait: {}\r\nCut: 1\r\n", random.below(200)),
@@ -171,13 +172,13 @@ impl Site<'_> {
         }
         self.task.findings.faults.add();
         if answer.is_ok_and(|answer| matches!(answer.status, 502 | 504)) && self.gateway_gives_up {
-            // Counted from the request, which is earlier than from the moment at which the gateway stopped waiting.
+            // Counted from the request, which is earlier than the moment at which the gateway stopped waiting.
             let kinds = if page.is_multiple_of(2) { &self.doubts[..] } else { &self.doubts[1..] };
             for doubt in kinds {
                 *doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun + DOUBT);
             }
         }
-        // From its commit on, it has to be seen, although no client was told of it.
+        // From its commit on, the change has to be visible, although no client received an acknowledgement.
         while self.goes_on() {
             if let Some(version) = self.pages.committed(name) {
                 return self.pages.acknowledge(page, version);
@@ -187,7 +188,7 @@ impl Site<'_> {
     }
 }
 
-/// Whether a tag is the gateway's: the backend's own ones are two numbers.
+/// Whether a tag is the gateway's: the backend's own tags are two numbers.
 fn is_generated(tag: &str) -> bool {
     !tag.trim_matches('"').bytes().all(|byte| byte == b'-' || byte.is_ascii_digit())
 }

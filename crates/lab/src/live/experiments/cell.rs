@@ -18,28 +18,28 @@ use crate::trace::Trace;
 
 use super::LARDER;
 
-/// By how much live and simulated hit ratios may differ where no lots are drawn.
+/// The maximum difference between live and simulated hit ratios of a deterministic policy.
 const MOST_APART: f64 = 0.01;
 
-/// Replays of a policy that draws lots.
+/// Replays of a randomised policy.
 const DRAWS: u64 = 20;
 
-/// What is measured.
+/// The conditions of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell {
-    /// Which requests.
+    /// The list of requests.
     pub(super) course: String,
-    /// What misses cost.
+    /// The model of miss costs.
     pub(super) latency: String,
-    /// The policy; `none` where nothing may be stored.
+    /// The policy; `none` if no response may be stored.
     pub(super) policy: String,
-    /// The cache's size, of what all pages take together.
+    /// The cache's size, in percent of the total of all pages.
     pub(super) percent: u32,
-    /// Counted from 0; each has requests of its own.
+    /// The number of the repetition, counted from 0; each has different requests.
     pub(super) repetition: u64,
 }
 
-/// What was seen.
+/// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     #[serde(flatten)]
@@ -47,41 +47,41 @@ pub(super) struct Measured {
     /// The capacity: bytes or entries.
     pub(super) capacity: u64,
     pub(super) requests: u64,
-    /// Hits over requests, live.
+    /// Hits over requests, measured live.
     pub(super) hit_ratio: f64,
     /// The same by simulation.
     pub(super) simulated: f64,
-    /// For each request `h` or `m`.
+    /// `h` (hit) or `m` (miss) for each request.
     pub(super) outcomes: String,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub(super) seconds: f64,
-    /// What the client waited for an answer, on average, in milliseconds.
+    /// The client's mean waiting time for an answer, in milliseconds.
     pub(super) mean_ms: f64,
     /// The same for hits.
     pub(super) hit_ms: f64,
     /// The same for misses.
     pub(super) miss_ms: f64,
-    /// What 99 of 100 answers took at most.
+    /// The 99th percentile of the answers' time, in milliseconds.
     pub(super) p99_ms: f64,
-    /// What the proxy took of the processor for a request, in microseconds.
+    /// The proxy's processor time for a request, in microseconds.
     pub(super) proxy_us: f64,
-    /// The same for the origin, over its own requests.
+    /// The same for the origin, for each of its own requests.
     pub(super) origin_us: f64,
     /// The same for the client.
     pub(super) driver_us: f64,
 }
 
-/// How a cell is measured.
+/// The means of measuring a cell.
 pub(super) struct Trial<'a> {
     pub(super) course: &'a Course,
     pub(super) model: Model,
     pub(super) via: Via,
-    /// Of pages, or of bytes of content.
+    /// The capacity in pages, or in bytes of content.
     pub(super) capacity: Capacity,
 }
 
 impl Trial<'_> {
-    /// Sends the requests one after the other through a new proxy.
+    /// Sends the requests in sequence through a new proxy.
     pub(super) fn take(self, bench: &Bench, cell: &Cell) -> Result<Measured, Halt> {
         let is_cached = self.model.is_storable;
         let origin = Origin::start(self.model)?;
@@ -122,7 +122,7 @@ fn one_by_one(bench: &Bench, course: &Course, origin: &Origin, to: std::net::Soc
     }
 }
 
-/// The hit ratio by simulation; the mean over some draws for a policy that draws lots.
+/// Returns the hit ratio by simulation; for a randomised policy, the mean of several replays.
 fn simulate(trace: &Trace, policy: &str, capacity: Capacity) -> Result<f64, Halt> {
     let spec = Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))?;
     let draws = if policy == "rand" { DRAWS } else { 1 };
@@ -134,25 +134,25 @@ fn letters(seen: &LoadResult) -> String {
     seen.answers.iter().map(|(outcome, _)| if *outcome == Outcome::Hit { 'h' } else { 'm' }).collect()
 }
 
-/// What straight requests to the origin take, so that nobody takes its limits for the proxy's.
+/// The cost of direct requests to the origin, which shows the origin's limits separately from the proxy's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Straight {
-    /// Which requests.
+    /// The list of requests.
     pub(super) course: String,
-    /// How long they took in all.
+    /// The total time.
     pub(super) seconds: f64,
-    /// How long one took on average, in milliseconds.
+    /// The mean time of a request, in milliseconds.
     pub(super) mean_ms: f64,
-    /// What the origin took of the processor for one, in microseconds.
+    /// The origin's processor time for a request, in microseconds.
     pub(super) origin_us: f64,
     /// The same for the client.
     pub(super) driver_us: f64,
 }
 
-/// Sends the requests straight to the origin.
+/// Sends the requests directly to the origin.
 ///
 /// # Errors
-/// As any measurement.
+/// The same as for any measurement.
 pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Straight, Halt> {
     let origin = Origin::start(Model::of(&course.pages))?;
     let seen = one_by_one(bench, course, &origin, origin.address(), Via::Http).run()?;
@@ -165,7 +165,7 @@ pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Str
     })
 }
 
-/// A table of what straight requests take.
+/// Returns a table of the costs of direct requests.
 pub(super) fn straight_table(title: &str, all: &[Straight]) -> Grid {
     let columns = [
         "requests",
@@ -188,17 +188,17 @@ pub(super) fn straight_table(title: &str, all: &[Straight]) -> Grid {
     grid
 }
 
-/// The cells that satisfy `is_it`.
+/// Returns the cells that satisfy `is_it`.
 pub(super) fn those(cells: &[Measured], is_it: impl Fn(&Cell) -> bool) -> Vec<&Measured> {
     cells.iter().filter(|measured| is_it(&measured.cell)).collect()
 }
 
-/// The sizes that there are, ascending.
+/// Returns the measured sizes, ascending.
 pub(super) fn percents(cells: &[&Measured]) -> BTreeSet<u32> {
     cells.iter().map(|measured| measured.cell.percent).collect()
 }
 
-/// By how much `value` is larger under `one` policy than under another, by cache size.
+/// Returns by how much `value` is larger under `one` policy than under another, by cache size.
 pub(super) fn contrast(
     cells: &[&Measured],
     (one, other): (&str, &str),
@@ -218,7 +218,7 @@ pub(super) fn contrast(
     samples
 }
 
-/// The mean of `value` for a policy at a size.
+/// Returns the mean of `value` for a policy at a size.
 pub(super) fn mean(
     cells: &[&Measured],
     policy: &str,
@@ -230,7 +230,7 @@ pub(super) fn mean(
     Interval::of(&of.map(|measured| value(measured)).collect::<Vec<_>>())
 }
 
-/// A line for each policy over the cache sizes.
+/// Returns a plot with a line for each policy over the cache sizes.
 pub(super) fn curves(
     (name, title): (&str, &str),
     cells: &[&Measured],
@@ -262,7 +262,7 @@ pub(super) fn curves(
     Figure { name: name.to_owned(), plot, caption, data }
 }
 
-/// Live hit ratios against simulated ones, and the claim that they are the same.
+/// Returns a picture of live hit ratios against simulated ones, and the claim that they are equal.
 pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (Figure, Finding) {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != "none").collect();
     let columns = ["requests", "misses cost", "policy", "cache size in %", "repetition", "live", "simulated"];
@@ -291,7 +291,8 @@ pub(super) fn side_by_side((name, title): (&str, &str), cells: &[Measured]) -> (
     (Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }, agreement(&cached))
 }
 
-/// Runs whose requests, policy and size are the same count once: what misses cost does not change hits.
+/// Decides the claim of equality. Runs with equal requests, policy and size count once, since the cost of misses does
+/// not affect hits.
 fn agreement(cells: &[&Measured]) -> Finding {
     let mut exact: BTreeMap<(&str, u64, &str, u32), f64> = BTreeMap::new();
     for measured in cells.iter().filter(|measured| measured.cell.policy != "rand") {
@@ -335,7 +336,7 @@ fn agreement(cells: &[&Measured]) -> Finding {
         )
 }
 
-/// Capacity in bytes or entries: `percent` of `all`, at least 1.
+/// Returns a capacity in bytes or entries: `percent` of `all`, at least 1.
 pub(super) fn part(by: By, all: u64, percent: u32) -> Capacity {
     Capacity { by, amount: (all * u64::from(percent)).div_ceil(100).max(1) }
 }

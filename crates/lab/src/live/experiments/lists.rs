@@ -1,4 +1,4 @@
-//! Many lists of requests by simulation: where live and simulated hits are the same, these decide.
+//! Simulation of many lists of requests: it decides claims where live and simulated hits are equal.
 
 use larder_evict::{Capacity, Spec};
 use serde::{Deserialize, Serialize};
@@ -9,30 +9,30 @@ use crate::live::replayed::{outcomes, share};
 use crate::live::statistics::Samples;
 use crate::trace::Trace;
 
-/// What several policies do with one list of requests.
+/// The results of several policies for one list of requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct List {
-    /// Which requests.
+    /// The kind of requests.
     pub(super) course: String,
-    /// Of 100 requests, how many repeat a recent page on purpose; 0 for workloads without this parameter.
+    /// The percentage of requests that repeat a recent page on purpose; 0 for workloads without this parameter.
     pub(super) locality: u32,
     /// The number of the list.
     pub(super) number: u64,
     pub(super) runs: Vec<Run>,
 }
 
-/// One policy at one cache size.
+/// The results of one policy at one cache size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) policy: String,
-    /// The cache's size, of what all pages take together.
+    /// The cache's size, in percent of the total of all pages.
     pub(super) percent: u32,
     pub(super) hit_ratio: f64,
-    /// What misses cost, for each request, in milliseconds.
+    /// The cost of misses per request, in milliseconds.
     pub(super) cost_ms: f64,
-    /// The same for costs as long as the seed report's, by a clock that shows whole seconds.
+    /// The same for costs as long as the seed report's, measured by a clock with whole seconds.
     pub(super) clocked_ms: f64,
-    /// The same by an exact clock.
+    /// The same measured by an exact clock.
     pub(super) exact_ms: f64,
 }
 
@@ -65,26 +65,27 @@ impl List {
         Ok(Self { course: name.to_owned(), locality, number, runs })
     }
 
-    /// The run of a policy at a size.
+    /// Returns the run of a policy at a size.
     pub(super) fn run(&self, policy: &str, percent: u32) -> Option<&Run> {
         self.runs.iter().find(|run| run.policy == policy && run.percent == percent)
     }
 }
 
-/// Milliseconds for each request: what misses cost, and `slow` times that by a clock of whole seconds and by an exact one.
+/// Returns milliseconds per request: the cost of misses, and `slow` times that by a clock of whole seconds and by an
+/// exact clock.
 fn times(course: &Course, hits: &[bool], slow: f64) -> [f64; 3] {
     let (mut cost, mut now, mut clocked) = (0.0, 0.0_f64, 0.0);
     for (&page, is_hit) in course.order.iter().zip(hits) {
         let took = if *is_hit { 0.0 } else { f64::from(course.pages[page as usize].cost) / 1e3 };
         let later = now + took * slow;
-        // What is printed is the difference of two readings.
+        // The printed value is the difference of two readings.
         clocked += ((later / 1e3).floor() - (now / 1e3).floor()) * 1e3;
         (cost, now) = (cost + took, later);
     }
     [cost, clocked, now].map(|all| crate::replay::ratio(all, hits.len() as f64))
 }
 
-/// The sizes that the lists have, ascending.
+/// Returns the sizes of the lists, ascending.
 pub(super) fn percents(lists: &[&List]) -> Vec<u32> {
     let mut all: Vec<u32> = lists.iter().flat_map(|list| list.runs.iter().map(|run| run.percent)).collect();
     all.sort_unstable();
@@ -92,7 +93,7 @@ pub(super) fn percents(lists: &[&List]) -> Vec<u32> {
     all
 }
 
-/// By how much `value` is larger under one policy than under others, by cache size; all of the others have to be below.
+/// Returns by how much `value` is larger under one policy than under each of the others, by cache size.
 pub(super) fn ahead(lists: &[&List], (one, others): (&str, &[&str]), value: impl Fn(&Run) -> f64) -> Samples {
     let mut samples = Samples::default();
     for percent in percents(lists) {
@@ -107,21 +108,21 @@ pub(super) fn ahead(lists: &[&List], (one, others): (&str, &[&str]), value: impl
     samples
 }
 
-/// Of the lists, those of a course with a locality.
+/// Returns the lists of a course with a locality.
 pub(super) fn those<'a>(lists: &'a [List], course: &str, locality: u32) -> Vec<&'a List> {
     lists.iter().filter(|list| list.course == course && list.locality == locality).collect()
 }
 
-/// A fall of the hit ratio: the list, the policy, the size it falls to, and by how much.
+/// A fall of the hit ratio: the list, the policy, the size at which it falls, and by how much.
 type Fall<'l> = (&'l List, &'l str, u32, f64);
 
-/// Steps between neighbouring sizes: in how many lists and policies the hit ratio never falls, how many there are, and the
-/// deepest fall.
+/// Compares neighbouring sizes. Returns the number of lists and policies whose hit ratio never falls, the number of
+/// all, and the deepest fall.
 pub(super) fn growth(lists: &[List]) -> ((u64, u64), Option<Fall<'_>>) {
     let (mut so, mut of, mut worst) = (0, 0, None::<Fall<'_>>);
     for list in lists {
         for runs in list.runs.chunk_by(|one, next| one.policy == next.policy) {
-            // Lots that are drawn again at each size can be worse by chance.
+            // A policy with random choices at each size can be worse by chance.
             if runs.iter().any(|run| run.policy == "rand") {
                 continue;
             }

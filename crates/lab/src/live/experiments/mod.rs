@@ -18,13 +18,13 @@ use std::time::Duration;
 use super::bench::Size;
 use super::{Bench, Findings, Halt, Journal};
 
-/// Claims of this report, in contrast to those of the seed reports that its experiments repeat.
+/// The source of claims that are from this report, not from the seed reports that its experiments repeat.
 const LARDER: &str = "this report";
 
-/// Checks that the Python at `program` can be measured, which an experiment would find out late.
+/// Checks that the Python at `program` can be measured. Without this check, an experiment would fail late.
 ///
 /// # Errors
-/// When it does not start, or runs no Python.
+/// If it does not start, or is no Python.
 pub fn check_python(program: &Path) -> Result<(), Halt> {
     parallel::check_python(program)
 }
@@ -32,24 +32,24 @@ pub fn check_python(program: &Path) -> Result<(), Halt> {
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// What users call it.
+    /// The name that users write.
     pub name: &'static str,
-    /// Its heading.
+    /// The heading.
     pub title: &'static str,
-    /// What it shows, in one line.
+    /// The result that it shows, in one line.
     pub shows: &'static str,
-    /// About how many seconds it takes: the quick run and the full one.
+    /// The approximate duration in seconds: of the quick run and of the full one.
     pub seconds: (u64, u64),
-    /// Takes its measurements, but for those that the bench's journal has.
+    /// Takes the measurements, except those that are already in the bench's journal.
     pub measure: fn(&mut Bench) -> Result<(), Halt>,
-    /// What was measured so far shows.
+    /// Returns the findings from the measurements so far.
     pub conclude: fn(&Journal) -> Findings,
-    /// What this machine lacks for it, and where that comes from; nothing where it can be done.
+    /// Returns what the machine lacks for the experiment, with the package to install; `None` if it can run.
     pub missing: fn() -> Option<String>,
 }
 
 impl Experiment {
-    /// About how long it takes.
+    /// Returns the approximate duration.
     pub fn estimate(&self, size: Size) -> Duration {
         Duration::from_secs(match size {
             Size::Smoke => 10,
@@ -59,7 +59,7 @@ impl Experiment {
     }
 }
 
-/// All of them, in the order in which they run.
+/// All experiments, in the order in which they run.
 pub const EXPERIMENTS: &[Experiment] = &[
     thrift::EXPERIMENT,
     browsing::EXPERIMENT,

@@ -1,4 +1,4 @@
-//! A client's connection to the server, by any protocol.
+//! A client's connection to the server, for any of the protocols.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 use super::http::{self, Fault};
 use crate::workload::Sent;
 
-/// Bytes read at once.
+/// The number of bytes in one read.
 const READ: usize = 64 << 10;
 
-/// What is spoken.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// HTTP/1.1, as to a forward proxy.
@@ -30,14 +30,14 @@ pub enum Via {
     Line,
 }
 
-/// How a protocol is spoken that has several forms.
+/// The forms of protocols that have several.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
-    /// Of Thrift.
+    /// The transport of Thrift.
     pub transport: Transport,
-    /// Of Thrift.
+    /// The encoding of Thrift.
     pub protocol: Protocol,
-    /// Of the line protocol.
+    /// The form of the line protocol.
     pub form: Form,
 }
 
@@ -50,29 +50,30 @@ impl Default for Dialect {
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// The status of HTTP, or the one that says the same.
+    /// The HTTP status, or the one with the same meaning.
     pub status: u16,
-    /// What the server says of it where it is 400 or more.
+    /// The server's explanation of a status of 400 or more.
     pub reason: String,
-    /// Lines of `Cache-Status`, in their order.
+    /// The lines of `Cache-Status`, in order.
     pub cache: Vec<String>,
-    /// How long the content was.
+    /// The length of the content in bytes.
     pub bytes: u64,
-    /// The content where it was asked for; where the status is 400 or more, its beginning.
+    /// The content, if it was requested; for a status of 400 or more, its start.
     pub content: Bytes,
 }
 
 impl Reply {
-    /// Whether the first cache that says anything says that it had the answer (RFC 9211, section 2.1).
+    /// Whether the first cache in `Cache-Status` had the answer (RFC 9211, section 2.1).
     pub fn is_hit(&self) -> Option<bool> {
         let said = self.cache.first()?;
         Some(said.split(';').any(|part| part.trim() == "hit"))
     }
 }
 
-/// A client with connections of its own, for URLs that the one here cannot reach.
+/// A client with separate connections, for URLs that the client here does not support.
 pub trait Foreign {
-    /// The answer to a request, with its content if `wants` says so; or why there is none, in one line.
+    /// Returns the answer to a request, with its content if `wants` is set; or the reason why there is none, in one
+    /// line.
     fn ask<'f>(
         &'f mut self,
         sent: Sent<'f>,
@@ -107,7 +108,7 @@ impl Connection {
         Ok(Self::Rpc(Box::new(Rpc { stream, codec, buffer: BytesMut::new() })))
     }
 
-    /// The answer, with its content if `wants` says so; and whether the connection can be used again.
+    /// Returns the answer, with its content if `wants` is set, and whether the connection can be reused.
     pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         match self {
             Self::Http(connection) => connection.ask(sent, wants).await,

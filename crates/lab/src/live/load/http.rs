@@ -1,6 +1,6 @@
 //! A client of HTTP/1.1 over one connection, for load tools: any method, fields and content; any framing of answers.
 //!
-//! Larger libraries take more CPU time for a page than the proxy, on the same processor.
+//! The usual libraries take more CPU time for a page than the proxy, on the same processor.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -14,27 +14,27 @@ use super::Reply;
 use crate::live::http::{LINES, PIECE, field, whole};
 use crate::workload::Sent;
 
-/// Bytes of the content of an error that are kept.
+/// The kept bytes of an error's content.
 const SHOWN: usize = 200;
-/// Bytes of a line between chunks, at most.
+/// The maximum length of a line between chunks, in bytes.
 const LONGEST_LINE: usize = 8 << 10;
-/// The type of content that has no field for it, as all bodies of generated workloads are.
+/// The type of content without a field for it; all bodies of generated workloads have this type.
 const JSON: &str = "application/json";
 
 /// A client's connection.
 pub(super) struct Connection {
     stream: TcpStream,
-    /// Of paths without a host.
+    /// The host for URLs that are only a path.
     host: String,
     out: Vec<u8>,
     buffer: BytesMut,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) why: String,
-    /// The connection had ended before anything came: the server may have closed it while it was idle.
+    /// Whether the connection had ended before any byte arrived: the server may have closed it while it was idle.
     pub(super) is_closed: bool,
 }
 
@@ -50,12 +50,12 @@ impl From<&str> for Fault {
     }
 }
 
-/// How the end of content is told (RFC 9112, section 6.3).
+/// The way in which the end of content is marked (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
     Bytes(u64),
     Chunked,
-    /// By the end of the connection.
+    /// The end of the connection.
     Open,
 }
 
@@ -64,11 +64,11 @@ enum Length {
 struct Head {
     reply: Reply,
     length: Length,
-    /// Another request may follow.
+    /// Whether another request may follow.
     is_kept: bool,
 }
 
-/// Content as it comes: its first `keep` bytes stay.
+/// Content during its arrival: its first `keep` bytes are stored.
 #[derive(Default)]
 struct Content {
     keep: usize,
@@ -81,10 +81,10 @@ impl Connection {
         Self { stream, host: to.to_string(), out: Vec::new(), buffer: BytesMut::with_capacity(PIECE) }
     }
 
-    /// Sends a request and takes the whole answer; and whether the connection can be used again.
+    /// Sends a request and reads the complete answer. Returns it, and whether the connection can be reused.
     ///
     /// # Errors
-    /// When there is no answer, or not all of it.
+    /// If there is no answer, or only a part of it.
     pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         self.out.clear();
         write_request(&mut self.out, sent, &self.host);
@@ -106,7 +106,7 @@ impl Connection {
         Ok((reply, is_kept))
     }
 
-    /// The head of the final answer: interim ones are skipped.
+    /// Returns the head of the final answer; interim answers are skipped.
     async fn head(&mut self, is_head: bool) -> Result<Head, Fault> {
         loop {
             while let Some((length, head)) = head(&self.buffer, is_head)? {
@@ -131,7 +131,8 @@ impl Connection {
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    /// Takes at most `most` bytes of content, once some have come: how many; nothing at the end of the connection.
+    /// Waits for content and takes at most `most` bytes of it. Returns their number, or `None` at the end of the
+    /// connection.
     async fn take(&mut self, most: u64, content: &mut Content) -> Result<Option<u64>, Fault> {
         if self.buffer.is_empty() && self.read().await.map_err(|error| error.to_string())? == 0 {
             return Ok(None);
@@ -152,7 +153,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Chunks up to the last one, and the trailers (RFC 9112, section 7.1).
+    /// Reads all chunks and the trailers (RFC 9112, section 7.1).
     async fn chunks(&mut self, content: &mut Content) -> Result<(), Fault> {
         loop {
             let line = self.line().await?;
@@ -170,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// The next line, without its end.
+    /// Returns the next line, without its line end.
     async fn line(&mut self) -> Result<Bytes, Fault> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -187,11 +188,12 @@ impl Connection {
     }
 }
 
-/// A URL stands in the request as to a forward proxy (RFC 9112, section 3.2.2), a path as to a server, which is `host`.
+/// Writes a request. A URL is written as to a forward proxy (RFC 9112, section 3.2.2), a path as to a server, which is
+/// `host`.
 fn write_request(out: &mut Vec<u8>, sent: Sent<'_>, host: &str) {
     let Sent { method, url, fields, body } = sent;
     let has = |name: &str| fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = write!(out, "{method} {url} HTTP/1.1\r\n");
     if !has("host") {
         let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
@@ -210,7 +212,7 @@ fn write_request(out: &mut Vec<u8>, sent: Sent<'_>, host: &str) {
     out.extend_from_slice(body.as_bytes());
 }
 
-/// How long the head of an answer is, and what it says; nothing while it is not whole.
+/// Returns the length of an answer's head, and its content. Returns `None` while the head is incomplete.
 fn head(bytes: &[u8], is_head: bool) -> Result<Option<(usize, Head)>, String> {
     let mut lines = [EMPTY_HEADER; LINES];
     let mut response = Response::new(&mut lines);
@@ -247,7 +249,7 @@ mod tests {
 
     const GET: Sent<'_> = Sent { method: "GET", url: "http://a:1/x?y", fields: &[], body: "" };
 
-    /// What a client makes of these bytes, after which the server closes; or of as many of them as `cut` says.
+    /// Returns the client's result for these bytes, after which the server closes the connection.
     fn answered(sent: Sent<'_>, bytes: &str, wants: bool) -> Result<(Reply, bool), Fault> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {

@@ -1,9 +1,9 @@
 //! The measuring load driver: sends a list of requests over one of the proxy's protocols, and times every answer. The
 //! experiments and `larder fetch` use it.
 //!
-//! In a closed loop each client sends when its last answer has arrived. In an open loop requests are due at moments that do
-//! not depend on answers, and the time of each counts from when it was due: so a proxy that stalls is charged for all
-//! requests that were due meanwhile (no coordinated omission).
+//! In a closed loop, each client sends when its last answer has arrived. In an open loop, requests are due at times
+//! that are independent of answers, and the latency of each counts from its due time: so a stall of the proxy adds to
+//! the latency of all requests that were due meanwhile (no coordinated omission).
 
 mod connection;
 mod http;
@@ -27,69 +27,69 @@ use super::machine::spent_by_thread;
 use super::timer::Timer;
 use crate::workload::{Requests, Sent};
 
-/// How long an answer may take, unless the load says it.
+/// The default timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What to send.
+/// The requests to send, and the way to send them.
 #[derive(Clone)]
 pub struct Load {
-    /// To whom.
+    /// The server.
     pub to: SocketAddr,
-    /// By which protocol.
+    /// The protocol.
     pub via: Via,
-    /// In which of its forms.
+    /// The form of the protocol.
     pub dialect: Dialect,
-    /// The requests. They are sent this many times, one list after the other.
+    /// The requests. The list is sent `times` times.
     pub requests: Requests,
-    /// How often.
+    /// The number of times.
     pub times: usize,
-    /// When.
+    /// The times at which requests are sent.
     pub pace: Pace,
-    /// How long an answer may take.
+    /// The timeout of an answer.
     pub patience: Duration,
-    /// Whether an answer with this status is none that failed.
+    /// Whether an answer with this status is no failure.
     pub accepts: fn(u16) -> bool,
-    /// How many requests the origin has seen. With one client at a time it tells hits from misses where the protocol
-    /// does not say it.
+    /// The number of requests that the origin has received. With one client at a time, it distinguishes hits from
+    /// misses if the protocol does not.
     pub origin: Option<Arc<AtomicU64>>,
-    /// Makes a client for `https` URLs, which are left to it.
+    /// Creates a client for `https` URLs, which are passed to it.
     pub foreign: Option<MakeForeign>,
-    /// That client is asked for all URLs.
+    /// Whether that client receives all URLs.
     pub is_foreign: bool,
-    /// Set when the user wants an end.
+    /// Set when the user wants to end the run.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Makes a client of another kind; or says why it cannot, in one line.
+/// Creates a client of another kind, or returns the reason why it cannot, in one line.
 pub type MakeForeign = Arc<dyn Fn() -> Result<Box<dyn Foreign>, String>>;
 
-/// Sees each answer as it comes.
+/// Receives each answer when it arrives.
 pub trait Onlooker {
-    /// Whether contents are wanted.
+    /// Whether the contents are needed.
     fn wants_content(&self) -> bool {
         false
     }
 
-    /// That this is the answer to a request.
+    /// Receives the answer to a request.
     fn see(&mut self, answered: &Answered<'_>);
 }
 
-/// A request and what came of it.
+/// A request with its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
-    /// What was asked for.
+    /// The request.
     pub sent: Sent<'a>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The answer, even if its status is one of a failure; or why there is none.
+    /// The answer, even if its status is a failure; or the reason why there is none.
     pub reply: Result<&'a Reply, &'a str>,
-    /// From when it was due, or else was sent, to the end of the answer.
+    /// The time from when it was due, or otherwise sent, to the end of the answer.
     pub took: Duration,
-    /// From when it was sent.
+    /// The time from when it was sent to the end of the answer.
     pub served: Duration,
 }
 
-/// Nobody looks on.
+/// An onlooker that ignores all answers.
 struct Blind;
 
 impl Onlooker for Blind {
@@ -101,7 +101,7 @@ impl Onlooker for Blind {
 pub enum Outcome {
     /// Answered from the cache.
     Hit,
-    /// The origin was asked.
+    /// Answered by the origin.
     Miss,
     /// Answered; the source is unknown.
     Answered,
@@ -109,23 +109,23 @@ pub enum Outcome {
     Failed,
 }
 
-/// What the clients saw.
+/// The clients' results.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub elapsed: Duration,
-    /// By request: its outcome, and after how many microseconds.
+    /// By request: its outcome, and its time in microseconds.
     pub answers: Vec<(Outcome, u32)>,
     /// Bytes of content.
     pub bytes: u64,
-    /// What all clients together took of the processor.
+    /// The processor time of all clients together.
     pub processor: Duration,
-    /// Why requests failed; the first of them.
+    /// The reason of the first failure.
     pub failure: Option<String>,
 }
 
 impl LoadResult {
-    /// How many requests became `outcome`.
+    /// Returns the number of requests with `outcome`.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.answers.iter().filter(|(became, _)| *became == outcome).count() as u64
     }
@@ -135,7 +135,7 @@ impl LoadResult {
         crate::replay::ratio(self.count(Outcome::Hit) as f64, self.answers.len() as f64)
     }
 
-    /// What requests took on average that became `outcome`, or all of them, in milliseconds.
+    /// Returns the mean time of requests with `outcome`, or of all requests, in milliseconds.
     pub fn mean(&self, outcome: Option<Outcome>) -> f64 {
         let counted =
             self.answers.iter().filter(|(became, _)| outcome.is_none_or(|outcome| outcome == *became));
@@ -144,7 +144,7 @@ impl LoadResult {
         crate::replay::ratio(sum as f64 / 1e3, f64::from(count))
     }
 
-    /// What `share` of the requests took at most, in milliseconds.
+    /// Returns the time within which `share` of the requests were answered, in milliseconds.
     pub fn percentile(&self, share: f64) -> f64 {
         let Ok(mut times) = Histogram::<u64>::new_with_bounds(1, u32::MAX.into(), 3) else { return f64::NAN };
         self.answers.iter().for_each(|(_, time)| times.saturating_record(u64::from(*time)));
@@ -153,7 +153,7 @@ impl LoadResult {
 }
 
 impl Load {
-    /// So many requests, one after the other, whose answers have status 200.
+    /// Returns a load with one client, whose answers must have status 200.
     pub fn new(to: SocketAddr, via: Via, requests: Requests) -> Self {
         Self {
             to,
@@ -171,19 +171,19 @@ impl Load {
         }
     }
 
-    /// Sends it all.
+    /// Sends all requests.
     ///
     /// # Errors
-    /// When the user wants an end, or an answer is missing.
+    /// If the user wants an end, or an answer is missing.
     pub fn run(self) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.run_over(&to)
     }
 
-    /// Sends it all as a balancer does, each request to the next of `nodes`, wherever the load itself says.
+    /// Sends all requests as a load balancer does, each to the next of `nodes`, in place of the load's own server.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The same as for [`run`](Self::run).
     pub fn run_over(self, nodes: &[SocketAddr]) -> Result<LoadResult, Halt> {
         let seen = self.send_over(nodes, Rc::new(RefCell::new(Blind)))?;
         match &seen.failure {
@@ -196,10 +196,10 @@ impl Load {
         }
     }
 
-    /// Sends it all, where answers may be missing; `onlooker` sees each.
+    /// Sends all requests, and passes each answer to `onlooker`. Answers may be missing.
     ///
     /// # Errors
-    /// When the user wants an end, or the system has no room.
+    /// If the user wants an end, or the system lacks resources.
     pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.send_over(&to, onlooker)
@@ -257,8 +257,8 @@ impl Load {
         })
     }
 
-    /// Clients with connections to each node, before the clock runs. One that gets no connection tries again with its first
-    /// request, and reports the error.
+    /// Returns clients with connections to each node, before the measurement starts. A client without a connection
+    /// tries again at its first request, and reports the error.
     async fn connect(&self, nodes: &[SocketAddr], count: usize) -> Result<Vec<Client>, Halt> {
         let mut all = Vec::with_capacity(count);
         for _ in 0..count {
@@ -273,7 +273,7 @@ impl Load {
     }
 }
 
-/// What all clients share.
+/// The state that all clients share.
 struct Work {
     load: Load,
     dues: Option<Vec<Duration>>,
@@ -289,13 +289,13 @@ struct Work {
 
 /// One client.
 struct Client {
-    /// Each node, and a connection to it if there is one.
+    /// The nodes, each with a connection if there is one.
     ways: Vec<(SocketAddr, Option<Connection>)>,
     foreign: Option<Box<dyn Foreign>>,
 }
 
 impl Client {
-    /// Takes the next request that no other client has, again and again.
+    /// Repeatedly takes the next request that no other client has taken.
     async fn work(mut self, work: Rc<Work>) {
         let (load, count) = (&work.load, self.ways.len());
         while !load.stop.load(Ordering::Relaxed) {
@@ -317,8 +317,8 @@ impl Client {
         }
     }
 
-    /// The answer to `sent`. A connection that the server had closed before anything came is opened again once, unless the
-    /// request may have been carried out (RFC 9110, section 9.2.2).
+    /// Returns the answer to `sent`. If the server closed the connection before any byte arrived, the client opens it
+    /// again once, unless the request may have been carried out (RFC 9110, section 9.2.2).
     async fn ask(&mut self, work: &Work, node: usize, sent: Sent<'_>) -> Result<Reply, String> {
         let is_foreign = work.load.is_foreign || sent.url.starts_with("https:");
         if let Some(foreign) = self.foreign.as_mut().filter(|_| is_foreign) {
@@ -344,15 +344,16 @@ impl Client {
 }
 
 impl Work {
-    /// Waits until request `at` is due: from then its time counts. Nothing where answers say when requests are sent.
+    /// Waits until request `at` is due, and returns the due time, from which its latency counts. Returns `None` in a
+    /// closed loop.
     async fn wait(&self, at: usize) -> Option<Instant> {
         let due = self.begun + *self.dues.as_ref()?.get(at)?;
-        // Without a timer of the system the request is early.
+        // Without a system timer, the request is early.
         let _ = self.timer.wait(due.saturating_duration_since(Instant::now())).await;
         Some(due)
     }
 
-    /// Notes what came of request `at`, before and after which the origin had been asked so many times.
+    /// Records the outcome of request `at`, with the origin's number of requests before and after it.
     fn note(
         &self,
         at: usize,
@@ -424,7 +425,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_charges_for_what_was_due() {
-        // One at a time and 5 ms each, but due all at once.
+        // One request at a time, 5 ms each, but all are due at once.
         let course = Course::once(10, Page { size: 1, cost: 5_000 });
         let origin = Origin::start(Model { effort: Effort::Compute, ..Model::of(&course.pages) }).unwrap();
         let pace = Pace::Open { rate: 1e6, clients: 10, seed: 1 };
@@ -433,7 +434,7 @@ mod tests {
         assert!(seen.mean(None) >= 25.0, "{}", seen.mean(None));
     }
 
-    /// The longest times from when a request was due, and from when it was sent.
+    /// The longest times since a request was due, and since it was sent.
     #[derive(Default)]
     struct Longest(Duration, Duration);
 
@@ -447,7 +448,7 @@ mod tests {
 
     #[test]
     fn an_onlooker_sees_what_a_stall_cost_and_what_the_server_took() {
-        // Ten are due at once, and one at a time is sent, which waits for 5 ms.
+        // Ten requests are due at once; one at a time is sent, and waits for 5 ms.
         let course = Course::once(10, Page { size: 1, cost: 5_000 });
         let origin = Origin::start(Model::of(&course.pages)).unwrap();
         let load = load(&origin, &course, Pace::Open { rate: 1e6, clients: 1, seed: 1 });

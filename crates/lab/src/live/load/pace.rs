@@ -1,4 +1,4 @@
-//! The moments at which requests are sent.
+//! The times at which requests are sent.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use rand_distr::{Distribution, Exp};
 
 use crate::workload::Random;
 
-/// When requests are sent.
+/// The rule for the times of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// By so many clients, each after its last answer.
+    /// Each client sends after its last answer.
     Closed {
-        /// How many.
+        /// The number of clients.
         clients: usize,
     },
-    /// At random moments (a Poisson process).
+    /// At random times (a Poisson process).
     Open {
         /// Requests a second.
         rate: f64,
-        /// How many may be under way; what is due beyond them waits, and its time counts.
+        /// The maximum number of requests in flight; further requests wait after they are due, and that time counts.
         clients: usize,
-        /// For the moments.
+        /// The seed of the times.
         seed: u64,
     },
 }
 
 impl Pace {
-    /// How many requests may be under way.
+    /// Returns the maximum number of requests in flight.
     pub(super) fn clients(self) -> usize {
         let (Self::Closed { clients } | Self::Open { clients, .. }) = self;
         clients.max(1)
     }
 
-    /// When each of `count` requests is due, from the start; nothing where answers say so.
+    /// Returns the due times of `count` requests since the start; `None` in a closed loop.
     pub(super) fn dues(self, count: usize) -> Option<Vec<Duration>> {
         let Self::Open { rate, seed, .. } = self else { return None };
         let gaps = Exp::new(rate).or_else(|_| Exp::new(1.0)).expect("positive");

@@ -1,4 +1,4 @@
-//! The data of one service: rows with a version each, in its own database.
+//! The data of one service: rows with versions, in a separate database.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ const SCHEMA: &str = "
     CREATE TABLE collection (version INTEGER NOT NULL);
     INSERT INTO collection VALUES (1);";
 
-/// How much of a collection its page shows.
+/// The maximum number of members that a collection's page shows.
 const LATEST: u32 = 20;
 
 /// A service's database.
@@ -27,26 +27,26 @@ pub(super) struct Database {
     connection: Mutex<Connection>,
 }
 
-/// One of the things that are kept. What was removed leaves its number and its version.
+/// A member. A removed one keeps its number and its version.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) description: String,
-    /// The user whose it is.
+    /// The user to whom it belongs.
     pub(super) user: u32,
     pub(super) version: u64,
     pub(super) is_gone: bool,
 }
 
-/// What a write has made.
+/// The result of a write.
 pub(super) struct Written {
     pub(super) id: u32,
     pub(super) version: u64,
-    /// That of the collection.
+    /// The version of the collection.
     pub(super) collection: u64,
 }
 
 impl Database {
-    /// Makes a database with `count` rows in a new file.
+    /// Creates a database with `count` rows in a new file.
     pub(super) fn create(file: &Path, kind: &str, count: u32) -> Result<Self> {
         let mut connection = Connection::open(file)?;
         connection.execute_batch(SCHEMA)?;
@@ -61,7 +61,7 @@ impl Database {
         Ok(Self { connection: Mutex::new(connection) })
     }
 
-    /// The row of a number, if there ever was one.
+    /// Returns the row with this number, if it ever existed.
     pub(super) fn row(&self, id: u32) -> Result<Option<Row>> {
         let connection = self.lock();
         let mut statement = connection
@@ -78,7 +78,7 @@ impl Database {
         statement.query_row([id], row).optional()
     }
 
-    /// The collection's version, and the numbers and names of its latest members.
+    /// Returns the collection's version, and the numbers and names of its latest members.
     pub(super) fn latest(&self) -> Result<(u64, Vec<(u32, String)>)> {
         let mut connection = self.lock();
         let snapshot = connection.transaction()?;
@@ -91,28 +91,29 @@ impl Database {
         Ok((version, members))
     }
 
-    /// Adds a member, of the user of that number.
+    /// Adds a member that belongs to the user of that number.
     pub(super) fn add(&self, name: &str, description: &str, user: u32) -> Result<Option<Written>> {
         let sql = "INSERT INTO entities (name, description, user, version, gone) VALUES (?, ?, ?, 1, 0) \
                    RETURNING id, version";
         self.write(sql, params![name, description, user])
     }
 
-    /// Gives a member other words; one that was removed is there again. `None` if there never was one.
+    /// Changes the name and description of a member. A removed member becomes visible again. Returns `None` if it never
+    /// existed.
     pub(super) fn replace(&self, id: u32, name: &str, description: &str) -> Result<Option<Written>> {
         let sql = "UPDATE entities SET name = ?, description = ?, gone = 0, version = version + 1 WHERE id = ? \
                    RETURNING id, version";
         self.write(sql, params![name, description, id])
     }
 
-    /// Gives a member another description; `None` if there is none.
+    /// Changes the description of a member. Returns `None` if it does not exist.
     pub(super) fn describe(&self, id: u32, description: &str) -> Result<Option<Written>> {
         let sql = "UPDATE entities SET description = ?, version = version + 1 WHERE id = ? AND gone = 0 \
                    RETURNING id, version";
         self.write(sql, params![description, id])
     }
 
-    /// Removes a member; `None` if there is none.
+    /// Removes a member. Returns `None` if it does not exist.
     pub(super) fn remove(&self, id: u32) -> Result<Option<Written>> {
         let sql = "UPDATE entities SET gone = 1, version = version + 1 WHERE id = ? AND gone = 0 RETURNING id, version";
         self.write(sql, params![id])
@@ -134,12 +135,13 @@ impl Database {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic interrupted was rolled back.
+        // SQLite has rolled back a transaction that a panic interrupted.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The user whose the thing of a number is: another one than the user of that number, where there are several.
+/// Returns the user to whom the member of a number belongs: a different number from the member's, if there are several
+/// users.
 fn whose(id: u32, count: u32) -> u32 {
     id % count.max(1) + 1
 }

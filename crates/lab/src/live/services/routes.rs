@@ -1,4 +1,4 @@
-//! The answers of the services: a method, a path and a content in, a status and JSON out.
+//! The answers of the services: the input is a method, a path and a content, the output a status and JSON.
 //!
 //! Every answer has `versions`: of all data that it was built from, or, for a write, of all data that it has changed.
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::database::{Database, Written};
 use crate::workload::{KINDS, Method};
 
-/// The services, each with its database. Those of paths and skills ask that of users.
+/// The services, each with its database. The services for paths and skills read that of users.
 pub(super) struct Services {
     users: Database,
     paths: Database,
@@ -23,16 +23,16 @@ pub(super) struct Reply {
     pub(super) body: Value,
 }
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone, Copy)]
 struct Target<'p> {
     kind: &'static str,
-    /// None: the collection.
+    /// The number; `None` for the collection.
     id: Option<u32>,
     part: &'p str,
 }
 
-/// What a write says.
+/// The content of a write.
 #[derive(Deserialize)]
 struct Words {
     #[serde(default)]
@@ -43,7 +43,7 @@ struct Words {
 type Outcome = rusqlite::Result<Reply>;
 
 impl Services {
-    /// Makes the databases in a folder, with `count` rows each.
+    /// Creates the databases in a folder, with `count` rows each.
     pub(super) fn create(folder: &Path, count: u32) -> rusqlite::Result<Self> {
         let create = |kind: &str| Database::create(&folder.join(format!("{kind}.db")), kind, count);
         Ok(Self { users: create("users")?, paths: create("paths")?, skills: create("skills")? })
@@ -91,7 +91,7 @@ impl Services {
         match part {
             "" | "info" => {
                 body["description"] = row.description.into();
-                // Here services are coupled: a page of one has words of another in it.
+                // This couples the services: the answers of one contain data of another.
                 if kind != "users" {
                     body["user"] = self.user(row.user, &mut versions)?;
                 }
@@ -102,7 +102,7 @@ impl Services {
         Ok(Reply { status: 200, body })
     }
 
-    /// What others show of a user; null for one that was removed.
+    /// Returns the data of a user in other answers; null for a removed user.
     fn user(&self, id: u32, versions: &mut Map<String, Value>) -> rusqlite::Result<Value> {
         let Some(user) = self.users.row(id)? else { return Ok(Value::Null) };
         versions.insert(format!("users/{id}"), user.version.into());
@@ -134,7 +134,7 @@ impl Services {
     }
 }
 
-/// The kind of the first part of a path, the number that may follow, and what may be read of one of that number.
+/// Returns the kind from the first part of a path, the number that may follow, and the part of that member to read.
 fn target(path: &str) -> Option<Target<'_>> {
     let mut parts = path.strip_prefix('/')?.splitn(3, '/');
     let first = parts.next()?;
@@ -145,7 +145,7 @@ fn target(path: &str) -> Option<Target<'_>> {
     (is_known && id.is_none_or(|id| id > 0)).then_some(Target { kind, id, part })
 }
 
-/// The answer to a write; `None` has found nothing to change.
+/// Returns the answer to a write; `None` means that the member does not exist.
 fn made(status: u16, kind: &str, written: Option<Written>) -> Reply {
     let Some(Written { id, version, collection }) = written else {
         return complaint(404, "there is none");

@@ -3,7 +3,7 @@
 use super::family::holm;
 use super::{Interval, Samples};
 
-/// On which side of a threshold a value has to be.
+/// The required side of a value relative to a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Above it.
@@ -13,14 +13,14 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The threshold.
+    /// Returns the threshold.
     pub fn threshold(self) -> f64 {
         match self {
             Self::Above(threshold) | Self::Below(threshold) => threshold,
         }
     }
 
-    /// How far a value is on the right side.
+    /// Returns the distance of a value from the threshold, positive on the right side.
     pub(super) fn margin(self, value: f64) -> f64 {
         match self {
             Self::Above(least) => value - least,
@@ -28,7 +28,7 @@ impl Bound {
         }
     }
 
-    /// How probable a mean is if the claim does not hold, and if the contrary does not.
+    /// Returns the probability of a mean if the claim does not hold, and if the contrary does not.
     pub(super) fn chances(self, interval: &Interval) -> (f64, f64) {
         let (above, below) =
             (interval.chance_above(self.threshold()), interval.chance_below(self.threshold()));
@@ -39,75 +39,76 @@ impl Bound {
     }
 }
 
-/// What a claim says of the conditions and lists of requests.
+/// The quantifier of a claim over conditions and lists of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimKind {
-    /// There is one for which it is so.
+    /// The claim holds in at least one condition.
     Exists,
-    /// It is so for all.
+    /// The claim holds in all conditions.
     Always,
-    /// The mean over all is so.
+    /// The claim holds for the mean over all conditions.
     OnAverage,
-    /// It is so under some conditions, such as `cache size`: which ones is the question.
+    /// The claim holds in some conditions, such as `cache size`; the verdict names them.
     DependsOn(&'static str),
 }
 
-/// What was seen of a claim.
+/// The evidence for a claim.
 #[derive(Clone, Debug)]
 pub enum Evidence {
-    /// Measured values, and where they have to be.
+    /// Measured values with their bound.
     Sampled(Samples, Bound),
     /// Cases that were counted exactly.
     Counted {
-        /// Cases for which it is so.
+        /// Cases in which it holds.
         so: u64,
         /// All cases.
         of: u64,
     },
 }
 
-/// A claim that can be decided.
+/// A decidable claim.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What it says.
+    /// The kind.
     pub kind: ClaimKind,
-    /// What was seen of it.
+    /// The evidence.
     pub evidence: Evidence,
-    /// How values are printed: times so many of a unit.
+    /// The unit of printed values, with the factor to convert to it.
     pub unit: (f64, &'static str),
 }
 
-/// Whether a claim stands.
+/// The verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The claim holds.
     Holds,
-    /// The contrary does, or there is a counterexample.
+    /// The contrary holds, or there is a counterexample.
     Fails,
-    /// It does in some conditions, and not surely in others: which.
+    /// The claim holds in some conditions, and not certainly in others, as the text says.
     Depends(String),
-    /// The measurements do not say: why.
+    /// The measurements do not decide it, for this reason.
     Open(String),
 }
 
-/// What a condition says of a claim.
+/// The result of a condition for a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It holds there.
+    /// The claim holds there.
     For,
     /// The contrary holds there.
     Against,
-    /// Chance could explain what was seen.
+    /// Chance could explain the measurements.
     Unsure,
 }
 
-/// So many cases without a counterexample show that fewer than 5 of 100 are one, 95 times in 100: 0.95^59 < 0.05.
+/// The number of cases without a counterexample that show, with 95% confidence, that fewer than 5% are one: 0.95^59 <
+/// 0.05.
 const CASES: u64 = 59;
 const NOTHING: &str = "not measured";
 
 impl Claim {
-    /// The smallest chance of what was seen if nothing of the claim or of its contrary were so in any condition; nothing if chance
-    /// has no part in it. [`level`](super::level) takes those of all claims.
+    /// Returns the smallest probability of the evidence if neither the claim nor its contrary held in any condition;
+    /// `None` if chance is not involved. [`level`](super::level) takes these of all claims.
     pub fn chance(&self) -> Option<f64> {
         let Evidence::Sampled(samples, bound) = &self.evidence else { return None };
         if samples.is_empty() {
@@ -123,7 +124,7 @@ impl Claim {
         Some((2.0 * all.min(none).min(least * chances.len() as f64)).min(1.0))
     }
 
-    /// The verdict, where false ones may have a chance of `level`.
+    /// Returns the verdict, if false ones may have a probability of `level`.
     pub fn verdict(&self, level: f64) -> Verdict {
         match &self.evidence {
             Evidence::Counted { so, of } => self.counted(*so, *of),
@@ -187,14 +188,14 @@ impl Claim {
         }
     }
 
-    /// What each condition says, where false answers may have a chance of `level` together.
+    /// Returns the result of each condition, if false results may have a total probability of `level`.
     pub fn sides(&self, level: f64) -> Vec<(&str, Interval, Side)> {
         let Evidence::Sampled(samples, bound) = &self.evidence else { return Vec::new() };
         let sides = sides(&samples.chances(*bound), level);
         samples.worst(*bound).into_iter().zip(sides).map(|((name, one), side)| (name, one, side)).collect()
     }
 
-    /// That chance could explain what was seen, and what would have been found.
+    /// Returns a text that chance could explain the measurements, with the detectable difference.
     fn unsure(&self, intervals: &[Interval], level: f64) -> String {
         let lists = intervals.iter().map(|one| one.count).min().unwrap_or(0);
         let many = if lists == 1 { "list" } else { "lists" };
@@ -208,7 +209,7 @@ impl Claim {
         format!("with {lists} {many} of requests, it may be chance{power}")
     }
 
-    /// The rule by which it is decided, as a sentence.
+    /// Returns the rule of the decision, as a sentence.
     pub fn rule(&self) -> String {
         match (&self.evidence, self.kind) {
             (Evidence::Counted { .. }, ClaimKind::Exists) => {
@@ -240,7 +241,7 @@ impl Claim {
     }
 }
 
-/// The chances that all conditions are for it, and that all are against it, by chance.
+/// Returns the probabilities, by chance, that all conditions are for the claim, and that all are against it.
 fn everywhere(chances: &[(f64, f64)]) -> (f64, f64) {
     chances.iter().fold((0.0, 0.0), |(all, none), (holds, fails)| (all.max(*holds), none.max(*fails)))
 }

@@ -1,8 +1,8 @@
-//! A mean, and how sure it is.
+//! A mean with its uncertainty.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The mean of values that do not depend on each other.
+/// The mean of independent values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
@@ -11,13 +11,13 @@ pub struct Interval {
     pub count: usize,
     /// Their standard deviation; 0 for a single one.
     pub deviation: f64,
-    /// The standard error of the mean; nothing for a single value.
+    /// The standard error of the mean; `None` for a single value.
     error: Option<f64>,
     freedom: f64,
 }
 
 impl Interval {
-    /// Of independent values; nothing without any.
+    /// Returns the interval of independent values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;
@@ -27,12 +27,12 @@ impl Interval {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let freedom = (count - 1) as f64;
         let deviation = (squares / freedom).sqrt();
-        // Rounding of equal values is no spread.
+        // Rounding errors of equal values are not a deviation.
         let deviation = if deviation <= mean.abs() * 1e-12 { 0.0 } else { deviation };
         Some(Self { mean, count, deviation, error: Some(deviation / (count as f64).sqrt()), freedom })
     }
 
-    /// The mean of independent means (Welch and Satterthwaite); nothing without any.
+    /// Returns the mean of independent means (Welch and Satterthwaite); `None` if there are none.
     pub(super) fn mean_of(parts: &[Self]) -> Option<Self> {
         let (first, share) = (parts.first()?, 1.0 / parts.len() as f64);
         if parts.len() == 1 {
@@ -52,19 +52,19 @@ impl Interval {
         Some(Self { mean, count, deviation, error: Some(variance.sqrt()), freedom })
     }
 
-    /// How far the truth may be to either side, 95 times in 100; nothing for a single value.
+    /// Returns the half-width of the 95% confidence interval; `None` for a single value.
     pub fn margin(&self) -> Option<f64> {
         Some(self.quantile(0.975)? * self.error?)
     }
 
-    /// [`margin`](Self::margin) as a cell of a table, empty for a single value.
+    /// Returns [`margin`](Self::margin) as a cell of a table, empty for a single value.
     pub fn margin_cell(&self, decimals: usize) -> String {
         self.margin().map_or_else(String::new, |margin| format!("{margin:.decimals$}"))
     }
 
-    /// How probable such a mean or a larger one is where the truth is `threshold`.
+    /// Returns the probability of such a mean or a larger one if the true value is `threshold`.
     ///
-    /// Equal values have no spread to compare with: what counts is that all are on one side (the sign test).
+    /// Equal values have no deviation for a comparison: the test is whether all are on one side (the sign test).
     pub fn chance_above(&self, threshold: f64) -> f64 {
         let distance = self.mean - threshold;
         match self.error {
@@ -75,17 +75,17 @@ impl Interval {
         }
     }
 
-    /// The same of a smaller mean.
+    /// Returns the same for a smaller mean.
     pub fn chance_below(&self, threshold: f64) -> f64 {
         Self { mean: -self.mean, ..*self }.chance_above(-threshold)
     }
 
-    /// The distance to `threshold` in standard deviations of the values (Cohen's d for paired samples).
+    /// Returns the distance to `threshold` in standard deviations of the values (Cohen's d for paired samples).
     pub fn effect(&self, threshold: f64) -> Option<f64> {
         (self.deviation > 0.0).then(|| (self.mean - threshold) / self.deviation)
     }
 
-    /// The smallest distance to a threshold that is found four times in five at a two-sided `level`.
+    /// Returns the smallest distance to a threshold that is detected four times in five at a two-sided `level`.
     pub fn detectable(&self, level: f64) -> Option<f64> {
         let error = self.error.filter(|error| *error > 0.0)?;
         Some((self.quantile(1.0 - level / 2.0)? + self.quantile(0.8)?) * error)
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn intervals_are_students() {
-        // Worked by hand: mean 4, deviation sqrt(2.5), 4 degrees of freedom.
+        // Computed by hand: mean 4, deviation sqrt(2.5), 4 degrees of freedom.
         let interval = Interval::of(&[2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         assert_eq!((interval.mean, interval.count), (4.0, 5));
         assert!((interval.deviation - 1.581_139).abs() < 1e-6);

@@ -1,11 +1,11 @@
 //! Conclusions from repeated measurements. Pure: numbers in, verdicts out.
 //!
-//! The unit of repetition is the list of requests. Both sides of a comparison get the same lists, so a value is a difference
-//! within a list. Several runs over one list count as one value, their mean. A claim says what has to be above or below a
-//! threshold, and its [`ClaimKind`] says how the conditions in which it was measured decide it.
+//! The unit of repetition is the list of requests. Both sides of a comparison get the same lists, so a value is a
+//! difference within a list. Several runs over one list count as one value, their mean. A claim defines the values that
+//! have to be above or below a threshold, and its [`ClaimKind`] defines how its conditions decide it.
 //!
-//! Many claims are decided in one report. [`level`] controls the share of false verdicts among all of them, and Holm's method
-//! the conditions within one claim.
+//! A report decides many claims. [`level`] controls the share of false verdicts among all of them, and Holm's method
+//! controls the conditions within one claim.
 //!
 //! Sources: Student's t for paired samples; Holm, A simple sequentially rejective multiple test procedure (Scandinavian
 //! Journal of Statistics 6, 1979); Benjamini and Hochberg, Controlling the false discovery rate (JRSS B 57, 1995); Benjamini
@@ -26,5 +26,5 @@ pub(super) use family::level;
 pub use interval::Interval;
 pub use samples::Samples;
 
-/// The share of false verdicts that a report may have.
+/// The allowed share of false verdicts in a report.
 pub(super) const FALSE_VERDICTS: f64 = 0.05;

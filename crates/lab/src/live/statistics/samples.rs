@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::Interval;
 use super::claim::Bound;
 
-/// Values by the number of the list of requests that they were measured with.
+/// Values by the number of their list of requests.
 type Lists = BTreeMap<u64, Vec<f64>>;
 
-/// What was measured, by condition and list of requests.
+/// The measurements, by condition and list of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<Condition>);
 
@@ -16,13 +16,13 @@ pub struct Samples(Vec<Condition>);
 #[derive(Clone, Debug)]
 struct Condition {
     name: String,
-    /// Of which the claim is to hold for each.
+    /// The comparisons; the claim has to hold for each of them.
     comparisons: Vec<Lists>,
 }
 
 impl Samples {
-    /// Adds values, each with the number of its list. A second addition to a condition is another comparison, for which the
-    /// claim has to hold as well, such as with another competitor. Without values it adds nothing.
+    /// Adds values, each with the number of its list. A second addition to a condition is another comparison, for which
+    /// the claim has to hold as well, such as with another competitor. Empty `values` have no effect.
     pub fn add(&mut self, condition: &str, values: impl IntoIterator<Item = (u64, f64)>) {
         let mut lists = Lists::new();
         for (list, value) in values {
@@ -37,24 +37,24 @@ impl Samples {
         }
     }
 
-    /// Whether nothing was measured.
+    /// Whether there are no measurements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names of the conditions.
+    /// Returns the names of the conditions.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|condition| condition.name.as_str())
     }
 
-    /// The comparison of each condition that is worst for `bound`.
+    /// Returns the comparison of each condition that is worst for `bound`.
     pub fn worst(&self, bound: Bound) -> Vec<(&str, Interval)> {
         let each = self.0.iter().filter_map(|one| Some((one.name.as_str(), interval(one.worst(bound)?)?)));
         each.collect()
     }
 
-    /// The mean over the conditions, each with the same weight. Lists that all conditions have give one value each, their mean
-    /// over the conditions; where there are not two of them, conditions count as independent.
+    /// Returns the mean over the conditions, each with the same weight. Lists that all conditions have give one value
+    /// each, their mean over the conditions; if there are fewer than two such lists, conditions count as independent.
     pub fn overall(&self, bound: Bound) -> Option<Interval> {
         let conditions: Vec<&Lists> = self.0.iter().filter_map(|one| one.worst(bound)).collect();
         let has_all = |list: &&u64| conditions.iter().all(|lists| lists.contains_key(list));
@@ -68,7 +68,8 @@ impl Samples {
         Interval::of(&means)
     }
 
-    /// For each condition, how probable what was seen is if the claim does not hold there, and if the contrary does not.
+    /// Returns for each condition the probability of the measurements if the claim does not hold there, and if the
+    /// contrary does not.
     pub(super) fn chances(&self, bound: Bound) -> Vec<(f64, f64)> {
         self.0.iter().map(|condition| condition.chances(bound)).collect()
     }
@@ -80,7 +81,8 @@ impl Condition {
         self.comparisons.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)))
     }
 
-    /// All comparisons have to hold (their largest chance), and one that is contrary is enough (their smallest, corrected).
+    /// Returns the probabilities: the claim needs all comparisons (their largest probability), and the contrary needs
+    /// one (their smallest, corrected).
     fn chances(&self, bound: Bound) -> (f64, f64) {
         let all = self.comparisons.iter().filter_map(interval).map(|one| bound.chances(&one));
         let count = self.comparisons.len() as f64;

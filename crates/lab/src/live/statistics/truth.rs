@@ -1,4 +1,5 @@
-//! The procedures on data whose truth is known: how often a verdict is false, and how often a true claim is found.
+//! Tests of the procedures on data with a known truth: the rate of false verdicts, and the rate at which true claims
+//! are found.
 
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Normal};
@@ -8,8 +9,8 @@ use crate::workload::Random;
 
 const KINDS: [ClaimKind; 4] =
     [ClaimKind::Exists, ClaimKind::Always, ClaimKind::OnAverage, ClaimKind::DependsOn("condition")];
-/// Of 1,000 draws with a chance of 0.05, more than this are seen less than once in a million (mean 50, deviation 6.9). Seeds
-/// are fixed, so that nothing is left to chance.
+/// Of 1,000 draws with a probability of 0.05, more than this number are seen less than once in a million (mean 50,
+/// deviation 6.9). Seeds are fixed, so the tests are deterministic.
 const MOST: u32 = 85;
 
 fn random() -> Random {
@@ -71,7 +72,7 @@ fn a_report_of_claims_without_truth_has_a_verdict_one_time_in_twenty() {
     let wrong = wrong.count();
     // Mean 20, deviation 4.4.
     assert!(wrong <= 42, "{wrong} of {reports}");
-    // Without the correction nearly each report would have one.
+    // Without the correction, nearly every report would have a false verdict.
     let claims: Vec<_> = (0..52).map(|_| claim(&mut random, ClaimKind::OnAverage, &[0.0], 5)).collect();
     assert!(claims.iter().any(|claim| claim.chance().unwrap() <= FALSE_VERDICTS));
 }
@@ -123,7 +124,7 @@ fn what_is_told_of_power_is_so() {
     let draw = |random: &mut Random, truth: f64| -> Vec<f64> {
         (0..20).map(|_| truth + normal.sample(random)).collect()
     };
-    // The deviation is known here: 1, so that the error is 1/sqrt(20), and the distance some 0.66.
+    // The deviation is known here: 1, so that the error is 1/sqrt(20), and the distance about 0.66.
     let distance = Interval::of(&draw(&mut random, 0.0)).unwrap().detectable(0.05).unwrap();
     assert!((0.45..0.9).contains(&distance), "{distance}");
     let found =
@@ -168,6 +169,6 @@ fn counted_cases_decide_by_examples() {
     assert_eq!(decide(ClaimKind::Always, 399, 400), Verdict::Fails);
     assert_eq!(decide(ClaimKind::Always, 400, 400), Verdict::Holds);
     assert!(!is_decided(&decide(ClaimKind::Always, 40, 40)) && !is_decided(&decide(ClaimKind::Always, 0, 0)));
-    // The rule: with a true share of 5 of 100, 59 cases are without any of them in fewer than 5 of 100 tries.
+    // The rule: if the true share is 5 of 100, 59 cases contain none of them in fewer than 5 of 100 tries.
     assert!(0.95_f64.powi(59) < 0.05 && 0.95_f64.powi(58) > 0.05);
 }

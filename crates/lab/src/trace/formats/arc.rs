@@ -3,7 +3,7 @@
 use super::lines::{Parsed, Said};
 use super::words::{integer, no, word};
 
-/// More blocks than one request asks for.
+/// The maximum number of blocks in one request.
 const LONGEST: u64 = 1 << 20;
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {

@@ -1,7 +1,6 @@
-//! Comma-separated values, or with `;`, `|` or tabs between them, with a line of names or without.
+//! Values separated by commas, `;`, `|` or tabs, with or without a line of names.
 //!
-//! Without names, three columns or more are time, key and size, as libCacheSim's users have them; two are key
-//! and size.
+//! Without names, three or more columns are time, key and size, as usual for libCacheSim; two are key and size.
 
 use std::io::Read;
 
@@ -15,7 +14,7 @@ use crate::trace::sink::Sink;
 
 const DELIMITERS: [u8; 4] = *b",;\t|";
 
-/// How a file of values is laid out.
+/// The layout of a file of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::trace) struct Layout {
     delimiter: u8,
@@ -25,8 +24,8 @@ pub(in crate::trace) struct Layout {
 }
 
 impl Layout {
-    /// How a file that begins with `head` is laid out; nothing if no column of it is a key. `columns` says it
-    /// where the file does not.
+    /// Returns the layout of a file that begins with `head`, or `None` if no column of it is a key. `columns` defines
+    /// the columns if the file does not.
     pub(in crate::trace) fn guess(head: &[u8], columns: &[Field]) -> Option<Self> {
         let first = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty())?;
         let first = text(first.trim_ascii_end()).ok()?;
@@ -46,7 +45,7 @@ impl Layout {
         Some(Self { delimiter, columns, names })
     }
 
-    /// Whether the first line of `head` names the columns, or most of the lines are laid out so.
+    /// Whether the first line of `head` names the columns, or most of the lines have this layout.
     pub(in crate::trace) fn fits(&self, head: &[u8]) -> bool {
         let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).skip(self.names.into());
         let (mut good, mut all) = (0, 0);
@@ -94,7 +93,7 @@ impl Layout {
     }
 }
 
-/// Whether most of the lines of `head` have as many delimiters as the first, and it has one.
+/// Whether the first line of `head` has delimiters, and most lines have the same number of them.
 pub(in crate::trace) fn is_table(head: &[u8]) -> bool {
     let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let Some(first) = lines.next() else { return false };

@@ -8,22 +8,22 @@ use super::{larder, plain};
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Fact, Facts, client};
 
-/// What a field says.
+/// The meaning of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Nothing of interest.
+    /// Ignored.
     Ignored,
-    /// When: seconds with decimals, or a date as HTTP or ISO 8601 write it.
+    /// The time of the request: seconds with decimals, or a date in the format of HTTP or ISO 8601.
     Time,
-    /// Which object.
+    /// The object.
     Key,
-    /// Whose object it is, where the key is a path.
+    /// The host of the object, if the key is a path.
     Host,
-    /// How large it is, or how much was sent, in bytes.
+    /// The size of the object or of the response, in bytes.
     Size,
-    /// What it took, in microseconds.
+    /// The time of the response, in microseconds.
     Micros,
-    /// What it took, in seconds with decimals.
+    /// The time of the response, in seconds with decimals.
     Seconds,
     /// The method.
     Method,
@@ -31,11 +31,11 @@ pub enum Field {
     Status,
     /// The Cache-Status.
     Cache,
-    /// Who asked.
+    /// The client.
     Client,
 }
 
-/// Names of fields, in small letters and without `-` and `_`. The first ones name columns in options.
+/// The names of fields, in lower case and without `-` and `_`. The first ones are the names of columns in options.
 const NAMES: &[(&str, Field)] = &[
     ("time", Field::Time),
     ("key", Field::Key),
@@ -80,11 +80,11 @@ const NAMES: &[(&str, Field)] = &[
     ("remoteip", Field::Client),
 ];
 
-/// How many of [`NAMES`] are proposed.
+/// The number of [`NAMES`] that an error suggests.
 const PROPOSED: usize = 10;
 
 impl Field {
-    /// What a field of this name says, as far as is known.
+    /// Returns the meaning of a field with this name, if known.
     pub(super) fn named(name: &str) -> Self {
         let name = name.trim();
         let plain: String = name.chars().filter(|c| !"-_".contains(*c)).collect();
@@ -97,7 +97,7 @@ impl Field {
 impl std::str::FromStr for Field {
     type Err = String;
 
-    /// What a column of this name says. The error names the valid ones.
+    /// Returns the meaning of a column with this name. The error names the valid ones.
     fn from_str(name: &str) -> Result<Self, String> {
         match Self::named(name) {
             Self::Ignored if name != "_" => {
@@ -109,7 +109,7 @@ impl std::str::FromStr for Field {
     }
 }
 
-/// The fields of one record, as far as they were there.
+/// The fields of one record that were present.
 #[derive(Default)]
 pub(super) struct Fields<'l> {
     time: Option<Cow<'l, str>>,
@@ -125,7 +125,7 @@ pub(super) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// Notes what `field` says, if it is the first that does.
+    /// Stores the value of `field`, unless it already has one.
     pub(super) fn put(&mut self, field: Field, value: impl Into<Cow<'l, str>>) {
         let place = match field {
             Field::Ignored => return,
@@ -143,7 +143,7 @@ impl<'l> Fields<'l> {
         place.get_or_insert_with(|| value.into());
     }
 
-    /// The request. Without a method it is a GET; without a status, one that was served.
+    /// Returns the request. A missing method counts as GET; a missing status counts as a served request.
     pub(super) fn request(mut self) -> Parsed<'l> {
         let key = self.key.take().filter(|key| !key.trim().is_empty()).ok_or("no key")?;
         let key = match &self.host {

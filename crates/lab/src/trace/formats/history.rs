@@ -1,7 +1,7 @@
 //! The history of Chrome, Firefox and related browsers: an SQLite database.
 //!
-//! A running browser locks it and keeps its newest visits in a file beside it (`-wal`), so both are copied and the copy is
-//! read.
+//! A running browser locks the database and keeps its newest visits in a separate file (`-wal`), so both are copied and
+//! the copy is read.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ use crate::trace::sink::{Facts, Sink};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// From 1601, where Chrome's time begins, to 1970, in microseconds.
+/// The time from 1601, the epoch of Chrome, to 1970, in microseconds.
 const CHROME_EPOCH: i64 = 11_644_473_600_000_000;
 
-/// A table that tells the browser, the query for URLs and times in microseconds, and what to take from them.
+/// A table that identifies the browser, the query for URLs and times in microseconds, and the time to subtract.
 const BROWSERS: [(&str, &str, i64); 2] = [
     (
         "moz_historyvisits",
@@ -79,13 +79,13 @@ fn visits(copy: &Path, sink: &mut Sink<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a proxy could be asked for `url`: browsers also note their own pages, extensions and files.
+/// Whether a proxy could serve `url`: browsers also record internal pages, extensions and files.
 fn is_web(url: &str) -> bool {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)))
 }
 
-/// A visit's URL and its time in microseconds since 1970.
+/// Returns a visit's URL and its time in microseconds since 1970.
 fn visit<'r>(row: &'r Row<'_>, epoch: i64) -> rusqlite::Result<Option<(&'r str, u64)>> {
     let (ValueRef::Text(url), ValueRef::Integer(time)) = (row.get_ref(0)?, row.get_ref(1)?) else {
         return Ok(None);

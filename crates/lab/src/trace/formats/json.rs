@@ -1,4 +1,4 @@
-//! JSON lines: an object a line, with fields by their usual names. Larder, Caddy and many others log so.
+//! JSON lines: one object per line, with fields by their usual names, as in the logs of Larder, Caddy and many others.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,10 @@ use super::fields::{Field, Fields};
 use super::larder;
 use super::lines::{Parsed, Said};
 
-/// Objects inside of the line's, whose fields count as the line's own.
+/// Nested objects whose fields count as fields of the line.
 const INNER: &[&str] = &["request", "response", "http"];
 
-/// How deep objects are looked into.
+/// The maximum nesting depth of such objects.
 const DEPTH: u8 = 3;
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
@@ -69,6 +69,6 @@ impl<'l> Visitor<'l> for Gather<'_, 'l> {
     }
 }
 
-/// A string, borrowed from the line where nothing in it is escaped.
+/// A string, borrowed from the line if it has no escapes.
 #[derive(serde::Deserialize)]
 struct Name<'l>(#[serde(borrow)] Cow<'l, str>);

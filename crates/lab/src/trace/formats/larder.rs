@@ -1,7 +1,7 @@
-//! Larder's own access log as text: `date client method URL status 123B 45us cache-status`. Older logs have dates as HTTP
-//! writes them.
+//! Larder's own access log as text: `date client method URL status 123B 45us cache-status`. Older logs have dates in
+//! the format of HTTP.
 //!
-//! As JSON it is read as any JSON lines are.
+//! A JSON log is read like other JSON lines.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::lines::{Parsed, Said};
 use super::words::{Access, integer, moment, no, size, status, text, word};
 use crate::trace::sink::{Fact, client};
 
-/// How long a date of HTTP is.
+/// The length of a date in the format of HTTP.
 const DATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 
-/// What `larder serve` says on the same output before its first request.
+/// The starts of lines that `larder serve` writes to the same output before its first request.
 const ANNOUNCEMENTS: [&[u8]; 4] = [b"listening on ", b"admin on http://", b"statistics in ", b"try: "];
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
@@ -28,7 +28,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let (method, url) = (next()?, text(next()?)?);
     let mut number = next()?;
     if number == b"*" {
-        // The target of OPTIONS for the server as a whole.
+        // The target of OPTIONS for the whole server.
         number = next()?;
     }
     let status = status(number)?;
@@ -39,13 +39,13 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     Access { method, status, time, bytes, cost, client }.of(Cow::Borrowed(url))
 }
 
-/// Whether `line` stands before the log.
+/// Whether `line` precedes the log.
 pub(super) fn announces(line: &[u8]) -> bool {
     ANNOUNCEMENTS.iter().any(|beginning| line.starts_with(beginning))
 }
 
-/// What a reply after `micros` says of the cost, if it has this Cache-Status (RFC 9211): one that was not
-/// forwarded says nothing.
+/// Returns the cost from a reply's time `micros` and its Cache-Status (RFC 9211): a reply that was not forwarded has no
+/// information about it.
 pub(super) fn cost(micros: u64, cache: &str) -> Fact<u32> {
     let micros = u32::try_from(micros).unwrap_or(u32::MAX);
     if cache.contains("fwd=") { Fact::Known(micros) } else { Fact::Guessed(0) }

@@ -8,21 +8,21 @@ use crate::trace::sink::{Fact, Facts, Sink};
 
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 const HEADER: usize = 1024;
-/// Where in the header the fields' types are, and how many bytes they may take.
+/// The position of the fields' types in the header, and their maximum length in bytes.
 const TYPES: (usize, usize) = (8, 240);
-/// Where in the header the numbers of the fields for object, size and time are, counted from 1.
+/// The positions in the header of the field numbers for object, size and time, counted from 1.
 const ROLES: [usize; 3] = [248, 249, 250];
 const RECORD: usize = 1004;
 const END: usize = 1016;
 
-/// Where in a record a number is, and its type.
+/// The position of a number in a record, and its type.
 #[derive(Clone, Copy)]
 struct Field {
     at: usize,
     kind: u8,
 }
 
-/// Whether a file that begins with `head` is of this format.
+/// Whether a file that begins with `head` has this format.
 pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     head.len() >= HEADER && u64_at(head, 0) == MAGIC
 }
@@ -41,7 +41,7 @@ pub(super) fn read(mut input: impl Read, sink: &mut Sink<'_>) -> Result<(), Faul
     Ok(())
 }
 
-/// How long a record is, and where the fields of [`ROLES`] are in it.
+/// Returns the length of a record, and the positions of the fields of [`ROLES`] in it.
 fn layout(header: &[u8; HEADER]) -> Result<(usize, [Option<Field>; 3]), String> {
     if u64_at(header, 0) != MAGIC || u64_at(header, END) != MAGIC {
         return Err("it has no header of lcs".to_owned());
@@ -79,7 +79,7 @@ fn width(kind: u8) -> Option<usize> {
 }
 
 impl Field {
-    /// The number in `record`. What is negative counts as its bits, or as 0 with a fraction.
+    /// Returns the number in `record`. A negative integer counts as its bits, and a negative float as 0.
     fn value(self, record: &[u8]) -> u64 {
         match self.kind {
             b'h' | b'H' => u16::from_le_bytes([record[self.at], record[self.at + 1]]).into(),

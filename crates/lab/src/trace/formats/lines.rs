@@ -1,4 +1,4 @@
-//! Lines of a text, in a buffer that is used again.
+//! The lines of a text, in a reused buffer.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -11,30 +11,30 @@ use crate::trace::TooMany;
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Facts, Sink};
 
-/// How much is read at once, in bytes.
+/// The number of bytes in one read.
 const CHUNK: usize = 256 << 10;
 
-/// No line of a log is as long as this, in bytes.
+/// The maximum length of a line, in bytes: more than any line of a log has.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum Said<'l> {
-    /// A request for an object called by a number.
+    /// A request for an object identified by a number.
     Number(u64, Facts),
-    /// A request for an object called by a name.
+    /// A request for an object identified by a name.
     Name(Cow<'l, str>, Facts),
-    /// A request for each of the objects called by these numbers.
+    /// A request for each of the objects with these numbers.
     Run(Range<u64>),
-    /// A request that is not kept.
+    /// An excluded request.
     LeftOut(LeftOut),
-    /// Nothing, as a comment does.
+    /// No request, such as a comment.
     Nothing,
 }
 
-/// What a line says, or what is wrong with it.
+/// The content of a line, or the error in it.
 pub(super) type Parsed<'l> = Result<Said<'l>, Cow<'static, str>>;
 
-/// Puts what `parse` makes of each line into `sink`.
+/// Parses each line with `parse`, and puts the result into `sink`.
 pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parse: Parse) -> Result<(), Fault> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -47,7 +47,7 @@ pub(super) fn read(input: impl Read, sink: &mut Sink<'_>, parse: Parse) -> Resul
     Ok(())
 }
 
-/// Puts what line `number` says into `sink`.
+/// Puts the content of line `number` into `sink`.
 #[inline]
 pub(super) fn put(sink: &mut Sink<'_>, number: u64, parsed: Parsed<'_>) -> Result<(), TooMany> {
     match parsed {
@@ -73,12 +73,12 @@ pub(super) struct Lines<R> {
     end: usize,
     count: u64,
     ended: bool,
-    /// Whether a line that is too long has been given, and its end not been seen.
+    /// Whether an overlong line was returned, and its end has not been reached.
     skipping: bool,
 }
 
-/// A line: its number, counted from 1, and its bytes without the line's end; of one that is
-/// too long, [`LONGEST`] or more of its bytes.
+/// A line: its number, counted from 1, and its bytes without the line end; for an overlong line, at least the first
+/// [`LONGEST`] bytes.
 pub(super) type Line<'l> = (u64, &'l [u8]);
 
 impl<R: Read> Lines<R> {
@@ -86,7 +86,7 @@ impl<R: Read> Lines<R> {
         Self { input, buffer: vec![0; CHUNK], begin: 0, end: 0, count: 0, ended: false, skipping: false }
     }
 
-    /// The next line that is not empty.
+    /// Returns the next line that is not empty.
     #[inline]
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
@@ -99,7 +99,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Where in the buffer the next line stands.
+    /// Returns the position of the next line in the buffer.
     #[inline]
     fn bounds(&mut self) -> io::Result<Option<(usize, usize)>> {
         let mut searched = 0;

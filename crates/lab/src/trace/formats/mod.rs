@@ -1,4 +1,4 @@
-//! The formats, a file each: the content of a record or line.
+//! The formats, one file each: the content of a record or line.
 
 mod arc;
 pub(super) mod csv;
@@ -25,16 +25,16 @@ use super::{Format, TooMany};
 use csv::Layout;
 use lines::Parsed;
 
-/// How many lines of a file are tried to see its format.
+/// The number of lines that are tried to detect a format.
 const TRIED: usize = 50;
 
-/// Why reading stopped before the end.
+/// The reason why reading stopped before the end.
 pub(super) enum Fault {
-    /// The file could not be read on.
+    /// Reading the file failed.
     Io(io::Error),
-    /// There is more than a trace can hold.
+    /// The file has more than a trace can hold.
     TooMany(TooMany),
-    /// What it is made of is wrong as a whole.
+    /// The structure of the whole file is invalid.
     Bad(String),
 }
 
@@ -52,7 +52,7 @@ impl From<TooMany> for Fault {
 
 type Parse = for<'l> fn(&'l [u8]) -> Parsed<'l>;
 
-/// What reads a line of `format`, if it is one whose lines stand for themselves.
+/// Returns the parser for lines of `format`, if its lines are independent.
 fn parser(format: Format) -> Option<Parse> {
     match format {
         Format::Workload => Some(workload::parse),
@@ -66,7 +66,7 @@ fn parser(format: Format) -> Option<Parse> {
     }
 }
 
-/// Puts everything in `input`, which is the file at `path`, into `sink`.
+/// Puts the content of `input`, which is the file at `path`, into `sink`.
 pub(super) fn read(format: Format, path: &Path, input: Input, sink: &mut Sink<'_>) -> Result<(), Fault> {
     match (format, parser(format)) {
         (_, Some(parse)) => lines::read(input, sink, parse),
@@ -81,7 +81,7 @@ pub(super) fn read(format: Format, path: &Path, input: Input, sink: &mut Sink<'_
     }
 }
 
-/// Whether at least half of the first lines of `head` are of `format`.
+/// Whether at least half of the first lines of `head` have the format `format`.
 pub(super) fn resembles(format: Format, head: &[u8]) -> bool {
     let Some(parse) = parser(format) else { return false };
     let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());

@@ -25,7 +25,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
         b"-" => 0,
         bytes => size(bytes)?,
     };
-    // Bytes that are no request have a status that says so, and are left out for that.
+    // The status of invalid requests excludes them later.
     let mut request = request;
     let method = word(&mut request).unwrap_or_default();
     let target = text(word(&mut request).unwrap_or(b"-"))?;
@@ -37,7 +37,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// The virtual host, if the words before the date begin with one, and the client.
+/// Returns the virtual host, if the words before the date begin with one, and the client.
 fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), Wrong> {
     let (first, mut others) = (word(&mut before).unwrap_or_default(), before);
     let named = others.trim_ascii().split(|byte| *byte == b' ').count() == 3 && first.contains(&b':');
@@ -47,13 +47,13 @@ fn parties(mut before: &[u8]) -> Result<(Option<&str>, u32), Wrong> {
     }
 }
 
-/// What stands before and after the first `mark`.
+/// Returns the text before and after the first `mark`.
 fn split(text: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
     let at = memchr(mark, text)?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// Where the quotation that `text` begins inside of ends. A backslash keeps a mark from ending it.
+/// Returns the end of the quotation in which `text` begins. A backslash escapes a quotation mark.
 fn closing(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'"', text).find(|&at| at == 0 || text[at - 1] != b'\\')
 }

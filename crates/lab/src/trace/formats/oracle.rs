@@ -1,7 +1,7 @@
 //! oracleGeneral: packed little-endian records of `u32` time in seconds, `u64` object, `u32` size in bytes,
 //! `i64` number of the next access to the object, counted from 1, or -1 for none.
 //!
-//! The next access is not taken over: it is cheap to compute, and a sample changes it.
+//! The next access is ignored: it is cheap to compute, and a sample changes it.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use crate::trace::sink::{Fact, Facts, Sink};
 
 const RECORD: usize = 24;
 
-/// More requests than a file has.
+/// The maximum number of a request: more than any file has.
 const MANY: i64 = 1 << 40;
 
 /// Whether `head` begins with such records: each next access comes after the record itself, or never.

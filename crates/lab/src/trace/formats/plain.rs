@@ -1,4 +1,4 @@
-//! A list of keys, one a line: numbers, or names such as URLs. There are no sizes and no times.
+//! A list of keys, one per line: numbers, or names such as URLs. There are no sizes and no times.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     key(Cow::Borrowed(text(line.trim_ascii())?), Facts::NONE)
 }
 
-/// A request for what is called by a number if it is written as one; `007` is not `7`.
+/// Returns a request for an object identified by a number if `key` is written as one; `007` is not `7`.
 pub(super) fn key(key: Cow<'_, str>, facts: Facts) -> Parsed<'_> {
     let plain = key == "0" || !key.starts_with('0');
     let number = integer(key.as_bytes()).filter(|_| plain);

@@ -1,10 +1,10 @@
-//! Binary records of one length, one after the other.
+//! Consecutive binary records of one length.
 
 use std::io::{self, Read};
 
 use crate::trace::sink::Sink;
 
-/// About how much is read at once, in bytes.
+/// The approximate number of bytes in one read.
 const CHUNK: usize = 256 << 10;
 
 /// The records of an input.
@@ -18,13 +18,13 @@ pub(super) struct Records<R> {
 }
 
 impl<R: Read> Records<R> {
-    /// Records of `length` bytes.
+    /// Returns a reader of records of `length` bytes.
     pub(super) fn new(input: R, length: usize) -> Self {
         let buffer = vec![0; (CHUNK / length).max(1) * length];
         Self { input, length, buffer, begin: 0, end: 0, count: 0 }
     }
 
-    /// The next one. A last one that is not whole is broken.
+    /// Returns the next record. An incomplete last record counts as broken.
     #[inline]
     pub(super) fn next(&mut self, sink: &mut Sink<'_>) -> io::Result<Option<&[u8]>> {
         if self.end - self.begin < self.length {
@@ -60,7 +60,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// The number at `at` of `record`, which is long enough.
+/// Returns the number at `at` of `record`, which must be long enough.
 #[inline]
 pub(super) fn u32_at(record: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
@@ -68,7 +68,7 @@ pub(super) fn u32_at(record: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// The number at `at` of `record`, which is long enough.
+/// Returns the number at `at` of `record`, which must be long enough.
 #[inline]
 pub(super) fn u64_at(record: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];

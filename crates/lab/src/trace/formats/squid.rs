@@ -22,7 +22,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let bytes = size(next()?)?;
     let (method, url) = (next()?, text(next()?)?);
     let micros = u32::try_from(elapsed.saturating_mul(1000)).unwrap_or(u32::MAX);
-    // A hit took no fetching.
+    // A hit has no fetch cost.
     let hit = memchr::memmem::find(result, b"HIT").is_some();
     let cost = if hit { Fact::Guessed(0) } else { Fact::Known(micros) };
     Access { method, status, time, bytes, cost, client }.of(url)

@@ -11,16 +11,16 @@ use super::lines::{Parsed, Said};
 use crate::trace::read::LeftOut;
 use crate::trace::sink::{Fact, Facts};
 
-/// What is wrong with a line.
+/// The error in a line.
 pub(super) type Wrong = Cow<'static, str>;
 
-/// Larger than any object, in bytes: sums over a trace stay far from overflowing.
+/// The upper bound of sizes, in bytes: larger than any object, and small enough that sums over a trace do not overflow.
 const LARGEST: u64 = 1 << 40;
 
-/// Statuses of replies that a cache may keep without being told to (RFC 9110, section 15.1), and 304.
+/// Statuses of heuristically cacheable responses (RFC 9110, section 15.1), and 304.
 const KEPT: &[u16] = &[200, 203, 204, 206, 300, 301, 304, 308, 404, 405, 410, 414, 501];
 
-/// The next word of `line`, which then begins behind it. Words stand apart by spaces.
+/// Returns the next word of `line`, and advances `line` past it. Spaces separate words.
 pub(super) fn word<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
     let text = line.trim_ascii_start();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
@@ -29,7 +29,7 @@ pub(super) fn word<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
     (!word.is_empty()).then_some(word)
 }
 
-/// A whole number, written in digits alone.
+/// Reads a whole number that consists only of digits.
 pub(super) fn integer(word: &[u8]) -> Option<u64> {
     let digit = |sum: u64, byte: &u8| {
         let digit = byte.wrapping_sub(b'0');
@@ -39,7 +39,7 @@ pub(super) fn integer(word: &[u8]) -> Option<u64> {
     if word.is_empty() { None } else { word.iter().try_fold(0, digit) }
 }
 
-/// A size in bytes.
+/// Reads a size in bytes.
 pub(super) fn size(word: &[u8]) -> Result<u64, Wrong> {
     match integer(word) {
         Some(size) if size <= LARGEST => Ok(size),
@@ -48,7 +48,7 @@ pub(super) fn size(word: &[u8]) -> Result<u64, Wrong> {
     }
 }
 
-/// Seconds with decimals, if any, in microseconds.
+/// Reads seconds with optional decimals, and returns microseconds.
 pub(super) fn seconds(word: &[u8]) -> Option<u64> {
     let (whole, decimals) = match memchr::memchr(b'.', word) {
         Some(point) => (&word[..point], &word[point + 1..]),
@@ -59,19 +59,19 @@ pub(super) fn seconds(word: &[u8]) -> Option<u64> {
     integer(whole)?.checked_mul(1_000_000)?.checked_add(micros)
 }
 
-/// A status code; `000` stands for none.
+/// Reads a status code; `000` means none.
 pub(super) fn status(word: &[u8]) -> Result<u16, Wrong> {
     let status = integer(word).filter(|status| *status < 1000);
     status.map(|status| status as u16).ok_or_else(|| no("a status", word))
 }
 
-/// Microseconds since 1970 of a date written as `pattern` says, with its offset.
+/// Reads a date with offset in the format `pattern`, and returns microseconds since 1970.
 pub(super) fn date(pattern: &str, text: &[u8]) -> Result<u64, Wrong> {
     let time = strtime::parse(pattern, text).and_then(|parsed| parsed.to_timestamp());
     time.ok().and_then(micros).ok_or_else(|| no("a date", text))
 }
 
-/// Microseconds since 1970 of a date as HTTP writes it (RFC 9110, section 5.6.7) or as ISO 8601 does.
+/// Reads a date in the format of HTTP (RFC 9110, section 5.6.7) or ISO 8601, and returns microseconds since 1970.
 pub(super) fn moment(text: &str) -> Result<u64, Wrong> {
     let time = match text.strip_suffix(" GMT") {
         Some(date) => {
@@ -87,12 +87,12 @@ fn micros(time: Timestamp) -> Option<u64> {
     u64::try_from(time.as_microsecond()).ok()
 }
 
-/// A name in UTF-8.
+/// Reads a name in UTF-8.
 pub(super) fn text(word: &[u8]) -> Result<&str, Wrong> {
     str::from_utf8(word).map_err(|_| "not UTF-8".into())
 }
 
-/// That `word` is not `what` was expected.
+/// Returns the error that `word` is not `what` was expected.
 pub(super) fn no(what: &str, word: &[u8]) -> Wrong {
     let shown = String::from_utf8_lossy(&word[..word.len().min(40)]);
     format!("'{}' is not {what}", shown.escape_debug()).into()
@@ -102,18 +102,19 @@ pub(super) fn no(what: &str, word: &[u8]) -> Wrong {
 pub(super) struct Access<'l> {
     pub(super) method: &'l [u8],
     pub(super) status: u16,
-    /// In microseconds since 1970.
+    /// The time in microseconds since 1970.
     pub(super) time: u64,
-    /// How much was sent, in bytes.
+    /// The length of the response, in bytes.
     pub(super) bytes: u64,
-    /// In microseconds.
+    /// The cost in microseconds.
     pub(super) cost: Fact<u32>,
-    /// A mark of the client; 0 if the line does not say.
+    /// A hash of the client; 0 if the line has none.
     pub(super) client: u32,
 }
 
 impl Access<'_> {
-    /// The request for `url`, or why it is left out. A 206 and a 304 do not say how large the object is.
+    /// Returns the request for `url`, or the reason why it is excluded. A 206 and a 304 do not give the size of the
+    /// object.
     pub(super) fn of<'u>(&self, url: impl Into<Cow<'u, str>>) -> Parsed<'u> {
         if self.method != b"GET" {
             return Ok(Said::LeftOut(LeftOut::Method));

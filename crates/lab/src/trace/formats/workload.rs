@@ -1,5 +1,5 @@
-//! The output of `larder workload`: `time method path size cost [body]`, below lines that begin with `#`. A line `+Name: value`
-//! adds a field to the request before it.
+//! The output of `larder workload`: `time method path size cost [body]`, after lines that begin with `#`. A line
+//! `+Name: value` adds a field to the preceding request.
 
 use std::io::Read;
 
@@ -10,12 +10,12 @@ use crate::trace::read::{LeftOut, Reading};
 use crate::trace::sink::{Fact, Facts};
 use crate::workload::{Gather, More, Requests};
 
-/// A line that is a request.
+/// A line with a request.
 struct Line<'l> {
     facts: Facts,
     method: &'l [u8],
     path: &'l str,
-    /// What is left of it: the body.
+    /// The rest of the line: the body.
     rest: &'l [u8],
 }
 
@@ -47,7 +47,7 @@ fn request(line: &[u8]) -> Result<Line<'_>, Wrong> {
     })
 }
 
-/// All requests with what is sent along; broken lines are noted in `reading`.
+/// Returns all requests with their fields and bodies; broken lines are counted in `reading`.
 pub(in crate::trace) fn requests(input: impl Read, reading: &mut Reading) -> Result<Requests, Fault> {
     let (mut lines, mut gather) = (Lines::new(input), Gather::default());
     while let Some((number, line)) = lines.next()? {
@@ -86,12 +86,12 @@ fn add_field(gather: &mut Gather, line: &[u8]) -> Result<(), Wrong> {
     }
 }
 
-/// Whether a method or a field's name may have it (RFC 9110, section 5.6.2).
+/// Whether a method or a field's name may contain `byte` (RFC 9110, section 5.6.2).
 fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a file that begins with `head` is one.
+/// Whether a file that begins with `head` is a workload.
 pub(in crate::trace) fn resembles(head: &[u8]) -> bool {
     head.starts_with(crate::workload::MARK.as_bytes())
 }

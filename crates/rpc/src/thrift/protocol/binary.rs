@@ -8,7 +8,7 @@ use bytes::{BufMut, BytesMut};
 use super::{Elements, Header, Kind, STOP, Type};
 use crate::cursor::{Cursor, Stop};
 
-/// The first byte of a message that says its version.
+/// The first byte of a message with a version.
 pub(super) const FIRST: u8 = 0x80;
 /// The version, above the message's type.
 pub(super) const VERSION: u32 = 0x8001_0000;
@@ -74,7 +74,7 @@ pub(super) fn map(cursor: &mut Cursor<'_>) -> Result<Elements, Stop> {
     elements([Some(key), Some(value)], size(cursor)?)
 }
 
-/// The types of an empty container may be anything, as some writers have it.
+/// Reads the types and the count of a container. An empty container may have any types, as some writers send it.
 fn elements(codes: [Option<u8>; 2], count: usize) -> Result<Elements, Stop> {
     if count == 0 {
         return Ok(([None, None], 0));

@@ -1,5 +1,5 @@
-//! The compact encoding: numbers as long as they are large, field numbers as differences
-//! (thrift-compact-protocol.md of Apache Thrift).
+//! The compact encoding: numbers of variable length, field numbers as differences (thrift-compact-protocol.md of Apache
+//! Thrift).
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::cursor::{Cursor, Stop};
 
 /// The first byte of a message.
 pub(super) const FIRST: u8 = 0x82;
-/// The version, below the message's type.
+/// The version, in the bits below the message's type.
 pub(super) const VERSION: u8 = 1;
 
 const TYPES: &[(u8, Type)] = &[
@@ -52,7 +52,7 @@ pub(super) fn field(cursor: &mut Cursor<'_>, last: i16) -> Result<Option<(Type, 
     id.map_or_else(|| Stop::malformed("a field's number has more than 16 bits"), |id| Ok(Some((of, id))))
 }
 
-/// Signs are folded into the lowest bit, so that small negative numbers are short.
+/// Reads an integer whose sign is in the lowest bit, so that small negative numbers are short.
 pub(super) fn integer(cursor: &mut Cursor<'_>) -> Result<i64, Stop> {
     let folded = varint(cursor)?;
     Ok((folded >> 1) as i64 ^ -((folded & 1) as i64))
@@ -82,7 +82,7 @@ pub(super) fn map(cursor: &mut Cursor<'_>) -> Result<Elements, Stop> {
     Ok(([Some(element(types >> 4)?), Some(element(types & 0x0f)?)], count))
 }
 
-/// Inside of a container there is no field's head to keep a boolean in.
+/// Returns the type of an element. In a container there is no field head for a boolean, so it takes a byte.
 fn element(code: u8) -> Result<Type, Stop> {
     type_of(code).map(|of| if of == Type::Flag { Type::Byte } else { of })
 }
@@ -92,7 +92,7 @@ fn type_of(code: u8) -> Result<Type, Stop> {
     known.map_or_else(|| Stop::malformed(format!("no value is of compact type {code}")), |(_, of)| Ok(*of))
 }
 
-/// Lengths are 31 bits: a longer one is a negative number of the writer's.
+/// Reads a length. Lengths have 31 bits: a longer one is a negative number of the writer.
 fn size(cursor: &mut Cursor<'_>) -> Result<usize, Stop> {
     let size = varint32(cursor)? as i32;
     usize::try_from(size).or_else(|_| Stop::malformed(format!("a length of {size}")))
@@ -103,7 +103,7 @@ fn varint32(cursor: &mut Cursor<'_>) -> Result<u32, Stop> {
     u32::try_from(value).or_else(|_| Stop::malformed(format!("{value} where 32 bits are the most")))
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that another byte follows.
+/// Reads a number with seven bits in each byte, the lowest first; the highest bit means that another byte follows.
 fn varint(cursor: &mut Cursor<'_>) -> Result<u64, Stop> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {

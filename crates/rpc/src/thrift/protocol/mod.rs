@@ -1,7 +1,7 @@
-//! Values and fields as Thrift writes them: one reader and one writer over both encodings.
+//! Values and fields in Thrift's encodings: one reader and one writer for both.
 //!
-//! Only what a service of three methods needs: there is no writer for containers, and they are only ever
-//! skipped.
+//! This supports only the needs of a service with three methods: there is no writer for containers, and the reader only
+//! skips them.
 
 use std::ops::Range;
 
@@ -12,22 +12,22 @@ use crate::cursor::{Cursor, Stop};
 mod binary;
 mod compact;
 
-/// How deep an unknown field may be nested. Known ones are one deep.
+/// The maximum nesting depth of an unknown field. Known fields have a depth of one.
 const DEPTH: u32 = 32;
 
 /// An encoding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Binary; each message begins with its version.
+    /// Binary, where each message begins with its version.
     Binary,
-    /// Binary as it was before messages had a version ("non-strict").
+    /// The older binary protocol without a version ("non-strict").
     OldBinary,
     /// Compact.
     Compact,
 }
 
 impl Protocol {
-    /// The protocol of a message that begins with `first`.
+    /// Returns the protocol of a message that begins with `first`.
     pub(super) fn of(first: u8) -> Self {
         match first {
             binary::FIRST => Self::Binary,
@@ -37,7 +37,7 @@ impl Protocol {
     }
 }
 
-/// What a message is.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Call = 1,
@@ -58,19 +58,19 @@ impl Kind {
     }
 }
 
-/// How a message begins.
+/// The start of a message.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     pub(super) kind: Kind,
-    /// Where the method's name is.
+    /// The range of the method's name.
     pub(super) name: Range<usize>,
     pub(super) sequence: i32,
 }
 
-/// The types of values, as far as reading them differs.
+/// The types of values, distinguished only if they are read differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// A boolean that the compact encoding keeps in the field's head: no bytes follow.
+    /// A boolean in the field's head of the compact encoding: no bytes follow.
     Flag,
     /// One byte: a boolean or a small number.
     Byte,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Self { protocol, cursor }
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read so far.
     pub(super) fn at(&self) -> usize {
         self.cursor.at()
     }
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a struct. `take` is shown each field's number and type, and says whether it has read the value.
+    /// Reads a struct. `take` receives each field's number and type, and returns whether it has read the value.
     pub(super) fn fields(
         &mut self,
         mut take: impl FnMut(&mut Self, i16, Type) -> Result<bool, Stop>,
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of type `of`.
+    /// Reads a number of type `of`.
     pub(super) fn integer(&mut self, of: Type) -> Result<i64, Stop> {
         match self.protocol {
             Protocol::Compact => compact::integer(&mut self.cursor),
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Where a string or binary value is.
+    /// Reads a string or binary value, and returns its range.
     pub(super) fn binary(&mut self) -> Result<Range<usize>, Stop> {
         match self.protocol {
             Protocol::Compact => compact::binary(&mut self.cursor),
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A string for people, read as far as it is one.
+    /// Reads a string for display; invalid UTF-8 is replaced.
     pub(super) fn text(&mut self) -> Result<String, Stop> {
         let place = self.binary()?;
         Ok(String::from_utf8_lossy(self.bytes(&place)).into_owned())
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
             (_, Type::Map) => binary::map(&mut self.cursor)?,
             _ => binary::list(&mut self.cursor)?,
         };
-        // No element is shorter than a byte, so that more of them than bytes is a lie.
+        // An element takes at least a byte, so a count above the number of bytes is invalid.
         if count > self.cursor.room() {
             return Stop::malformed(format!("{count} elements in {} bytes", self.cursor.room()));
         }
@@ -209,14 +209,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The types of a container's elements (of a map's keys, then values), and how many there are.
+/// The types of a container's elements (of a map's keys, then values), and their number.
 type Elements = ([Option<Type>; 2], usize);
 
 /// Writes one message.
 pub(super) struct Writer {
     protocol: Protocol,
     bytes: BytesMut,
-    /// The number of the struct's last field, from which the compact encoding counts.
+    /// The number of the struct's last field; the compact encoding writes differences to it.
     last: i16,
 }
 
@@ -281,13 +281,13 @@ impl Writer {
         self.bytes.put_slice(value);
     }
 
-    /// Begins a binary field whose `length` bytes go out behind this writer's.
+    /// Begins a binary field whose `length` bytes are sent after this writer's bytes.
     pub(super) fn binary_head(&mut self, id: i16, length: usize) {
         self.field(Type::Binary, id);
         self.length(length);
     }
 
-    /// A field that is a struct, whose fields `write` writes.
+    /// Writes a field that is a struct, whose fields `write` writes.
     pub(super) fn struct_field(&mut self, id: i16, write: impl FnOnce(&mut Self)) {
         self.field(Type::Struct, id);
         self.last = 0;
@@ -318,5 +318,5 @@ impl Writer {
     }
 }
 
-/// Stands where a struct's next field would begin, in both encodings.
+/// The byte that ends a struct in both encodings.
 pub(super) const STOP: u8 = 0;

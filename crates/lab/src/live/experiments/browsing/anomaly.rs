@@ -1,5 +1,5 @@
-//! Belady's anomaly: more capacity, more misses (Belady, Nelson and Shedler, 1969). Searched by simulation, with every
-//! capacity, and shown live on the sequence from the paper.
+//! Belady's anomaly: more capacity causes more misses (Belady, Nelson and Shedler, 1969). The experiment searches for
+//! it by simulation, with every capacity, and shows it live on the sequence from the paper.
 
 use larder_evict::{By, Capacity, Spec};
 use serde::{Deserialize, Serialize};
@@ -14,10 +14,11 @@ use crate::live::replayed::outcomes;
 use crate::live::{Bench, ClaimKind, Halt, Journal};
 use crate::plot::{Axis, Plot, Unit};
 
-/// Policies that are searched. LRU cannot have it: what a smaller cache holds, a larger one holds as well.
+/// The policies that are searched. LRU cannot have the anomaly: a larger cache always holds all objects of a smaller
+/// one.
 const SEARCHED: [&str; 3] = ["fifo", "rand", "lru"];
 
-/// Pages in the order that made the anomaly known.
+/// The sequence of pages for which the anomaly was published.
 const SEQUENCE: [u32; 12] = [0, 1, 2, 3, 0, 1, 4, 0, 1, 2, 3, 4];
 
 /// Misses of a policy on one list of requests, by capacity from 1.
@@ -30,7 +31,8 @@ struct Curve {
 }
 
 impl Curve {
-    /// The worst pair of neighbouring capacities: the smaller one, and how many misses more the larger has.
+    /// Returns the worst pair of neighbouring capacities: the smaller capacity, and the number of additional misses
+    /// with the larger one.
     fn worst(&self) -> Option<(usize, u32)> {
         let steps = self.misses.windows(2).enumerate();
         let rises = steps.filter_map(|(at, pair)| Some((at + 1, pair[1].checked_sub(pair[0])?)));
@@ -69,7 +71,7 @@ fn curve(course: &Course, (name, number, policy): (&str, u64, &str)) -> Result<C
     Ok(Curve { course: name.to_owned(), policy: policy.to_owned(), number, misses })
 }
 
-/// The known sequence, live under FIFO.
+/// Measures the published sequence live under FIFO.
 fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
     let course = Course { order: SEQUENCE.to_vec(), ..Course::once(5, Page { size: 1_000, cost: 0 }) };
     let trial = Trial {
@@ -88,7 +90,7 @@ fn sequence(bench: &Bench, capacity: u64) -> Result<Measured, Halt> {
     trial.take(bench, &cell)
 }
 
-/// The picture of the worst case, and what is claimed of the anomaly.
+/// Returns the picture of the worst case, and the claims about the anomaly.
 pub(super) fn conclude(journal: &Journal) -> (Option<Figure>, Vec<Finding>) {
     let curves: Vec<Curve> = journal.all("curve/");
     let live: Vec<Measured> = journal.all("sequence/");
@@ -99,13 +101,13 @@ pub(super) fn conclude(journal: &Journal) -> (Option<Figure>, Vec<Finding>) {
     (worst.map(|curve| picture(&curve, &curves)), findings)
 }
 
-/// Lists with the anomaly under a policy, and all lists.
+/// Returns the number of lists with the anomaly under a policy, and the number of all lists.
 fn counts(curves: &[Curve], policy: &str) -> (u64, u64) {
     let of = curves.iter().filter(|curve| curve.policy == policy);
     (of.clone().filter(|curve| curve.worst().is_some()).count() as u64, of.count() as u64)
 }
 
-/// The published sequence is an example as good as those that are found.
+/// Decides the claim for FIFO. The published sequence counts as an example, like those that are found.
 fn fifo(curves: &[Curve], worst: Option<&Curve>, live: &[Measured]) -> Finding {
     let (found, searched) = counts(curves, "fifo");
     let misses: Vec<_> = live.iter().map(|run| (run.capacity, run.outcomes.matches('m').count())).collect();

@@ -9,11 +9,11 @@ use crate::live::findings::{Finding, Ruling, plain};
 use crate::live::{Bound, ClaimKind, Interval};
 
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
-/// What "little" means where the seed report says that more room gains little.
+/// The meaning of "little" in the seed report's statement that more room gains little.
 const LITTLE: f64 = 0.05;
 const SIZE: ClaimKind = ClaimKind::DependsOn("cache size");
 const ABOVE: Bound = Bound::Above(0.0);
-/// Why what was fitted is not tested.
+/// The reason why fitted figures are not tested.
 const FITTED: &str = "The distance between visits is not published, so the datasets are fitted to this figure of the seed \
  report. The result shows that the seed report's figures are consistent, not that they are true.";
 
@@ -70,7 +70,7 @@ fn best(of: &[&List], title: &str) -> Finding {
 }
 
 fn worst(of: &[&List], title: &str) -> Finding {
-    // That MAXS is below another is that the other is ahead: the same differences with the other sign.
+    // MAXS is below another policy if the other is ahead: these are the same differences with the opposite sign.
     let behind = ahead(of, ("maxs", &POLICIES), |run| -run.hit_ratio);
     let claim = format!("{title}: MAXS has the worst hit ratio of the five, since capacity counts URLs");
     Finding::sampled(claim, REPORT, SIZE, (behind, ABOVE), POINTS)
@@ -82,7 +82,7 @@ fn worst(of: &[&List], title: &str) -> Finding {
         )
 }
 
-/// Values by policy of one size and repetition.
+/// Returns the values by policy, for one size and repetition.
 fn of_all<'a>(
     cells: &'a [&Measured],
     percent: u32,
@@ -94,7 +94,7 @@ fn of_all<'a>(
         .copied()
 }
 
-/// That no cache takes so many times what the slowest policy takes at the smallest size.
+/// Decides the claim that no cache takes `times` times the time of the slowest policy at the smallest size.
 fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
     let cached: Vec<_> = cells.iter().filter(|measured| measured.cell.policy != NONE).copied().collect();
     let least = percents(&cached).first().copied().unwrap_or(0);
@@ -126,7 +126,7 @@ fn without(cells: &[&Measured], title: &str, times: f64) -> Finding {
     }
 }
 
-/// That LRU gains less than [`LITTLE`] from `enough` percent to the largest size.
+/// Decides the claim that LRU gains less than [`LITTLE`] from `enough` percent to the largest size.
 fn little_beyond(of: &[&List], title: &str, enough: u32) -> Finding {
     let most = lists::percents(of).last().copied().unwrap_or(0);
     let gain = |list: &&List| Some(list.run("lru", most)?.hit_ratio - list.run("lru", enough)?.hit_ratio);

@@ -1,4 +1,4 @@
-//! Two people's browsing over ONC RPC, under five policies: the report on a web proxy with Sun RPC.
+//! Two people's browsing over ONC RPC, under five policies: repeats the report on a web proxy with Sun RPC.
 //!
 //! Capacity counts URLs. The datasets are generated from the report's figures (`larder workload browsing`).
 
@@ -32,23 +32,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const REPORT: &str = "the seed report (Kumar and Viswanathan, RPC-based web proxy server)";
 const POLICIES: [&str; 5] = ["lru", "lfu", "fifo", "rand", "maxs"];
-/// Where nothing may be stored.
+/// The policy's name if no response may be stored.
 const NONE: &str = "none";
 const COURSES: [(&str, &str); 2] = [("one", "Dataset 1"), ("two", "Dataset 2")];
 const COST: &str = "per-size";
-/// What the report's server was connected with, in bytes a second: 830 Mbit/s.
+/// The rate of the server's connection in the report, in bytes a second: 830 Mbit/s.
 const LINE: u64 = 830_000_000 / 8;
 
-/// How much is measured.
+/// The extent of the measurements.
 struct Plan {
     percents: &'static [u32],
     repetitions: u64,
     latency: Latency,
-    /// Requests beyond these are left out.
+    /// The maximum number of requests; further ones are omitted.
     requests: usize,
-    /// Datasets that Belady's anomaly is looked for in, beside those of the repetitions.
+    /// The number of datasets that are searched for Belady's anomaly, in addition to those of the repetitions.
     searched: u64,
-    /// Lists of requests whose hit ratios are simulated.
+    /// The number of lists of requests whose hit ratios are simulated.
     lists: u64,
 }
 
@@ -84,7 +84,7 @@ impl Plan {
     }
 }
 
-/// What was asked for, for the pictures.
+/// The requests, for the pictures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Asked {
     course: String,
@@ -126,7 +126,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     })
 }
 
-/// Many lists of each dataset. Capacity counts URLs, so that their sizes matter for MAXS only.
+/// Simulates many lists of each dataset. Capacity counts URLs, so their sizes matter only for MAXS.
 fn simulate(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
     let scale = bench.scale;
     let lists = COURSES.iter().flat_map(|(name, _)| (0..plan.lists).map(move |number| (*name, number)));

@@ -7,10 +7,10 @@ use crate::live::experiments::lists::{self, List};
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
-/// How far apart the two rows of dots are that a miss is drawn as, on an axis of shares.
+/// The distance between the two rows of dots for a miss, on an axis of shares.
 const ROW: f64 = 0.005;
 
-/// What was asked for: the pattern, how often each URL, and how large what was asked for is.
+/// Returns pictures of the requests: the pattern, the popularity of URLs, and the sizes of the requested content.
 pub(super) fn trace(asked: &Asked) -> [Figure; 3] {
     let title = |what: &str| format!("Dataset {}: {what}", if asked.course == "one" { 1 } else { 2 });
     let named = |what: &str| format!("browsing-{}-{what}", asked.course);
@@ -71,7 +71,7 @@ fn size(title: &str, name: String, asked: &Asked) -> Figure {
     }
 }
 
-/// Total time and hit rate against cache size.
+/// Returns the pictures of total time and hit rate against cache size.
 pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (course, title) in COURSES {
@@ -119,7 +119,7 @@ pub(super) fn sizes(cells: &[Measured]) -> Vec<Figure> {
     figures
 }
 
-/// By how much LRU is ahead of each other policy, over cache size: simulated.
+/// Returns the pictures of LRU's lead over each other policy, against cache size, from simulation.
 pub(super) fn leads(all: &[List]) -> Vec<Figure> {
     let lead = |(course, title): (&str, &str)| {
         let of = lists::those(all, course, 0);
@@ -153,7 +153,7 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
     COURSES.into_iter().filter_map(lead).collect()
 }
 
-/// When each policy missed, at each size, in the first repetition.
+/// Returns the pictures of the times of misses, by policy and size, in the first repetition.
 pub(super) fn timelines(cells: &[Measured]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (course, title) in COURSES {
@@ -202,7 +202,7 @@ fn timeline(name: &str, title: &str, cells: &[&Measured]) -> Figure {
     Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
 }
 
-/// The first miss for which something had to leave: until then, every miss filled a place.
+/// Returns the first miss that caused an eviction: earlier misses filled an empty place.
 fn first_beyond(measured: &Measured) -> Option<usize> {
     let misses = measured.outcomes.char_indices().filter(|(_, outcome)| *outcome == 'm');
     misses.map(|(at, _)| at).nth(measured.capacity as usize)

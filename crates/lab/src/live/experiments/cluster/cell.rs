@@ -1,4 +1,4 @@
-//! One working set on some nodes: the counts of clients, origin and nodes, and the simulation.
+//! One working set on a number of nodes: the counts of clients, origin and nodes, and the simulation.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -16,17 +16,17 @@ use crate::nodes;
 use crate::sweep::Subject;
 use crate::workload::Requests;
 
-/// What is measured.
+/// The conditions of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell {
-    /// Which working set: a name of [`super::plan::SETS`].
+    /// The working set: a name of [`super::plan::SETS`].
     pub(super) set: String,
     pub(super) nodes: u16,
-    /// Whether nodes keep copies of what is popular and others own.
+    /// Whether nodes keep copies of popular objects that other nodes own.
     pub(super) copies: bool,
-    /// Whether they know nothing of each other, and each has what clients will ask for.
+    /// Whether the nodes are independent, and each is filled with all objects that clients will request.
     pub(super) apart: bool,
-    /// Counted from 0; each has requests of its own.
+    /// The number of the repetition, counted from 0; each has different requests.
     pub(super) repetition: u64,
 }
 
@@ -41,13 +41,13 @@ impl Cell {
         format!("cell/{set}/{repetition}/{nodes}/{way}")
     }
 
-    /// The share of each memory for copies, of nodes that are a cluster.
+    /// Returns the share of each memory for copies, if the nodes are a cluster.
     fn hot(&self) -> Option<f64> {
         (self.nodes > 1 && !self.apart).then_some(if self.copies { HOT } else { 0.0 })
     }
 }
 
-/// What one client after the other waited, or many at once, in milliseconds.
+/// The waiting times of one client or of many concurrent ones, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Times {
     pub(super) mean: f64,
@@ -61,55 +61,55 @@ impl Times {
     }
 }
 
-/// What was seen.
+/// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     #[serde(flatten)]
     pub(super) cell: Cell,
-    /// Entries for which each node has room.
+    /// The capacity of each node, in entries.
     pub(super) capacity: u64,
-    /// With one client, where everything is a hit.
+    /// The times with one client, if all requests are hits.
     pub(super) alone: Option<Times>,
-    /// With many clients.
+    /// The times with many clients.
     pub(super) busy: Times,
     /// Requests a second with many clients.
     pub(super) per_second: f64,
-    /// Of the requests of many clients.
+    /// The number of requests of many clients.
     pub(super) requests: u64,
-    /// What the origin was asked meanwhile.
+    /// The requests that the origin received during that time.
     pub(super) origin_requests: u64,
     /// Requests between nodes for each request of a client.
     pub(super) crossings: f64,
-    /// What each node took of the processor for a request of a client, in microseconds.
+    /// Each node's processor time for a request of a client, in microseconds.
     pub(super) nodes_us: Vec<f64>,
     /// The same for the clients.
     pub(super) driver_us: f64,
-    /// The same for the origin, over its own requests, those before included.
+    /// The same for the origin, for each of its own requests, including earlier ones.
     pub(super) origin_us: f64,
 }
 
 impl Measured {
-    /// What of the clients' requests the origin was spared.
+    /// Returns the share of the clients' requests that did not reach the origin.
     pub(super) fn hit_ratio(&self) -> f64 {
         1.0 - self.origin_requests as f64 / self.requests as f64
     }
 
-    /// What all nodes together took of the processor for a request of a client, in microseconds.
+    /// Returns the processor time of all nodes for a request of a client, in microseconds.
     pub(super) fn processor_us(&self) -> f64 {
         self.nodes_us.iter().sum()
     }
 }
 
-/// How many pages of a set a node has room for.
+/// Returns the capacity of a node for pages of a set.
 fn capacity(plan: &Plan, set: &str) -> Capacity {
     let amount = (u64::from(plan.pages) * plan.percent(set)).div_ceil(100).max(1);
     Capacity { by: By::Entries, amount }
 }
 
-/// Lets clients ask new nodes, first until the nodes have what they will keep.
+/// Sends clients' requests to new nodes, after filling the nodes with the objects that they will keep.
 ///
 /// # Errors
-/// When something does not start or answer, or the user wants an end.
+/// If a process does not start or answer, or the user wants an end.
 pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, Halt> {
     let course = plan.course(bench.scale.of(cell.repetition));
     let origin = Origin::start(Model::of(&course.pages))?;
@@ -127,7 +127,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, 
         nodes.check_engine().map(|()| seen)
     };
     let [warming, alone, busy] = plan.parts(&course.order);
-    // Nodes of a cluster warm each other; others have to be asked one by one.
+    // Nodes of a cluster fill each other; independent nodes are filled one by one.
     for doors in doors.chunks(if cell.apart { 1 } else { doors.len() }) {
         send(&mut nodes, doors, warming, plan.clients)?;
     }
@@ -157,7 +157,7 @@ pub(super) fn take(bench: &Bench, plan: &Plan, cell: &Cell) -> Result<Measured, 
     })
 }
 
-/// What the simulation says of some nodes.
+/// The simulated results of a number of nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SimulatedNodes {
     pub(super) nodes: u16,
@@ -167,7 +167,7 @@ pub(super) struct SimulatedNodes {
     pub(super) crossings: f64,
 }
 
-/// What it says of a repetition's requests and a set.
+/// The simulated results of a repetition's requests and a set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Simulated {
     pub(super) set: String,
@@ -176,7 +176,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// Of this cell's nodes.
+    /// Returns the results for the nodes of `cell`.
     pub(super) fn of(&self, cell: &Cell) -> Option<&SimulatedNodes> {
         let is_it = |step: &&SimulatedNodes| {
             step.nodes == cell.nodes && (step.nodes == 1 || step.copies == cell.copies)
@@ -189,7 +189,7 @@ impl Simulated {
 /// Replays a repetition's requests through clusters of all sizes, and counts those that many clients send live.
 ///
 /// # Errors
-/// When there is no such policy.
+/// If the policy does not exist.
 pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -> Result<Simulated, Halt> {
     let course = plan.course(seed);
     let requests = course.order.len();

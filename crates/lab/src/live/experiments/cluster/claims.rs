@@ -9,13 +9,13 @@ use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, ClaimKind, Interval, Samples};
 
-/// How many times one node's time half of three nodes' answers may take where everything fits.
+/// The maximum of three nodes' median time over one node's, if everything fits.
 const SLOWER: f64 = 1.1;
-/// What three nodes may ask of the origin, of what one does whose memory is too small.
+/// The maximum of three nodes' requests to the origin over one node's, if one node's memory is too small.
 const LEFT: f64 = 0.5;
-/// The share of requests between nodes that copies spare.
+/// The share of requests between nodes that copies save.
 const SPARED: f64 = 1.0 / 3.0;
-/// By how much live and simulated hit ratios may differ.
+/// The maximum difference between live and simulated hit ratios.
 const MOST_APART: f64 = 0.02;
 
 pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
@@ -23,7 +23,7 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     vec![beside_one, beside_apart, origin(seen), copies(seen), agreement(seen)]
 }
 
-/// The measurement of so many nodes of `set`.
+/// Returns the measurement of a number of nodes with `set`.
 fn find<'a>(
     seen: &'a Measurements,
     set: &str,
@@ -37,7 +37,7 @@ fn find<'a>(
     seen.cells.iter().find(|measured| is_it(&measured.cell))
 }
 
-/// What `compare` says of two clusters with the same requests, once for each repetition that has both.
+/// Returns the results of `compare` for two clusters with the same requests, once for each repetition that has both.
 fn compare(
     seen: &Measurements,
     set: &str,
@@ -49,7 +49,7 @@ fn compare(
     repetitions.iter().filter_map(pair).collect()
 }
 
-/// The mean over the repetitions.
+/// Returns the mean over the repetitions.
 pub(super) fn mean(
     seen: &Measurements,
     set: &str,
@@ -61,7 +61,7 @@ pub(super) fn mean(
     Interval::of(&values)
 }
 
-/// That the mean of a ratio is at most `most`, in the words of `unit`.
+/// Decides the claim that the mean of a ratio is at most `most`, expressed in `unit`.
 fn at_most(
     claim: String,
     most: f64,
@@ -75,13 +75,13 @@ fn at_most(
     Finding::sampled(claim, LARDER, ClaimKind::OnAverage, decided, (1.0, unit)).saying(text)
 }
 
-/// Nodes that know nothing of each other, and have everything.
+/// Returns the mean of independent nodes that hold all objects.
 fn apart(seen: &Measurements, value: impl Fn(&Measured) -> Option<f64>) -> Option<Interval> {
     let of = seen.cells.iter().filter(|measured| measured.cell.apart);
     Interval::of(&of.filter_map(value).collect::<Vec<_>>())
 }
 
-/// What half of the answers take of three nodes, beside one node, and beside three that are no cluster.
+/// Compares the median time of three nodes with that of one node, and with that of three independent nodes.
 fn times(seen: &Measurements) -> [Finding; 2] {
     let p50 = |measured: &Measured| Some(measured.alone?.p50);
     let p99 = |measured: &Measured| Some(measured.alone?.p99);
@@ -190,7 +190,7 @@ fn copies(seen: &Measurements) -> Finding {
         )
 }
 
-/// Live hit ratios and crossings beside simulated ones, pair by pair.
+/// Returns live hit ratios and crossings with the simulated ones, pair by pair.
 pub(super) fn pairs(seen: &Measurements) -> Vec<(&Measured, &super::cell::SimulatedNodes)> {
     let step = |measured: &Measured| seen.simulated.iter().find_map(|all| all.of(&measured.cell));
     seen.cells.iter().filter_map(|measured| Some((measured, step(measured)?))).collect()

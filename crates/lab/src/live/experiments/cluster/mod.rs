@@ -1,5 +1,5 @@
-//! One, two and three nodes of a cluster: their gain and cost for working sets that fit one of them, three, or not even
-//! three.
+//! One, two and three nodes of a cluster: their gain and cost for working sets that fit in one node, in three nodes, or
+//! not even in three.
 //!
 //! Clients send requests to the nodes in turn, as through a load balancer without knowledge of keys. The simulation replays
 //! the same requests, and extends to clusters that do not fit one machine.
@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     missing: nodes::missing,
 };
 
-/// All that was measured, and what the simulation says of the same requests.
+/// All measurements, and the simulated results of the same requests.
 struct Measurements {
     cells: Vec<Measured>,
     simulated: Vec<Simulated>,

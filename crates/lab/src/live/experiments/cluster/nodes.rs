@@ -1,7 +1,7 @@
-//! The nodes of a measurement, on free ports of loopback, and their engine.
+//! The nodes of a measurement, on free ports of loopback, and the engine of the cluster.
 //!
-//! The engine is the system's redis-server or valkey-server. It does not watch its standard input, so the operating system is
-//! asked to end it with this process.
+//! The engine is the system's redis-server or valkey-server. It does not watch its standard input, so the kernel is
+//! told to end it with this process.
 
 use std::env;
 use std::fmt::Write as _;
@@ -22,19 +22,19 @@ use crate::live::proxy::{Proxy, memory};
 use crate::live::subprocess::Subprocess;
 use crate::live::{Bench, Halt};
 
-/// What may be the engine.
+/// The programs that can serve as the engine.
 const ENGINES: [&str; 2] = ["redis-server", "valkey-server"];
-/// What lets a program that knows nothing of this one end with it.
+/// The program that makes the kernel end a foreign process with this one.
 const SETPRIV: &str = "setpriv";
-/// Somebody else may take the port that was free a moment ago.
+/// The number of attempts to start: another process may take the port that was free a moment ago.
 const TRIES: usize = 5;
-/// How long nodes may take to find each other.
+/// The time within which the nodes have to discover each other.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
-/// Policy of every memory, live and simulated.
+/// The policy of every memory, live and simulated.
 pub(super) const POLICY: &str = "lru";
 
-/// What this machine lacks, and where it comes from.
+/// Returns what the machine lacks, and the package to install.
 pub(super) fn missing() -> Option<String> {
     let lacking = |what: &str, package: &str| Some(format!("no {what} on the path; install {package}"));
     if engine().is_none() {
@@ -52,7 +52,7 @@ fn found(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A running engine, which keeps nothing; ends with this value, and with this process.
+/// A running engine without persistence. It ends when this value is dropped, and with this process.
 struct Engine {
     child: Subprocess,
     port: u16,
@@ -73,7 +73,7 @@ impl Engine {
         Err(Halt::Failed(format!("the cluster's engine ended before it served; {program} said: {said}")))
     }
 
-    /// It, or what it said last if it ended at once.
+    /// Starts the engine, or returns its last output if it ended immediately.
     fn try_start(program: &Path) -> Result<Result<Self, String>, Halt> {
         let failed = |error| Halt::because(&format!("cannot start {}", program.display()), error);
         let directory = tempfile::tempdir().map_err(failed)?;
@@ -96,19 +96,19 @@ impl Engine {
     }
 }
 
-/// Nodes that serve as one cache; they end with this value.
+/// Nodes that serve as one cache; they end when this value is dropped.
 pub(super) struct Nodes {
     nodes: Vec<Proxy>,
-    /// Nothing for nodes by themselves.
+    /// `None` for independent nodes.
     engine: Option<Engine>,
 }
 
 impl Nodes {
-    /// Starts `count` nodes with so much memory each. With a share for copies they are a cluster, and this waits until they
-    /// know each other; else each is by itself.
+    /// Starts `count` nodes with the given memory each. With a share for copies they are a cluster, and this function
+    /// waits until they have discovered each other. Otherwise they are independent.
     ///
     /// # Errors
-    /// When one does not start, or they do not find each other.
+    /// If a node does not start, or the nodes do not discover each other.
     pub(super) fn start(
         bench: &Bench,
         count: u16,
@@ -138,7 +138,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Waits until every node sees all.
+    /// Waits until every node sees all nodes.
     fn wait(&mut self, bench: &Bench) -> Result<(), Halt> {
         let begun = Instant::now();
         while !self.is_whole()? {
@@ -170,10 +170,10 @@ impl Nodes {
         Ok(true)
     }
 
-    /// That they have remained one cluster.
+    /// Checks that the nodes have remained one cluster.
     ///
     /// # Errors
-    /// When they have not: what was measured is of something else.
+    /// If they have not, since the measurement is then invalid.
     pub(super) fn check(&mut self) -> Result<(), Halt> {
         self.check_engine()?;
         if self.is_whole()? {
@@ -182,23 +182,23 @@ impl Nodes {
         Err(self.explain(Halt::Failed("the nodes have lost each other".to_owned())))
     }
 
-    /// Where clients ask them.
+    /// Returns the addresses of the nodes for clients.
     ///
     /// # Errors
-    /// When one did not say so.
+    /// If a node did not print its address.
     pub(super) fn doors(&self) -> Result<Vec<SocketAddr>, Halt> {
         self.nodes.iter().map(|node| node.door(Via::Http)).collect()
     }
 
-    /// What each has taken of the processor so far.
+    /// Returns the processor time of each node so far.
     pub(super) fn processors(&self) -> Vec<Duration> {
         self.nodes.iter().map(Proxy::processor).collect()
     }
 
-    /// Requests so far that went from one node to another.
+    /// Returns the number of requests from one node to another so far.
     ///
     /// # Errors
-    /// When one does not say so.
+    /// If a node does not report the number.
     pub(super) fn crossings(&self) -> Result<u64, Halt> {
         if self.engine.is_none() {
             return Ok(0);
@@ -212,7 +212,7 @@ impl Nodes {
         self.nodes.iter().map(asked).sum()
     }
 
-    /// `halt`, and what a node said last if it has ended.
+    /// Returns `halt`, extended by the last output of a node if it has ended.
     pub(super) fn explain(&mut self, halt: Halt) -> Halt {
         for node in &mut self.nodes {
             let explained = node.explain(halt.clone());
@@ -223,10 +223,10 @@ impl Nodes {
         halt
     }
 
-    /// That there is an engine: without it each node serves by itself, which is something else.
+    /// Checks that the engine is running: without it each node serves independently, which invalidates the measurement.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub(super) fn check_engine(&mut self) -> Result<(), Halt> {
         let status = self.engine.as_mut().and_then(|engine| engine.child.ended().ok().flatten());
         status.map_or(Ok(()), |status| Err(Halt::Failed(format!("the cluster's engine ended with {status}"))))

@@ -1,4 +1,4 @@
-//! Clusters in pictures, and all means in a table.
+//! Pictures of clusters, and a table of all means.
 
 use super::Measurements;
 use super::cell::{Measured, SimulatedNodes};
@@ -8,7 +8,7 @@ use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
-/// Clusters that are measured.
+/// The measured numbers of nodes.
 const NODES: [u16; 3] = [1, 2, 3];
 const COPIES: [(bool, &str); 2] = [(true, "copies"), (false, "no copies")];
 
@@ -19,15 +19,15 @@ pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
     vec![times(seen), cost(seen), origin(seen), crossings(seen)]
 }
 
-/// A node by itself has nothing to copy, and begins both lines.
+/// Returns the cluster's key. A single node has no copies, so it starts both lines.
 fn cluster(nodes: u16, copies: bool) -> (u16, bool) {
     (nodes, copies && nodes > 1)
 }
 
-/// What is drawn of a measurement, if it has it.
+/// The plotted value of a measurement, if available.
 type Value = fn(&Measured) -> Option<f64>;
 
-/// Lines over the number of nodes, of the set that fits one.
+/// Returns a plot over the number of nodes, for the set that fits in one node.
 fn over_nodes(
     seen: &Measurements,
     (name, title, axis): (&str, &str, &str),
@@ -72,10 +72,10 @@ fn cost(seen: &Measurements) -> Figure {
     over_nodes(seen, ("cluster-cost", title, "CPU time per request in us"), &values, 2, caption)
 }
 
-/// What a live run gives, and a simulated one.
+/// A value of a live run, and the same of a simulated one.
 type Both = (fn(&Measured) -> f64, fn(&SimulatedNodes) -> f64);
 
-/// Simulated lines for many nodes, with live runs.
+/// Returns a plot of simulated lines for many nodes, with live runs.
 fn beside_simulated(
     seen: &Measurements,
     (name, title, axis): (&str, &str, &str),
@@ -133,7 +133,8 @@ fn crossings(seen: &Measurements) -> Figure {
     )
 }
 
-/// Clusters of the table: how many nodes, what they are, whether they keep copies, and whether they are none.
+/// The rows of the table: the number of nodes, a description, whether they keep copies, and whether they are
+/// independent.
 const WAYS: [(u16, &str, bool, bool); 6] = [
     (1, "single", false, false),
     (2, "no copies", false, false),
@@ -143,7 +144,7 @@ const WAYS: [(u16, &str, bool, bool); 6] = [
     (3, "separate", false, true),
 ];
 
-/// All means.
+/// Returns a table of all means.
 pub(super) fn table(seen: &Measurements) -> Grid {
     let columns = [
         "set",
@@ -207,7 +208,7 @@ pub(super) fn table(seen: &Measurements) -> Grid {
     grid
 }
 
-/// What of all nodes' CPU time the busiest took.
+/// Returns the busiest node's share of the CPU time of all nodes.
 fn busiest(measured: &Measured) -> Option<f64> {
     let most = measured.nodes_us.iter().copied().reduce(f64::max)?;
     Some(most / measured.processor_us())

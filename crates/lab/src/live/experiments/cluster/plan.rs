@@ -5,29 +5,29 @@ use crate::live::bench::Size;
 use crate::live::course::{Course, Page};
 use crate::workload::{self, Latency, Order, Pages, Rate, Sizes};
 
-/// Working sets: name, what it is, and for how many of 100 pages each node has room.
+/// Working sets: the name, a description, and the capacity of each node in percent of the pages.
 pub(super) const SETS: [(&str, &str, u64); 3] = [
     ("one", "fits one node", 150),
     ("three", "fits three nodes, not one", 40),
     ("none", "does not fit three nodes", 10),
 ];
-/// Everything fits.
+/// The set that fits in one node.
 pub(super) const ONE: &str = SETS[0].0;
-/// One node's memory is too small, and that of three is enough.
+/// The set that is too large for one node and fits in three.
 pub(super) const THREE: &str = SETS[1].0;
 
-/// The share of its memory in which a node keeps copies: what the configuration has unless it is told otherwise.
+/// The share of its memory in which a node keeps copies: the configuration's default.
 pub(super) const HOT: f64 = 0.1;
 
-/// A page: 2 ms from an origin.
+/// A page, which takes 2 ms from an origin.
 const PAGE: Page = Page { size: 4 << 10, cost: 2_000 };
-/// How popular the page of each rank is: 1 over the rank to this power.
+/// The exponent of popularity: the popularity of a page is 1 over its rank to this power.
 const EXPONENT: f64 = 0.9;
 
-/// How much is measured.
+/// The extent of the measurements.
 pub(super) struct Plan {
     pub(super) pages: u32,
-    /// Requests that fill memories after each page was asked for once.
+    /// Requests that fill memories after one request for each page.
     warming: usize,
     /// Requests of one client.
     alone: usize,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     busy: usize,
     pub(super) clients: usize,
     pub(super) repetitions: u64,
-    /// Clusters that the simulation has, ascending.
+    /// The simulated numbers of nodes, ascending.
     pub(super) simulated: &'static [u16],
     is_full: bool,
 }
@@ -70,31 +70,33 @@ impl Plan {
         }
     }
 
-    /// For how many of 100 pages of a set each node has room.
+    /// Returns the capacity of each node in percent of a set's pages.
     pub(super) fn percent(&self, set: &str) -> u64 {
         SETS.iter().find(|(name, ..)| *name == set).map_or(100, |(.., percent)| *percent)
     }
 
-    /// The requests of all clients: each page once, so that what fits is there, and then by popularity.
+    /// Returns the requests of all clients: each page once, so that everything that fits is stored, and then by
+    /// popularity.
     pub(super) fn course(&self, seed: u64) -> Course {
         let requests = (self.warming + self.alone + self.busy) as u64;
         let order = Order::Zipf { requests, pages: self.pages, exponent: EXPONENT };
         let pages = Pages { sizes: Sizes::Fixed(PAGE.size), latency: Latency::Constant(PAGE.cost) };
-        // Only the order is taken: the pages that it leaves out are asked for once as well.
+        // Only the order is used: pages that the workload leaves out are requested once, too.
         let drawn = Course::new(workload::pages(&order, &pages, Rate(100.0), seed));
         let mut course = Course::once(self.pages, PAGE);
         course.order.extend(drawn.order);
         course
     }
 
-    /// What of `order` fills memories, what one client asks for, and what many do.
+    /// Returns three parts of `order`: the requests that fill memories, those of one client, and those of many.
     pub(super) fn parts<'a>(&self, order: &'a [u32]) -> [&'a [u32]; 3] {
         let (warming, rest) = order.split_at(order.len() - self.alone - self.busy);
         let (alone, busy) = rest.split_at(self.alone);
         [warming, alone, busy]
     }
 
-    /// What is measured with a repetition's requests. The quick run leaves out what decides no claim.
+    /// Returns the measurements with a repetition's requests. The quick run leaves out measurements that decide no
+    /// claim.
     pub(super) fn cells(&self, repetition: u64) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (set, ..) in SETS {

@@ -6,11 +6,11 @@ use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, ClaimKind, Samples};
 use crate::replay::ratio;
 
-/// What refreshing ahead takes off the mean time at least.
+/// The minimum reduction of the mean time by refreshing ahead.
 const FASTER: f64 = 0.1;
-/// What it adds to the requests to the origin at most.
+/// The maximum increase of the requests to the origin.
 const MORE: f64 = 0.15;
-/// The share of refreshes that are of use, at least.
+/// The minimum share of useful refreshes.
 const OF_USE: f64 = 0.75;
 
 const REQUESTS: ClaimKind = ClaimKind::DependsOn("the requests");
@@ -72,7 +72,7 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     ]
 }
 
-/// What `compare` says of each pair of measurements, by kind of requests.
+/// Returns the results of `compare` for each pair of measurements, by kind of requests.
 fn samples(
     seen: &Measurements,
     places: &[OriginModel],
@@ -86,12 +86,12 @@ fn samples(
     samples
 }
 
-/// The share of `before` that `after` spares.
+/// Returns the share of `before` that `after` saves.
 fn saved(before: f64, after: f64) -> Option<f64> {
     (before > 0.0).then(|| 1.0 - after / before)
 }
 
-/// The share of measured refreshes that were of use; nothing without any.
+/// Returns the share of measured refreshes that were useful; `None` if there are none.
 pub(super) fn precision(ahead: &Measured) -> Option<f64> {
     let [_, measured, used] = ahead.refreshes;
     (measured > 0).then(|| ratio(used as f64, measured as f64))

@@ -1,7 +1,7 @@
-//! Answers before they are asked for: what refreshing ahead is worth where origins are far away or weak.
+//! Refreshes before requests: the gain from refreshing ahead if origins are distant or slow.
 //!
-//! All ways and all kinds of requests of an origin and a repetition run at the same time, each with a proxy and an origin of its
-//! own: distances, which are waited for, decide the times, and not the processor.
+//! For an origin and a repetition, all ways and all kinds of requests run at the same time, each with a separate proxy
+//! and origin: the times depend on waiting for distances, and not on the processor.
 
 mod claims;
 mod pictures;
@@ -35,36 +35,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     missing: || None,
 };
 
-/// Kinds of requests: name, and what is said of it.
+/// Kinds of requests: name, and description.
 const COURSES: [(&str, &str); 3] =
     [("browsing", "browsing"), ("services", "three services"), ("web", "a web site")];
 
-/// Ways: name, keys of the config, and what is said of it.
+/// Ways: name, keys of the config, and description.
 const WAYS: [(&str, &str, &str); 2] =
     [(PLAIN, "", "without"), (AHEAD, "refresh_ahead = '50%'\n", "refreshing ahead")];
 const PLAIN: &str = "plain";
 const AHEAD: &str = "ahead";
 
-/// How long responses are fresh, in seconds: the last half, in whole seconds, is the last of two.
+/// The freshness lifetime of responses, in seconds. Responses are refreshed ahead in the last half of it, in whole
+/// seconds: in the last of two.
 const LIFETIME: u32 = 2;
 /// Requests a second of each kind.
 const RATE: f64 = 60.0;
-/// Requests under way at once: more than are due while an origin answers.
+/// Requests in flight at once: more than are due while an origin answers.
 const CLIENTS: usize = 64;
 
 /// An origin.
 #[derive(Clone, Copy, Debug)]
 struct OriginModel {
     name: &'static str,
-    /// What is said of it.
+    /// The description.
     about: &'static str,
-    /// Milliseconds that the way there and back takes.
+    /// The round-trip time, in milliseconds.
     away_ms: u64,
-    /// Answers that it makes at once, each of which takes [`WEAK`].
+    /// The number of answers that it produces concurrently, each of which takes [`WEAK`].
     at_once: Option<usize>,
 }
 
-/// What a weak origin takes for an answer, in microseconds.
+/// A weak origin's time for an answer, in microseconds.
 const WEAK: u32 = 40_000;
 
 const PLACES: [OriginModel; 5] = [
@@ -80,7 +81,7 @@ const PLACES: [OriginModel; 5] = [
     },
 ];
 
-/// How much is measured.
+/// The extent of the measurements.
 struct Plan {
     places: Vec<OriginModel>,
     repetitions: u64,
@@ -121,7 +122,7 @@ impl Plan {
     }
 }
 
-/// An origin and a repetition.
+/// The conditions of a measurement: an origin and a repetition.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     place: OriginModel,
@@ -134,7 +135,7 @@ impl Cell {
     }
 }
 
-/// What was seen of one way with one kind of requests.
+/// The results of one way with one kind of requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
     place: String,
@@ -142,16 +143,16 @@ struct Measured {
     way: String,
     repetition: u64,
     requests: u64,
-    /// The share of requests for which the origin was asked while their clients waited.
+    /// The share of requests whose clients waited for the origin.
     waits: f64,
     mean_ms: f64,
     p90_ms: f64,
     p99_ms: f64,
-    /// Requests that the origin has seen.
+    /// Requests that the origin received.
     asked: u64,
     /// Bytes of content that it has sent.
     origin_bytes: u64,
-    /// Refreshes ahead: all, those that were measured, and those that were of use.
+    /// Refreshes ahead: all, the measured ones, and the useful ones.
     refreshes: [u64; 3],
 }
 
@@ -165,7 +166,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     })
 }
 
-/// Measures all ways with all kinds of requests at once.
+/// Measures all ways with all kinds of requests concurrently.
 fn take(
     program: &Path,
     stop: &Arc<AtomicBool>,
@@ -232,18 +233,18 @@ impl Trial<'_> {
     }
 }
 
-/// All that was measured.
+/// All measurements.
 struct Measurements(Vec<Measured>);
 
 impl Measurements {
-    /// The measurements of a way at an origin with a kind of requests.
+    /// Returns the measurements of a way at an origin with a kind of requests.
     fn of<'s>(&'s self, place: &'s str, course: &'s str, way: &'s str) -> impl Iterator<Item = &'s Measured> {
         self.0.iter().filter(move |one| {
             (one.place.as_str(), one.course.as_str(), one.way.as_str()) == (place, course, way)
         })
     }
 
-    /// What `compare` says of the other way beside the plain one, for each repetition.
+    /// Returns the results of `compare` for the plain way and the other way, for each repetition.
     fn beside<'s>(
         &'s self,
         place: &'s str,

@@ -6,7 +6,7 @@ use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
-/// Mean time against distance, a picture for each kind of requests.
+/// Returns a picture of mean time against distance for each kind of requests.
 pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
     COURSES.iter().filter_map(|(course, about)| distances(seen, course, about)).collect()
 }
@@ -44,7 +44,7 @@ fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
     is_measured.then(|| Figure { name: format!("learn-{course}-time"), plot, caption, data })
 }
 
-/// All means.
+/// Returns a table of all means.
 pub(super) fn table(seen: &Measurements) -> Grid {
     let columns = [
         "origin",

@@ -6,18 +6,18 @@ use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, ClaimKind, Interval, Samples};
 
-/// Where rivals are compared: with the largest number of workers.
+/// The number of workers at which the proxy and rivals are compared: the largest.
 const MOST: usize = 64;
-/// The threads of Python's default executor: as many as there are cores and so many more, up to a number.
+/// The threads of Python's default executor: the number of cores plus this, up to a maximum.
 const MORE_THREADS: usize = 4;
 const MOST_THREADS: usize = 32;
-/// A part is what limits a program from this share of what is possible with it.
+/// The utilisation from which a resource counts as the limit of a program.
 const FULL: f64 = 0.85;
 
-/// What is compared of two programs: larger is better.
+/// The compared value of two programs: larger is better.
 type Value = fn(&Measured) -> Option<f64>;
 
-/// A claim of so many times what a rival has.
+/// A claim that the proxy has a number of times the value of a rival.
 struct Times<'a> {
     claim: String,
     source: &'static str,
@@ -60,7 +60,7 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
     found
 }
 
-/// The seed report's own comparison.
+/// Decides the seed report's own comparison.
 fn seed(cells: &[Measured], cores: usize) -> Finding {
     let (rival, threads) = (EXECUTOR, (cores + MORE_THREADS).min(MOST_THREADS));
     let claim = format!(
@@ -164,7 +164,7 @@ fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
 }
 
 impl Times<'_> {
-    /// Ratios by list, with each number of URLs as a condition.
+    /// Decides the claim from ratios by list, with each number of URLs as a condition.
     fn decide(self, cells: &[Measured]) -> Finding {
         let Self { claim, source, origin, rival, times, value, unit } = self;
         let mut samples = Samples::default();
@@ -183,7 +183,7 @@ impl Times<'_> {
     }
 }
 
-/// The mean of `value` for both programs on near pages, as a sentence.
+/// Returns the mean of `value` for both programs on near pages, as a sentence.
 fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
     match (mean(cells, ("near", LARDER), value), mean(cells, ("near", rival), value)) {
         (Some(ours), Some(theirs)) => format!("Proxy: {ours:.1} {unit}; other program: {theirs:.1} {unit}."),
@@ -191,7 +191,7 @@ fn means(cells: &[Measured], rival: &str, value: Value, unit: &str) -> String {
     }
 }
 
-/// The mean over the longest list that a program was measured with.
+/// Returns the mean over the longest list that a program was measured with.
 fn mean(cells: &[Measured], (origin, system): (&str, &str), value: Value) -> Option<f64> {
     let all = find(cells, system, origin, None, MOST);
     let most = all.iter().map(|one| one.cell.urls).max()?;
@@ -199,7 +199,7 @@ fn mean(cells: &[Measured], (origin, system): (&str, &str), value: Value) -> Opt
     Interval::of(&those.collect::<Vec<_>>()).map(|interval| interval.mean)
 }
 
-/// What a page costs the proxy and a rival.
+/// Returns the processor time of a page for the proxy and a rival, as a sentence.
 fn work(cells: &[Measured], rival: &str) -> String {
     let cost: Value = |one| Some(one.processor_us);
     match (mean(cells, ("near", LARDER), cost), mean(cells, ("near", rival), cost)) {
@@ -210,7 +210,7 @@ fn work(cells: &[Measured], rival: &str) -> String {
     }
 }
 
-/// What limits the proxy and a rival on the longest list, as a sentence.
+/// Returns the limiting resources of the proxy and a rival on the longest list, as a sentence.
 fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> String {
     let of = |system: &str| {
         let rate = mean(cells, (origin, system), throughput)?;
@@ -224,7 +224,7 @@ fn limits(cells: &[Measured], cores: usize, (origin, rival): (&str, &str)) -> St
     }
 }
 
-/// What limits a program at a rate: the first that is used nearly as much as possible.
+/// Returns the limiting resource of a program at a rate: the first that is nearly fully used.
 fn limit(
     cells: &[Measured],
     cores: usize,
@@ -266,7 +266,8 @@ fn find<'a>(
     cells.iter().filter(is_it).collect()
 }
 
-/// Throughput for each worker, against that of one alone, of cells with `workers`; with the repetition.
+/// Returns the throughput per worker in relation to that of a single worker, of cells with `workers`, with the
+/// repetition.
 pub(super) fn efficiencies(
     cells: &[Measured],
     system: &str,
@@ -282,7 +283,7 @@ pub(super) fn efficiencies(
     many.iter().map(each).collect()
 }
 
-/// The number of pages that workers are judged by: the largest of those that were measured most often.
+/// Returns the number of pages for the comparison of workers: the largest of those with the most measurements.
 fn longest(cells: &[Measured], workers: usize) -> Option<u32> {
     let own = find(cells, LARDER, "far", None, workers);
     let repetitions = |urls: u32| own.iter().filter(|measured| measured.cell.urls == urls).count();
@@ -308,13 +309,13 @@ fn efficiency(cells: &[Measured]) -> Finding {
         .because(&[Ruling::Holds], "A worker is a place in a queue, not a thread, so more workers have no cost.")
 }
 
-/// The best efficiency that there can be: places that have something to do, over all places of all rounds.
+/// Returns the maximum possible efficiency: used places over all places of all rounds.
 pub(super) fn possible(urls: u32, workers: usize) -> f64 {
     let rounds = (urls as usize).div_ceil(workers);
     f64::from(urls) / (rounds * workers) as f64
 }
 
-/// That twice the pages with twice the workers take the same time.
+/// Decides the claim that twice the pages with twice the workers take the same time.
 fn weak_scaling(cells: &[Measured]) -> Finding {
     let mut samples = Samples::default();
     for (urls, workers) in [(164, 8), (164, 16), (164, 32), (328, 16), (328, 32), (656, 32)] {

@@ -1,7 +1,8 @@
-//! Many pages at once, each for the first time: the report on a parallel proxy, beside Python's asyncio.
+//! Many pages at once, each for the first time: repeats the report on a parallel proxy, and compares with Python's
+//! asyncio.
 //!
-//! Every URL is asked for once, so that nothing is a hit. Workers are permits for requests to the origin; a request
-//! without one waits. The asyncio programs have as many permits, and use the same origin.
+//! Every URL is requested once, so that there are no hits. Workers are permits for requests to the origin; a request
+//! without a permit waits. The asyncio programs have as many permits, and use the same origin.
 
 mod claims;
 mod pictures;
@@ -35,18 +36,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const REPORT: &str = "the seed report (on a parallel caching proxy)";
-/// Clients of the proxy, more than it has workers.
+/// The number of the proxy's clients: at least its number of workers.
 const CLIENTS: usize = 64;
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const URLS: [u32; 4] = [164, 328, 656, 1_324];
-/// Origins: name, how far away in milliseconds.
+/// Origins: name, and distance in milliseconds.
 const DISTANCES: [(&str, u64); 2] = [("far", 50), ("near", 2)];
-/// The near headlines are decided by so many pages: those of the longest list are over before a program is in its stride.
+/// The number of pages for the main results with the near origin: with the longest list, a run ends before a program
+/// reaches its full speed.
 const MANY: u32 = 4 * 1_324;
-/// Places of all programs where they are compared.
+/// The number of places of all compared programs.
 const PLACES: usize = WORKERS[6];
 const LARDER: &str = "larder";
-/// The programs beside which it is measured: name, and what it is.
+/// The programs for the comparison: name, which is also the description.
 const EXECUTOR: &str = "asyncio executor";
 const AIOHTTP: &str = "asyncio aiohttp";
 const HTTPX: &str = "asyncio httpx";
@@ -56,22 +58,22 @@ const RIVALS: [(&str, &str); 4] = [
     (AIOHTTP, "aiohttp"),
     (HTTPX, "httpx"),
 ];
-/// Bytes of a page.
+/// The size of a page, in bytes.
 const PAGE: u64 = 8 << 10;
-/// Pages for each worker that are asked for before the clock runs, so that connections are open and programs warm.
+/// Pages for each worker that are requested before the measurement, so that connections are open and programs warm.
 const WARMING: usize = 2;
-/// Round trips one after the other: what takes more of them, in the full run, is measured once, or not at all. How long
-/// one worker takes for a page, a shorter list tells as well.
+/// Consecutive round trips from which a measurement in the full run is taken once, and from which it is omitted. A
+/// shorter list also shows the time of a page with one worker.
 const LONG: u32 = 90;
 const TOO_LONG: u32 = 331;
-/// The same for programs beside which the proxy is measured, whose claims are about the most workers.
+/// The same for the other programs, whose claims are about the largest number of workers.
 const LONG_BESIDE: u32 = 21;
-/// Where the Python that was measured is written down.
+/// The journal's key for the measured Python.
 const PYTHON: &str = "python";
 const MISSING: &str = "no Python here has all the modules for the comparison; 'apt-get install python3-aiohttp python3-httpx' \
  installs them, or --python names another Python";
 
-/// What is measured.
+/// The conditions of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Cell {
     system: String,
@@ -81,32 +83,32 @@ struct Cell {
     repetition: u64,
 }
 
-/// What was seen.
+/// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
     #[serde(flatten)]
     cell: Cell,
     seconds: f64,
-    /// Of the processor, for one page, in microseconds: the proxy's, or the Python program's.
+    /// The processor time for one page, in microseconds, of the proxy or the Python program.
     processor_us: f64,
     /// The same for the origin.
     origin_us: f64,
-    /// The same for the clients, where they are not part of what is measured.
+    /// The same for the clients, if they are not part of the measured program.
     driver_us: Option<f64>,
-    /// Bytes of memory, at the end or at most.
+    /// Bytes of memory, at the end or at the maximum.
     resident: Option<f64>,
-    /// What 99 of 100 pages took at most, in milliseconds.
+    /// The 99th percentile of the pages' time, in milliseconds.
     p99_ms: Option<f64>,
-    /// What the slowest page took.
+    /// The time of the slowest page, in milliseconds.
     slowest_ms: Option<f64>,
 }
 
-/// What one run took.
+/// The cost of one run.
 struct Took {
     seconds: f64,
-    /// Of the processor.
+    /// The processor time.
     processor: Duration,
-    /// The same for the clients.
+    /// The processor time of the clients.
     driver: Option<Duration>,
     resident: f64,
     p99_ms: f64,
@@ -114,7 +116,7 @@ struct Took {
 }
 
 impl Measured {
-    /// Pages a second.
+    /// Returns the pages per second.
     fn throughput(&self) -> f64 {
         f64::from(self.cell.urls) / self.seconds
     }
@@ -161,7 +163,8 @@ fn key(cell: &Cell) -> String {
     format!("cell/{origin}/{urls:04}/{workers:02}/{system}/{repetition}")
 }
 
-/// All of it in the full run, but for what takes very long. In the quick one, few workers have few pages.
+/// Returns the cells to measure: all of them in the full run, except very long ones. In the quick run, small numbers of
+/// workers have few pages.
 fn cells(size: Size, systems: &[&str]) -> Vec<Cell> {
     let repetitions = match size {
         Size::Smoke => 1,
@@ -185,7 +188,7 @@ fn cells(size: Size, systems: &[&str]) -> Vec<Cell> {
     cells
 }
 
-/// Whether it is measured more than once.
+/// Whether the cell is measured more than once.
 fn is_repeated(size: Size, system: &str, (urls, workers): (u32, usize)) -> bool {
     let trips = urls / workers as u32;
     match (size, system) {
@@ -196,8 +199,8 @@ fn is_repeated(size: Size, system: &str, (urls, workers): (u32, usize)) -> bool 
     }
 }
 
-/// Numbers of pages and workers. Programs that are slow have the smaller numbers of pages from far away, and what their
-/// claims need from near.
+/// Returns the numbers of pages and workers. Slow programs have only the smaller numbers of pages from the far origin,
+/// and the numbers that their claims need from the near one.
 fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
     let all = || URLS.into_iter().flat_map(|urls| WORKERS.map(|workers| (urls, workers)));
     let few = [(20, 1), (40, 2), (80, 4)].into_iter();
@@ -215,7 +218,7 @@ fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
         }
         (Size::Full, ..) => all().filter(|&(urls, _)| [least, most].contains(&urls)).collect(),
         (Size::Quick, "far", LARDER) => few.chain(all().filter(is_short)).collect(),
-        // Slow programs would take a minute with the longest list.
+        // Slow programs would take a minute for the longest list.
         (Size::Quick, "near", HTTPX) => vec![(least, 1), (least, 16), (least, PLACES)],
         (Size::Quick, "far", EXECUTOR | HTTPX) => vec![(20, 1), (least, 8), (least, PLACES)],
         (Size::Quick, "far", _) => vec![(20, 1), (least, 8), (least, PLACES), (most, PLACES)],
@@ -230,9 +233,9 @@ fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
     pairs
 }
 
-/// Time from the first request to the last page, and what the proxy took of the processor meanwhile.
+/// Returns the time from the first request to the last page, and the proxy's processor time.
 fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result<Took, Halt> {
-    // One client gets at most half of all permits, and all clients here have one address.
+    // One client gets at most half of all permits, and all clients here have the same address.
     let setting = Setting { in_flight: Some(cell.workers * 2), ..Setting::roomy() };
     let mut proxy = Proxy::start(&bench.program, &setting)?;
     let to = proxy.door(Via::Http)?;
@@ -302,7 +305,7 @@ mod tests {
     #[test]
     fn a_full_run_has_all_and_a_quick_one_every_number_of_workers() {
         assert_eq!(pairs(Size::Full, LARDER, "near").len(), URLS.len() * WORKERS.len() + 1);
-        // One worker for the two longest lists, and two for the longest, are left out.
+        // One worker for the two longest lists, and two for the longest, are omitted.
         assert_eq!(pairs(Size::Full, LARDER, "far").len(), URLS.len() * WORKERS.len() - 3);
         for (origin, _) in DISTANCES {
             let quick = pairs(Size::Quick, LARDER, origin);

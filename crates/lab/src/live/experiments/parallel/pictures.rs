@@ -8,14 +8,15 @@ use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
-/// One quantity: name for files, title, axis, caption, and the value of some measurements against one worker's throughput.
+/// A plotted quantity: name for files, title, axis, caption, and the value of some measurements relative to one
+/// worker's throughput.
 struct Quantity {
     name: &'static str,
     title: &'static str,
     axis: fn() -> Axis,
     caption: &'static str,
     value: fn(&Measured, f64) -> f64,
-    /// Whether it is of pages, so that lists of any length tell the same.
+    /// Whether it is a value per page, so that lists of any length give the same result.
     is_of_each: bool,
 }
 
@@ -119,12 +120,13 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
     Figure { name: format!("parallel-{origin}-{name}"), plot, caption: (*caption).to_owned(), data }
 }
 
-/// Which line a measurement is of: lists that are shorter than the report's, for few workers, go with its shortest.
+/// Returns the line of a measurement: lists that are shorter than the report's, for few workers, belong to its
+/// shortest.
 fn group(measured: &Measured) -> u32 {
     measured.cell.urls.max(URLS[0])
 }
 
-/// The mean of `value` for each number of workers.
+/// Returns the mean of `value` for each number of workers.
 fn line(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> Vec<(usize, Interval)> {
     let at = |workers: usize| {
         let of = cells.iter().filter(|measured| measured.cell.workers == workers);
@@ -133,12 +135,12 @@ fn line(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> Vec<(usize, In
     WORKERS.into_iter().filter_map(at).collect()
 }
 
-/// A system's name where there is little room.
+/// Returns a short form of a system's name.
 fn short(system: &str) -> &str {
     system.strip_prefix("asyncio ").unwrap_or(system)
 }
 
-/// What a page takes of the processor.
+/// Returns a table of the processor time of a page.
 pub(super) fn table(cells: &[Measured]) -> Grid {
     let columns = [
         "origin",

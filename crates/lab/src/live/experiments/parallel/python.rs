@@ -1,4 +1,4 @@
-//! The Python programs that are measured beside the proxy.
+//! The Python programs for the comparison with the proxy.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::live::{Bench, Halt};
 pub(super) struct Program {
     pub(super) name: &'static str,
     text: &'static str,
-    /// What it imports, and an expression for the version of what is not Python's own.
+    /// The modules that it imports, and an expression for the version of third-party modules.
     modules: &'static str,
     version: &'static str,
 }
 
-/// All of them; the first is a Python that can run anything.
+/// All programs; any Python can run the first.
 pub(super) const PROGRAMS: [Program; 4] = [
     Program {
         name: "asyncio executor",
@@ -53,10 +53,10 @@ pub(super) const PROGRAMS: [Program; 4] = [
         version: "', httpx ' + httpx.__version__",
     },
 ];
-/// What comes before each.
+/// The common start of all programs.
 const COMMON: &str = include_str!("common.py");
 
-/// How long the user's wish to end it may go unnoticed.
+/// The interval of checks for the user's request to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize)]
@@ -69,36 +69,36 @@ struct Told {
     slowest: f64,
 }
 
-/// Where a Python is that is called by no path: the one that the user's shell finds, and the system's, which has what the
-/// system's packages bring.
+/// The Pythons that are tried by default: the one in the user's path, and the system's, which has the modules from the
+/// system's packages.
 const USUAL: [&str; 2] = ["python3", "/usr/bin/python3"];
 
-/// A Python, and which of [`PROGRAMS`] it can run.
+/// A Python, and the [`PROGRAMS`] that it can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Python {
     program: PathBuf,
     pub(super) can_run: Vec<String>,
-    /// Its version, and those of aiohttp and httpx where they are there.
+    /// Its version, and those of aiohttp and httpx if they are installed.
     pub(super) versions: String,
 }
 
-/// The Python to be measured: `chosen`, or the usual one that can run most.
+/// Returns the Python to measure: `chosen`, or the default one that can run the most programs.
 ///
 /// # Errors
-/// When the chosen one does not start.
+/// If the chosen one does not start.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<Python>, Halt> {
     if let Some(program) = chosen {
         return chosen_one(program).map(Some);
     }
     let there = USUAL.iter().filter_map(|program| ask(Path::new(program)).ok());
-    // Of those that can run as much, the first.
+    // Of those that can run equally many programs, the first is used.
     Ok(there.reduce(|best, other| if other.can_run.len() > best.can_run.len() { other } else { best }))
 }
 
-/// Whether the Python at `program` can be measured.
+/// Checks that the Python at `program` can be measured.
 ///
 /// # Errors
-/// When it does not start, or runs no Python.
+/// If it does not start, or is no Python.
 pub(crate) fn check(program: &Path) -> Result<(), Halt> {
     chosen_one(program).map(drop)
 }
@@ -126,7 +126,7 @@ fn ask(program: &Path) -> io::Result<Python> {
     Ok(python)
 }
 
-/// Time from the first request to the last page, and what the program took of the processor meanwhile.
+/// Returns the time from the first request to the last page, and the program's processor time.
 pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) -> Result<Took, Halt> {
     let name = &cell.system;
     let failed = |why: &str| Halt::Failed(format!("{name}: {why}"));
@@ -148,7 +148,7 @@ pub(super) fn run(bench: &Bench, python: &Python, cell: &Cell, origin: &Origin) 
     };
     let mut said = String::new();
     if let Some(mut output) = child.output() {
-        // What cannot be read is no answer either.
+        // Unreadable output counts as no answer, too.
         let _ = output.read_to_string(&mut said);
     }
     let told: Told = serde_json::from_str(&said)

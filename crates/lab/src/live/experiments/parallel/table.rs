@@ -1,6 +1,6 @@
-//! The seed report's table of counters under its cache, over the processor's cache lines in four ways: aligned, misaligned, padded
-//! and sharded. No proxy takes part. Each measurement is a process of its own, since where memory lies differs between processes
-//! and not within one.
+//! The seed report's table of counters under its cache, with four layouts over the processor's cache lines: aligned,
+//! misaligned, padded and sharded. The proxy is not involved. Each measurement is a separate process, since the memory
+//! layout differs between processes, but not within one.
 
 use std::ffi::OsStr;
 
@@ -14,12 +14,12 @@ use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Grid, Ruling};
 use crate::live::{Bench, Bound, ClaimKind, Halt, Interval, Journal, Samples};
 
-/// How much slower a shard for each thread may be than padding to count as the same.
+/// The factor by which a shard for each thread may be slower than padding to count as equal.
 const SAME: f64 = 1.1;
-/// Numbers of threads. More than there are cores would take turns and share nothing.
+/// Numbers of threads. More threads than cores would take turns and share no cache lines.
 const THREADS: [usize; 2] = [1, 2];
 
-/// What one operation took, in nanoseconds.
+/// The time of one operation, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Timed {
     layout: String,
@@ -51,7 +51,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     )
 }
 
-/// The claims, and the table of all layouts.
+/// Returns the claims, and the table of all layouts.
 pub(super) fn conclude(journal: &Journal) -> (Vec<Finding>, Grid) {
     let timed: Vec<Timed> = journal.all("table/");
     let title = "Counting in a table, by layout over cache lines";
@@ -71,7 +71,7 @@ pub(super) fn conclude(journal: &Journal) -> (Vec<Finding>, Grid) {
     (vec![aligned(&timed), padded(&timed), sharded(&timed)], grid)
 }
 
-/// By how many times an operation takes longer in one layout than in another, by the number of threads.
+/// Returns the ratio of an operation's time in one layout to that in another, by the number of threads.
 fn times(timed: &[Timed], (one, other): (Layout, Layout), numbers: &[usize]) -> Samples {
     let mut samples = Samples::default();
     for threads in numbers {

@@ -14,48 +14,48 @@ use crate::live::{Bench, Halt};
 use crate::replay::ratio;
 use crate::workload::Crud;
 
-/// How many of 100 requests change something: the report's.
+/// The percentage of writes among the requests, as in the report.
 pub(super) const WRITES: u32 = 20;
-/// Of the endpoints' popularity: YCSB's.
+/// The exponent of the endpoints' popularity, as in YCSB.
 const EXPONENT: f64 = 0.99;
-/// Room for everything that is ever asked for.
+/// A capacity that is enough for all requested objects.
 pub(super) const ROOMY: Capacity = Capacity { by: By::Bytes, amount: 1 << 30 };
-/// Up to so many requests the course of a run is written down, with more and more between two points.
+/// The numbers of requests at which the progress of a run is recorded.
 const POINTS: [u64; 12] = [50, 100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 8_000, 11_000, 15_000];
 
-/// What stands behind the caches.
+/// The backend of the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Endpoint {
-    /// Microseconds that an answer takes at least.
+    /// The minimum time of an answer, in microseconds.
     pub(super) cost_us: u32,
-    /// Whether they are spent computing.
+    /// Whether this time is spent computing.
     pub(super) is_busy: bool,
-    /// Bytes that an answer has beside what it says.
+    /// Additional bytes in an answer.
     pub(super) filler: u32,
-    /// Milliseconds that the way there and back takes.
+    /// The round-trip time, in milliseconds.
     pub(super) away_ms: u64,
-    /// Bytes a second that the way takes at most.
+    /// The rate of the connection, in bytes a second.
     pub(super) rate: Option<u64>,
 }
 
-/// What is measured.
+/// The conditions of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell {
-    /// Which question it is for.
+    /// The question that it answers.
     pub(super) part: String,
     pub(super) way: Way,
     #[serde(flatten)]
     pub(super) endpoint: Endpoint,
     pub(super) clients: u32,
-    /// How many of 100 requests change something.
+    /// The percentage of writes among the requests.
     pub(super) written: u32,
-    /// Caches that share the keys.
+    /// The number of caches that share the keys.
     pub(super) instances: usize,
     pub(super) policy: String,
-    /// The caches' size, of what there is to store; 0 for room for everything.
+    /// The caches' size in percent of all storable bytes; 0 for unlimited room.
     pub(super) percent: u32,
     pub(super) requests: u64,
-    /// Counted from 0; each has requests of its own.
+    /// The number of the repetition, counted from 0; each has different requests.
     pub(super) repetition: u64,
 }
 
@@ -68,18 +68,18 @@ impl Cell {
         )
     }
 
-    /// Its requests.
+    /// Returns the requests of the cell.
     pub(super) fn workload(&self) -> Crud {
         workload(self.requests, self.written)
     }
 }
 
-/// So many requests, of which `written` in 100 change something; else as the report had them.
+/// Returns `requests` requests, of which `written` percent are writes; otherwise as in the report.
 pub(super) fn workload(requests: u64, written: u32) -> Crud {
     Crud { requests, entities: ENTITIES, writes: f64::from(written) / 100.0, exponent: EXPONENT }
 }
 
-/// What answers took, in milliseconds.
+/// The times of answers, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Took {
     pub(super) mean: f64,
@@ -87,68 +87,68 @@ pub(super) struct Took {
     pub(super) p99: f64,
 }
 
-/// What had come of the first requests of a run.
+/// The results of the first requests of a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Point {
     pub(super) requests: u64,
-    /// Of all of them, in milliseconds.
+    /// The mean time of all requests so far, in milliseconds.
     pub(super) mean_ms: f64,
     pub(super) hit_ratio: f64,
     pub(super) byte_hit_ratio: f64,
     pub(super) unasked: f64,
 }
 
-/// What was seen.
+/// The results of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     #[serde(flatten)]
     pub(super) cell: Cell,
-    /// A cache's capacity in bytes.
+    /// The capacity of one cache, in bytes.
     pub(super) capacity: u64,
     pub(super) seconds: f64,
-    /// All requests.
+    /// The times of all requests.
     pub(super) all: Took,
-    /// GETs.
+    /// The times of GETs.
     pub(super) reads: Took,
-    /// All others.
+    /// The times of all other requests.
     pub(super) writes: Took,
-    /// GETs.
+    /// The number of GETs.
     pub(super) read_count: u64,
-    /// The share of GETs whose content the cache had, validated or not, as the report counted them.
+    /// The share of GETs whose content was in the cache, validated or not, by the report's definition.
     pub(super) hit_ratio: f64,
     /// The same by bytes.
     pub(super) byte_hit_ratio: f64,
-    /// The share of GETs for which the services did nothing.
+    /// The share of GETs without work for the services.
     pub(super) unasked: f64,
-    /// Hits as the simulation has them, where it has looked.
+    /// The simulated hit ratio, if it was simulated.
     pub(super) simulated: Option<f64>,
-    /// Answers that were older than they might have been.
+    /// The number of stale answers.
     pub(super) stale: u64,
-    /// What caches and gateway took of the processor for a request, in microseconds.
+    /// The processor time of caches and gateway for a request, in microseconds.
     pub(super) proxies_us: f64,
     /// The same for the services.
     pub(super) services_us: f64,
-    /// Bytes for a request on the line to the services, where there is one.
+    /// The bytes per request on the line to the services, if there is a line.
     pub(super) line_bytes: Option<f64>,
     pub(super) course: Vec<Point>,
 }
 
-/// What a cache had to keep that had room for all.
+/// The contents of a cache with room for all objects.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Room {
-    /// Bytes, heads and bookkeeping included.
+    /// The bytes stored, including heads and bookkeeping.
     pub(super) bytes: u64,
     pub(super) objects: u64,
-    /// GETs whose content it had, over all.
+    /// The share of GETs whose content was in the cache.
     pub(super) hit_ratio: f64,
-    /// What the program takes of memory with all of that.
+    /// The program's memory with these contents, in bytes.
     pub(super) resident: u64,
 }
 
 /// Measures a cell whose cache may keep `percent` of `full` bytes.
 ///
 /// # Errors
-/// When something does not start or answer, or the user wants an end.
+/// If a process does not start or answer, or the user wants an end.
 pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Halt> {
     let capacity = if cell.percent == 0 { ROOMY } else { part(By::Bytes, full, cell.percent) };
     let mut open = Open::start(&bench.program, cell, capacity)?;
@@ -179,10 +179,10 @@ pub(super) fn take(bench: &Bench, cell: &Cell, full: u64) -> Result<Measured, Ha
     })
 }
 
-/// Asks for everything through a cache with room for all, and looks what it keeps.
+/// Requests everything through a cache with room for all objects, and returns its contents.
 ///
 /// # Errors
-/// As [`take`].
+/// The same as for [`take`].
 pub(super) fn room(bench: &Bench, cell: &Cell) -> Result<Room, Halt> {
     let mut open = Open::start(&bench.program, cell, ROOMY)?;
     let outcome = send(bench, cell, &mut open)?;
@@ -238,7 +238,7 @@ fn took<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> Took {
     Took { mean: ratio(sum.as_secs_f64() * 1e3, f64::from(count)), p50: at(0.5), p99: at(0.99) }
 }
 
-/// Counts over the GETs of a run, and the time of all requests.
+/// The sums over the GETs of a run, and the time of all requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     requests: u64,

@@ -1,7 +1,8 @@
-//! Three coupled services whose data changes, with and without a cache in front of them: the microservice report.
+//! Three coupled services whose data changes, with and without a cache in front of them: repeats the microservice
+//! report.
 //!
 //! Clients read and write as in YCSB, four reads to a write, over endpoints with Zipf popularity. A gateway beside the
-//! services decides by pools of entity-tags whether a cached answer is current.
+//! services uses pools of entity-tags to decide whether a cached answer is current.
 
 mod cell;
 mod claims;
@@ -37,7 +38,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
 const PRICES: &str = "prices";
 
-/// What one policy keeps of all hits, by size, for a repetition's requests.
+/// The share of all hits that a policy keeps, by size, for a repetition's requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Curve {
     policy: String,
@@ -45,7 +46,7 @@ struct Curve {
     steps: Vec<SimulatedRatio>,
 }
 
-/// All that was measured.
+/// All measurements.
 struct Measurements {
     cells: Vec<Measured>,
     rooms: Vec<Room>,
@@ -82,7 +83,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
         },
     )?;
     bench.measure(&plan.all(), cell::Cell::key, |bench, cell| {
-        // How much there is to store differs little from one repetition to another.
+        // The number of storable bytes differs little between repetitions.
         let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
         let mut measured = take(bench, cell, room.bytes)?;
         if cell.part == SIZE {
@@ -94,7 +95,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     })
 }
 
-/// A repetition's requests as the services answer them, and what a cache takes for the answers.
+/// A repetition's requests with the services' answers, and the room that a cache needs for the answers.
 type Simulation<'a> = (&'a Rehearsed, Room);
 
 fn room_key(repetition: u64) -> String {

@@ -1,4 +1,4 @@
-//! Pictures and tables: what was measured against requests, costs, clients, instances and cache size.
+//! Pictures and tables: the measurements against requests, costs, clients, instances and cache size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::live::Interval;
 use crate::live::findings::{Figure, Grid};
 use crate::plot::{Axis, Plot, Unit};
 
-/// A line: its name, and what was measured at each place.
+/// A line: its name, and the measured values at each place.
 type Line = (String, BTreeMap<u64, Vec<f64>>);
 
-/// What a picture of lines is of.
+/// The description of a picture with lines.
 struct Frame<'a> {
     name: &'a str,
     title: &'a str,
@@ -25,7 +25,7 @@ struct Frame<'a> {
     caption: String,
 }
 
-/// What places are in, where the axis says it otherwise: microseconds in a millisecond.
+/// The unit of places whose axis shows another unit: microseconds in a millisecond.
 const MICROSECONDS: f64 = 1e3;
 const COST: &str = "cost in us";
 
@@ -45,7 +45,7 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
     let mut plot = Plot::new(title, x, y);
     let scale = if column == COST { MICROSECONDS } else { 1.0 };
     for (at, (line, places)) in lines.into_iter().enumerate() {
-        // A way has its colour in every picture.
+        // A way has the same colour in every picture.
         let family = Way::ALL.iter().position(|way| way.name() == line).unwrap_or(at);
         let (mut points, mut errors) = (Vec::new(), Vec::new());
         for (at, values) in places {
@@ -66,7 +66,7 @@ fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
     Figure { name: name.to_owned(), plot, caption, data }
 }
 
-/// `value` of the cells of `part` by `place`, in lines by `name`, which come in the order of `names`.
+/// Returns `value` of the cells of `part` by `place`, in lines by `name`, in the order of `names`.
 fn lines(
     cells: &[Measured],
     part: &str,
@@ -94,7 +94,7 @@ fn way(measured: &Measured) -> &'static str {
     measured.cell.way.name()
 }
 
-/// What had come after so many requests.
+/// Returns the values after different numbers of requests.
 fn course(measured: &Measured, is_it: bool, value: fn(&Point) -> f64) -> Vec<(u64, f64)> {
     let points = measured.course.iter().filter(|_| is_it);
     points.map(|point| (point.requests, value(point))).collect()
@@ -156,7 +156,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
     ]
 }
 
-/// Time against what answers cost.
+/// Returns a picture of time against the cost of answers.
 fn costs(cells: &[Measured]) -> Figure {
     let frame = Frame {
         name: "services-costs",
@@ -172,7 +172,7 @@ fn costs(cells: &[Measured]) -> Figure {
     figure(frame, lines(cells, LATENCY, &ways, way, place))
 }
 
-/// Time against the share of writes.
+/// Returns a picture of time against the share of writes.
 fn shares(cells: &[Measured]) -> Figure {
     let frame = Frame {
         name: "services-writes",
@@ -193,7 +193,7 @@ fn shares(cells: &[Measured]) -> Figure {
     figure(frame, joined(fewer, lines(cells, LATENCY, &ways, way, usual)))
 }
 
-/// The places of lines of the same names together.
+/// Merges the places of lines with equal names.
 fn joined(mut lines: Vec<Line>, others: Vec<Line>) -> Vec<Line> {
     for (name, places) in others {
         if let Some((_, own)) = lines.iter_mut().find(|(known, _)| *known == name) {
@@ -215,7 +215,7 @@ fn clients(cells: &[Measured]) -> Figure {
     };
     let ways = Way::ALL.map(Way::name);
     let place = |one: &Measured| vec![(u64::from(one.cell.clients), one.all.mean)];
-    // One client is measured with the costs.
+    // A single client is measured together with the costs.
     let alone = lines(cells, LATENCY, &ways, way, |one| {
         if one.cell.endpoint.cost_us == COST_US { place(one) } else { Vec::new() }
     });
@@ -237,7 +237,7 @@ fn instances(cells: &[Measured]) -> Figure {
     figure(frame, lines(cells, INSTANCES, &names, name, place))
 }
 
-/// Simulated curves, with live runs.
+/// Returns a picture of simulated curves, with live runs.
 fn sizes(seen: &Measurements) -> Figure {
     let title = "Hit ratio by cache size: simulated, and live";
     let mut data = Grid::new(title, &["policy", "how", "cache size in bytes", "hit ratio"]);
@@ -279,7 +279,7 @@ pub(super) fn tables(seen: &Measurements) -> Vec<Grid> {
     vec![situations(&seen.cells), enough_table(seen), prices(seen), all(&seen.cells)]
 }
 
-/// The mean of `value` as it is read.
+/// Returns the mean of `value` as text.
 fn mean(of: &[&Measured], value: impl Fn(&Measured) -> f64, decimals: usize) -> String {
     let values: Vec<f64> = of.iter().map(|measured| value(measured)).collect();
     Interval::of(&values).map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
@@ -352,7 +352,7 @@ fn prices(seen: &Measurements) -> Grid {
     grid
 }
 
-/// All means: a row for what was measured alike but for the repetition.
+/// Returns a table of all means: a row for measurements that differ only in the repetition.
 fn all(cells: &[Measured]) -> Grid {
     let columns = [
         "part",

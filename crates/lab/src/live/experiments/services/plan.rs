@@ -6,54 +6,54 @@ use crate::live::bench::Size;
 
 /// The report's policies.
 pub(super) const POLICIES: [&str; 5] = ["lru", "lfu", "gds", "gdsf", "tinylfu"];
-/// Those whose times are told apart by a fiftieth.
+/// The policies whose times differ by about a fiftieth.
 const CLOSE: [&str; 2] = ["lru", "tinylfu"];
-/// What answers of the services take for most of the questions, in microseconds.
+/// The time of the services' answers for most of the questions, in microseconds.
 pub(super) const COST_US: u32 = 2_000;
-/// Caches that evict keep so much of what there is to store, in percent.
+/// The capacity of evicting caches, in percent of all storable bytes.
 pub(super) const EVICTING: u32 = 10;
 
-/// Questions, each with cells of its own.
+/// The questions, each with separate cells.
 pub(super) const LATENCY: &str = "latency";
 pub(super) const CLIENTS: &str = "clients";
 pub(super) const SHARES: &str = "writes";
 pub(super) const POLICY: &str = "policies";
 pub(super) const SIZE: &str = "sizes";
 pub(super) const INSTANCES: &str = "instances";
-/// Situations that the report hoped for: name, and what is said of it.
+/// The situations in which the report expected a gain: name, and description.
 pub(super) const SITUATIONS: [(&str, &str); 3] = [
     ("far", "far away: 100 ms there and back"),
     ("dear", "expensive to compute: 20 ms of CPU time"),
     ("large", "large: 1 MiB over a line of 50 MB/s and 10 ms"),
 ];
 
-/// How many of 100 requests change something where data are mostly read.
+/// The percentage of writes among the requests if data are mostly read.
 pub(super) const READ_MOSTLY: u32 = 1;
 
-/// How much is measured.
+/// The extent of the measurements.
 pub(super) struct Plan {
     pub(super) repetitions: u64,
-    /// The same for what differs by little: numbers of caches.
+    /// The number of repetitions for small differences: numbers of caches.
     pub(super) close: u64,
-    /// The same for what differs by less: two policies.
+    /// The number of repetitions for smaller differences: two policies.
     pub(super) closest: u64,
-    /// Costs of answers in microseconds, and requests for each: by one client.
+    /// Costs of answers in microseconds, and requests for each, sent by one client.
     costs: &'static [(u32, u64)],
-    /// Requests in the runs that ask for hit ratios.
+    /// Requests in the runs that measure hit ratios.
     pub(super) requests: u64,
-    /// Cache sizes, in percent of what there is to store.
+    /// Cache sizes, in percent of all storable bytes.
     percents: &'static [u32],
-    /// Numbers of clients, and requests for all of them.
+    /// Numbers of clients, and the total number of their requests.
     clients: (&'static [u32], u64),
-    /// How many of 100 requests change something, beside the report's share; and requests by one client.
+    /// Percentages of writes in addition to the report's, and requests by one client.
     shares: (&'static [u32], u64),
     /// Requests by one client under each policy.
     policy: u64,
-    /// Numbers of clients of one, two and three caches, and requests.
+    /// Numbers of clients for one, two and three caches, and requests.
     instances: (&'static [u32], u64),
     /// Requests in each situation.
     situations: [u64; 3],
-    /// Sizes that are simulated.
+    /// The number of simulated sizes.
     pub(super) simulated: u32,
 }
 
@@ -105,13 +105,13 @@ impl Plan {
         }
     }
 
-    /// All of it.
+    /// Returns all cells.
     pub(super) fn all(&self) -> Vec<Cell> {
         let cells = (0..self.repetitions).flat_map(|at| self.cells(at));
         cells.chain((self.repetitions..self.close.max(self.closest)).flat_map(|at| self.close(at))).collect()
     }
 
-    /// One repetition.
+    /// Returns the cells of one repetition.
     fn cells(&self, repetition: u64) -> Vec<Cell> {
         let mut cells = self.latencies();
         cells.extend(self.many_clients());
@@ -124,8 +124,8 @@ impl Plan {
         cells
     }
 
-    /// One more repetition of what differs by little. What is compared comes one after the other, and in the other order
-    /// the next time.
+    /// Returns one more repetition of the cells with small differences. Compared cells are consecutive, and their order
+    /// is reversed for the next repetition.
     fn close(&self, repetition: u64) -> Vec<Cell> {
         let is_close = |cell: &Cell| CLOSE.contains(&cell.policy.as_str()) && cell.instances != 2;
         let policies = if repetition < self.closest { self.policies() } else { Vec::new() };
@@ -142,7 +142,7 @@ impl Plan {
         cells
     }
 
-    /// The run with room for all whose content [`Room`](super::cell::Room) is about.
+    /// Returns the run with unlimited room that [`Room`](super::cell::Room) describes.
     pub(super) fn room(&self, repetition: u64) -> Cell {
         Cell { repetition, requests: self.requests, ..cell(SIZE, Way::Always, 0) }
     }
@@ -185,7 +185,7 @@ impl Plan {
 
     fn sizes(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
-        // The last one evicts nothing.
+        // The last size evicts no objects.
         for percent in self.percents.iter().copied().chain([0]) {
             cells.extend(POLICIES.map(|policy| Cell {
                 policy: policy.to_owned(),
@@ -211,7 +211,7 @@ impl Plan {
     }
 
     fn situations(&self) -> Vec<Cell> {
-        // Many may wait for one that only waits.
+        // The number of clients can be large if answers only wait.
         let endpoints = [
             (Endpoint { away_ms: 100, ..Endpoint::default() }, 16),
             (Endpoint { cost_us: 20_000, is_busy: true, ..Endpoint::default() }, 4),
@@ -235,7 +235,7 @@ impl Plan {
     }
 }
 
-/// One client, and a cache with room for all under LRU.
+/// Returns a cell with one client, and a cache with unlimited room under LRU.
 fn cell(part: &str, way: Way, cost_us: u32) -> Cell {
     Cell {
         part: part.to_owned(),

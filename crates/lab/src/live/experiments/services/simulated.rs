@@ -1,8 +1,8 @@
 //! The simulation of a cache in front of the services: the requests of a live run, the services' own answers to them, and
 //! the eviction code of a live cache.
 //!
-//! Answers change while they are stored, which a trace cannot express. So the requests are sent to the services once, one
-//! after the other, and each answer is identified by its content.
+//! Answers change while they are stored, which a trace cannot express. So the requests are sent to the services once,
+//! in sequence, and each answer is identified by its content.
 
 use std::collections::HashMap;
 
@@ -17,22 +17,22 @@ use crate::live::services::{Rehearsal, Said};
 use crate::replay::ratio;
 use crate::workload::{Latency, Method, Pages, Rate, Sizes};
 
-/// GETs, numbered by path as they first come, and what the services answer.
+/// GETs, numbered by path in the order of first requests, with the services' answers.
 pub(super) struct Rehearsed(Vec<(u64, Said)>);
 
 /// The hit ratio at a size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SimulatedRatio {
-    /// Bytes.
+    /// The capacity in bytes.
     pub(super) capacity: u64,
     pub(super) hit_ratio: f64,
 }
 
 impl Rehearsed {
-    /// Puts the first `requests` that come of `seed` to services of its own.
+    /// Sends the first `requests` requests of `seed` to new services.
     ///
     /// # Errors
-    /// When these cannot be made.
+    /// If the services cannot be created.
     pub(super) fn new(requests: u64, seed: u64) -> Result<Self, Halt> {
         let services = Rehearsal::new(ENTITIES).map_err(|error| Halt::because("cannot simulate", error))?;
         let pages = Pages { sizes: Sizes::Fixed(0), latency: Latency::Constant(0) };
@@ -47,33 +47,34 @@ impl Rehearsed {
         Ok(Self(reads))
     }
 
-    /// What a stored answer takes beside its content, if those of a cache with room for all take what `room` says.
+    /// Returns the bytes that a stored answer takes in addition to its content, if the answers in a cache with
+    /// unlimited room take the bytes in `room`.
     pub(super) fn overhead(&self, room: &Room) -> u64 {
         let last: HashMap<u64, u64> = self.0.iter().map(|(key, said)| (*key, said.length)).collect();
         room.bytes.saturating_sub(last.values().sum()) / room.objects.max(1)
     }
 
-    /// Hits over GETs in a cache of `capacity` bytes under `spec`. What is found counts as a hit if it is what the
-    /// services would answer, and they answer 200.
+    /// Returns hits over GETs in a cache of `capacity` bytes under `spec`. A stored answer counts as a hit if it equals
+    /// the services' current answer, and that has status 200.
     pub(super) fn hit_ratio(&self, spec: &Spec, capacity: u64, overhead: u64) -> f64 {
         let mut cache = spec.build::<u64>(Capacity { by: By::Bytes, amount: capacity }, 1);
         let (mut hits, mut dropped) = (0_u32, Vec::new());
         for &(key, Said { status, length, content }) in &self.0 {
-            // Spread as the hashes of a live cache are.
+            // The keys are spread like the hashes of a live cache.
             let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             if cache.get(key) == Some(&content) && status == 200 {
                 hits += 1;
                 continue;
             }
             let object = Object { key, size: length + overhead, cost: 0 };
-            // Not everything is stored; the next request goes to the services.
+            // An object may be refused; the next request for it goes to the services.
             let _: Inserted<u64> = cache.insert(object, content, &mut dropped);
             dropped.clear();
         }
         ratio(f64::from(hits), self.0.len() as f64)
     }
 
-    /// The hit ratio at `count` sizes up to `full` bytes, each larger than the one before by the same factor.
+    /// Returns the hit ratio at `count` sizes up to `full` bytes, with a constant factor between sizes.
     pub(super) fn curve(&self, spec: &Spec, full: u64, overhead: u64, count: u32) -> Vec<SimulatedRatio> {
         let least = full as f64 / 100.0;
         let at = |step: u32| {
@@ -85,7 +86,7 @@ impl Rehearsed {
     }
 }
 
-/// The smallest size on `curve` from which on the hit ratio is at least `share` of the largest size's.
+/// Returns the smallest size on `curve` from which on the hit ratio is at least `share` of that at the largest size.
 pub(super) fn knee(curve: &[SimulatedRatio], share: f64) -> Option<SimulatedRatio> {
     let enough = curve.last()?.hit_ratio * share;
     let short = curve.iter().rposition(|step| step.hit_ratio < enough);

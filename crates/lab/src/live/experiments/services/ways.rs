@@ -15,27 +15,27 @@ use crate::live::line::{Line, Quality};
 use crate::live::proxy::{Proxy, memory};
 use crate::live::{Halt, Slots};
 
-/// Number of users, paths and skills, each: some 900 URLs that can be read. The report had 100 users.
+/// The number of users, of paths and of skills: about 900 readable URLs. The report had 100 users.
 pub(super) const ENTITIES: u32 = 100;
 
-/// How requests reach the services.
+/// The paths of requests to the services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
-    /// Straight.
+    /// Directly.
     Straight,
-    /// Through a gateway that stands beside them, and no cache.
+    /// Through a gateway beside the services, without a cache.
     Beside,
-    /// Through a cache that asks a gateway each time.
+    /// Through a cache that validates each answer with a gateway.
     Always,
-    /// Through a cache that a gateway tells what no longer holds.
+    /// Through a cache that receives invalidations from a gateway.
     Push,
 }
 
 impl Way {
     pub(super) const ALL: [Self; 4] = [Self::Straight, Self::Beside, Self::Always, Self::Push];
 
-    /// In keys and pictures.
+    /// Returns the name in keys and pictures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Straight => "without a cache",
@@ -50,7 +50,7 @@ impl Way {
     }
 }
 
-/// A way that is open. What is next to the clients ends first.
+/// An open way. The processes next to the clients end first.
 pub(super) struct Open {
     caches: Vec<Proxy>,
     line: Option<Line>,
@@ -60,10 +60,10 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Starts the services, and what stands before them. Each cache has room for `capacity`.
+    /// Starts the services, and the processes in front of them. Each cache has room for `capacity`.
     ///
     /// # Errors
-    /// When one of them does not start.
+    /// If one of them does not start.
     pub(super) fn start(program: &Path, cell: &Cell, capacity: Capacity) -> Result<Self, Halt> {
         let services = services(program, &cell.endpoint)?;
         let mut to = services.address("listening on ", "")?;
@@ -74,7 +74,7 @@ impl Open {
         if let Some(gateway) = &gateway {
             to = gateway.listener("reverse")?;
         }
-        // The gateway is beside the services, and the line before both.
+        // The gateway is beside the services, and the line is in front of both.
         let line = quality(&cell.endpoint).map(|quality| Line::open(to, quality)).transpose()?;
         if let Some(line) = &line {
             to = line.address();
@@ -91,28 +91,28 @@ impl Open {
         Ok(Self { caches, line, gateway, services, to })
     }
 
-    /// The clients' server.
+    /// Returns the servers of the clients.
     pub(super) fn to(&self) -> &Slots {
         &self.to
     }
 
-    /// The first cache, where there is one.
+    /// Returns the first cache, if there is one.
     pub(super) fn cache(&self) -> Option<&Proxy> {
         self.caches.first()
     }
 
-    /// Bytes that the line to the services has passed on, both ways.
+    /// Returns the bytes that the line to the services has forwarded in both directions.
     pub(super) fn passed(&self) -> Option<u64> {
         self.line.as_ref().map(Line::passed)
     }
 
-    /// What caches and gateway have taken of the processor, and what the services have.
+    /// Returns the processor time of caches and gateway, and that of the services.
     pub(super) fn processors(&self) -> [Duration; 2] {
         let proxies = self.caches.iter().chain(&self.gateway).map(Proxy::processor).sum();
         [proxies, spent(self.services.id())]
     }
 
-    /// `halt`, and the last words of the process that has ended.
+    /// Returns `halt`, extended by the last output of the process that has ended.
     pub(super) fn explain(&mut self, halt: Halt) -> Halt {
         let proxies = self.caches.iter_mut().chain(&mut self.gateway);
         let halt = proxies.fold(halt, |halt, proxy| proxy.explain(halt));
@@ -138,7 +138,7 @@ fn services(program: &Path, endpoint: &Endpoint) -> Result<Running, Halt> {
     Running::start(program, &["live", "services"], &words, |_| true)
 }
 
-/// Listens anywhere, with one worker, as the report's caches did; a site follows.
+/// A config that listens on any free port, with one worker, as the report's caches did. A site follows it.
 const LISTENS: &str =
     "threads = 1\nadmin = '127.0.0.1:0'\n[stats]\nurl = 'none'\n[reverse]\nlisten = ['127.0.0.1:0']\n";
 
@@ -155,7 +155,7 @@ fn cache(to: SocketAddr, cell: &Cell, capacity: Capacity) -> String {
     format!("{LISTENS}{memory}[[site]]\norigin = 'http://{to}'\n{validate}")
 }
 
-/// What a process has taken of the processor, with threads of its that have ended: fields 14 and 15 of its `stat`.
+/// Returns the processor time of a process, including its threads that have ended: fields 14 and 15 of its `stat`.
 fn spent(process: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let ticks = ticks(&stat).unwrap_or(0);
@@ -163,7 +163,7 @@ fn spent(process: u32) -> Duration {
 }
 
 fn ticks(stat: &str) -> Option<u64> {
-    // The name before the last bracket may have blanks of its own.
+    // The name before the last bracket may contain blanks.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }

@@ -23,7 +23,7 @@ fn hits(run: &Run) -> f64 {
     run.hit_ratio
 }
 
-/// Milliseconds that one policy is slower than another, live.
+/// Returns the milliseconds by which one policy is slower than another, live.
 fn slower(cells: &[Measured], (course, latency): (&str, &str), policies: (&str, &str)) -> Samples {
     let of = those(cells, |cell| cell.course == course && cell.latency == latency);
     contrast(&of, policies, |measured| measured.mean_ms)
@@ -102,10 +102,10 @@ fn staged(cells: &[Measured], all: &[List]) -> Vec<Finding> {
     found
 }
 
-/// A locality, a cache size, and a value for each list.
+/// A locality with a cache size, and a value for each list.
 type AtSize = ((u32, u32), Vec<(u64, f64)>);
 
-/// What `compare` says of the runs of LRU and MAXS on workload 2, by locality and cache size.
+/// Returns the results of `compare` for the runs of LRU and MAXS on workload 2, by locality and cache size.
 fn by_size(all: &[List], compare: impl Fn(&Run, &Run) -> Option<f64>) -> Vec<AtSize> {
     let mut found = Vec::new();
     for locality in LOCALITIES {
@@ -121,7 +121,7 @@ fn by_size(all: &[List], compare: impl Fn(&Run, &Run) -> Option<f64>) -> Vec<AtS
     found
 }
 
-/// LRU against MAXS in hits, by locality; at each, over all sizes.
+/// Decides the claim about LRU's hits against MAXS's, by locality, and for each locality over all sizes.
 fn local(all: &[List]) -> Finding {
     let mut samples = Samples::default();
     for ((locality, _), leads) in by_size(all, |lru, maxs| Some(lru.hit_ratio - maxs.hit_ratio)) {
@@ -140,7 +140,7 @@ fn local(all: &[List]) -> Finding {
         )
 }
 
-/// The seed report's puzzle, in one place: more hits, and yet more time.
+/// Decides the seed report's puzzle: cases with more hits that nevertheless take more time.
 fn puzzle(all: &[List]) -> Finding {
     let mut samples = Samples::default();
     for value in [hits, |run: &Run| run.cost_ms] {
@@ -166,7 +166,8 @@ fn puzzle(all: &[List]) -> Finding {
         )
 }
 
-/// Whether the authors' clock explains the puzzle: in lists in which LRU has more hits and is faster by an exact clock.
+/// Decides whether the authors' clock explains the puzzle, from lists in which LRU has more hits and is faster by an
+/// exact clock.
 fn clock(all: &[List]) -> Finding {
     let turns = |lru: &Run, maxs: &Run| {
         let is_case = lru.hit_ratio > maxs.hit_ratio && lru.exact_ms < maxs.exact_ms;
@@ -191,7 +192,7 @@ fn clock(all: &[List]) -> Finding {
         )
 }
 
-/// Whether more room always brings more hits.
+/// Decides whether more room always increases the hits.
 fn grows(all: &[List]) -> Finding {
     let (counts, worst) = growth(all);
     let found =

@@ -1,4 +1,4 @@
-//! Two workloads over Thrift, under three policies: the report on an RPC proxy with Apache Thrift.
+//! Two workloads over Thrift, under three policies: repeats the report on an RPC proxy with Apache Thrift.
 //!
 //! Workload 1 requests every page 7 to 16 times, shuffled; workload 2 requests a few small pages, then larger ones, then the
 //! largest, repeatedly. Capacity counts bytes.
@@ -38,29 +38,30 @@ const COURSES: [(&str, &str); 2] = [(SHUFFLED, "Workload 1, shuffled"), (STAGED,
 const PER_SIZE: &str = "per-size";
 const LATENCIES: [(&str, &str); 2] =
     [(PER_SIZE, "misses cost by size"), ("constant", "all misses cost the same")];
-/// Of 100 requests for small and larger pages of workload 2, how many repeat a page of the round before.
+/// The percentages of the requests for small and larger pages of workload 2 that repeat a page of the round before.
 const LOCALITIES: [u32; 6] = [0, 20, 40, 60, 80, 90];
-/// Misses cost so many times more where the authors measured: seconds over the Internet, in place of some milliseconds.
+/// The factor by which misses took longer in the authors' measurements: seconds over the Internet, in place of some
+/// milliseconds.
 const SLOW: f64 = 200.0;
 
-/// Repetitions of what is not at the centre of the claims.
+/// Repetitions of measurements that are less important for the claims.
 const FEW: u64 = 3;
-/// Page sizes in bytes at even steps of their distribution: most are small, one in ten is large, none is more than a
-/// small cache takes in.
+/// Page sizes in bytes at even steps of their distribution: most are small, one in ten is large, and none exceeds a
+/// small cache.
 const SIZES: [u64; 11] = [500, 2_000, 4_000, 6_000, 8_000, 11_000, 15_000, 20_000, 28_000, 60_000, 700_000];
 
-/// How much is measured.
+/// The extent of the measurements.
 struct Plan {
     pages: u32,
     rounds: u32,
     percents: &'static [u32],
     latencies: &'static [(&'static str, &'static str)],
     repetitions: u64,
-    /// What a miss costs at least, in microseconds.
+    /// The minimum cost of a miss, in microseconds.
     start: u32,
-    /// Bytes a second of what it costs beyond, where size counts.
+    /// The rate in bytes a second for the additional cost, if size counts.
     rate: u64,
-    /// Lists of requests that are simulated.
+    /// The number of simulated lists of requests.
     lists: u64,
 }
 
@@ -95,7 +96,7 @@ impl Plan {
         self.local((name, 0), latency, seed)
     }
 
-    /// The same with a locality.
+    /// Returns the course with a locality.
     fn local(&self, (name, locality): (&str, u32), latency: &str, seed: u64) -> Course {
         let locality = f64::from(locality) / 100.0;
         let order = match name {
@@ -125,7 +126,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     )?;
     let mut cells = Vec::new();
     for (latency, _) in plan.latencies {
-        // What all policies have in common where misses cost the same, a few repetitions tell.
+        // If all misses cost the same, a few repetitions show the common properties of all policies.
         let often = if *latency == LATENCIES[0].0 { plan.repetitions } else { FEW };
         for &(course, repetition) in courses.iter().filter(|(_, at)| *at < often) {
             for &percent in plan.percents {
@@ -146,7 +147,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     })
 }
 
-/// Many lists of each workload, and of each locality of the second.
+/// Simulates many lists of each workload, and of each locality of the second.
 fn simulate(bench: &mut Bench, plan: &Plan) -> Result<(), Halt> {
     let scale = bench.scale;
     let local = LOCALITIES.map(|locality| (STAGED, locality));

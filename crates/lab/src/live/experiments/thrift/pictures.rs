@@ -51,7 +51,7 @@ pub(super) fn of(
     ]
 }
 
-/// By how much LRU is ahead of MAXS in workload 2, over locality: hits, and time.
+/// Returns pictures of LRU's lead over MAXS in workload 2, against locality: hits, and time.
 pub(super) fn locality(all: &[List]) -> Vec<Figure> {
     let hits = (
         "thrift-locality-hits",
@@ -111,14 +111,14 @@ fn over_locality(
     (!data.rows.is_empty()).then_some(Figure { name, plot, caption, data })
 }
 
-/// Where a line through points changes its sign for the first time.
+/// Returns the first position at which a line through points changes its sign.
 fn crossing(points: &[(f64, f64)]) -> Option<f64> {
     let change = points.windows(2).find(|pair| (pair[0].1 < 0.0) != (pair[1].1 < 0.0))?;
     let [(from, low), (to, high)] = [change[0], change[1]];
     Some(from + (to - from) * low / (low - high))
 }
 
-/// All means, with what hits and misses took.
+/// Returns a table of all means, with the times of hits and misses.
 pub(super) fn averages(cells: &[Measured]) -> Grid {
     let columns = [
         "requests",

@@ -10,11 +10,11 @@ use super::{
 use crate::live::findings::Finding;
 use crate::live::{ClaimKind, Prices};
 
-/// The share of the largest hit ratio that is enough: the report's.
+/// The share of the largest hit ratio that is enough, as in the report.
 pub(in super::super) const ENOUGH: f64 = 0.9;
-/// By how much live and simulated hit ratios may differ on average.
+/// The maximum mean difference between live and simulated hit ratios.
 const MOST_APART: f64 = 0.01;
-/// Hit ratios that are the same.
+/// The difference up to which hit ratios count as equal.
 const ALIKE: f64 = 0.005;
 
 pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
@@ -78,7 +78,7 @@ fn simple_is_faster(cells: &[Measured]) -> Finding {
     )
 }
 
-/// Hit ratios of the policies where nothing is evicted.
+/// Returns the hit ratios of the policies if there are no evictions.
 fn all_alike(cells: &[Measured]) -> Finding {
     let lru = those(cells, SIZE, |cell| cell.percent == 0 && cell.policy == "lru");
     let apart = |policy: &&str| {
@@ -107,13 +107,13 @@ fn all_alike(cells: &[Measured]) -> Finding {
         .saying(format!("In a cache of {EVICTING}%, which evicts: {}.", ratios.join(", ")))
 }
 
-/// For each policy, the smallest sizes that are enough, by repetition, over what a cache with room for all keeps.
+/// Returns, for each repetition of a policy, the curve and the smallest size that is enough.
 fn knees<'a>(seen: &'a Measurements, policy: &str) -> Vec<(&'a Curve, SimulatedRatio)> {
     let of = seen.curves.iter().filter(|curve| curve.policy == policy);
     of.filter_map(|curve| Some((curve, knee(&curve.steps, ENOUGH)?))).collect()
 }
 
-/// The mean of the smallest sizes that are enough for `policy`, in bytes.
+/// Returns the mean of the smallest sizes that are enough for `policy`, in bytes.
 pub(in super::super) fn enough(seen: &Measurements, policy: &str) -> Option<f64> {
     let sizes: Vec<f64> = knees(seen, policy).iter().map(|(_, step)| step.capacity as f64).collect();
     (!sizes.is_empty()).then(|| super::mean(&sizes))
@@ -124,7 +124,7 @@ fn little_is_enough(seen: &Measurements) -> Finding {
     for policy in POLICIES {
         let share = |(curve, step): &(&Curve, SimulatedRatio)| {
             let most = curve.steps.last().map_or(1, |last| last.capacity.max(1));
-            // The last size has a tenth more than there is to store.
+            // The last size is a tenth larger than all storable objects.
             (curve.repetition, step.capacity as f64 / most as f64 * 1.1)
         };
         conditions.add(policy.to_uppercase(), knees(seen, policy).iter().map(share).collect());
@@ -142,7 +142,7 @@ fn little_is_enough(seen: &Measurements) -> Finding {
     conditions.decide(claim, REPORT, Bound::Below(0.5), (100.0, "% of the size of all answers"), text)
 }
 
-/// How a policy does in caches that are too small, against the mean of the others.
+/// Compares a policy in caches that are too small with the mean of the others.
 fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
     let mut conditions = Conditions::default();
     let small = those(cells, SIZE, |cell| (1..=EVICTING).contains(&cell.percent));
@@ -181,7 +181,7 @@ fn below(cells: &[Measured], policy: &str, bound: Bound) -> Finding {
     }
 }
 
-/// Whether the smallest machine is enough.
+/// Decides whether the smallest machine is enough.
 fn price(seen: &Measurements) -> Finding {
     let claim = "A machine with half a gigabyte is enough for the cache, and costs a twentieth of the most expensive one";
     let why =

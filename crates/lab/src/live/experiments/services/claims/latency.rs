@@ -24,7 +24,7 @@ pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
     ]
 }
 
-/// By which share `way` is slower than none, by what answers cost.
+/// Returns the share by which `way` is slower than no cache, by the cost of answers.
 fn by_cost(cells: &[Measured], way: Way) -> Conditions {
     let mut conditions = Conditions::default();
     let all = those(cells, LATENCY, |_| true);
@@ -35,7 +35,7 @@ fn by_cost(cells: &[Measured], way: Way) -> Conditions {
     conditions
 }
 
-/// The same by the number of clients.
+/// Returns the same by the number of clients.
 fn by_clients(cells: &[Measured], way: Way) -> Conditions {
     let mut conditions = Conditions::default();
     let all = those(cells, CLIENTS, |_| true);
@@ -46,7 +46,7 @@ fn by_clients(cells: &[Measured], way: Way) -> Conditions {
     conditions
 }
 
-/// The same by the share of writes.
+/// Returns the same by the share of writes.
 fn by_writes(cells: &[Measured], way: Way) -> Conditions {
     let mut conditions = Conditions::default();
     let all = those(cells, SHARES, |_| true);
@@ -93,7 +93,7 @@ fn never_slower(cells: &[Measured], way: Way) -> Finding {
     )
 }
 
-/// What takes the time where there are most clients.
+/// Returns the parts of the time with the largest number of clients.
 fn crowd(cells: &[Measured], way: Way) -> String {
     let all = those(cells, CLIENTS, |_| true);
     let Some(most) = distinct(&all, |cell| cell.clients).pop_last() else { return String::new() };
@@ -112,7 +112,7 @@ fn crowd(cells: &[Measured], way: Way) -> String {
     )
 }
 
-/// The report's conclusion.
+/// Decides the report's conclusion.
 fn no_gain(cells: &[Measured]) -> Finding {
     let conditions = by_cost(cells, Way::Always);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
@@ -141,7 +141,7 @@ fn crowded(cells: &[Measured]) -> Finding {
     conditions.decide(claim, REPORT, Bound::Above(0.0), PERCENT, text)
 }
 
-/// Whether hits become more as a run goes on.
+/// Decides whether hits increase during a run.
 fn hits_grow(cells: &[Measured]) -> Finding {
     let mut conditions = Conditions::default();
     for (way, name) in [(Way::Always, "a cache that asks"), (Way::Push, "a cache that is told")] {
@@ -160,7 +160,7 @@ fn hits_grow(cells: &[Measured]) -> Finding {
         .because(&[Ruling::Holds], "The first request for each endpoint is a miss.")
 }
 
-/// Whether the mean time stays as it is while hits become more.
+/// Decides whether the mean time stays constant while hits increase.
 fn latency_stays(cells: &[Measured]) -> Finding {
     let of = those(cells, LATENCY, |cell| cell.way == Way::Always && cell.endpoint.cost_us == COST_US);
     let change = |measured: &&Measured| {
@@ -183,7 +183,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
     conditions.decide(claim, REPORT, Bound::Above(-SAME), PERCENT, text)
 }
 
-/// What the gateway costs without a cache.
+/// Decides the cost of the gateway without a cache.
 fn beside(cells: &[Measured]) -> Finding {
     let conditions = by_cost(cells, Way::Beside);
     let of = those(cells, LATENCY, |cell| cell.way == Way::Beside && cell.endpoint.cost_us == COST_US);

@@ -14,7 +14,7 @@ use crate::live::experiments::LARDER;
 use crate::live::findings::{Finding, Ruling};
 use crate::live::{Bound, ClaimKind, Samples};
 
-/// What counts as the same: this share more or less.
+/// The maximum relative difference of values that count as equal.
 const SAME: f64 = 0.02;
 const PERCENT: (f64, &str) = (100.0, "%");
 const POINTS: (f64, &str) = (100.0, "points of hit ratio");
@@ -26,19 +26,19 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     found
 }
 
-/// What was measured in several conditions, each value with the number of its list of requests.
+/// The measurements in several conditions, each value with the number of its list of requests.
 #[derive(Default)]
 struct Conditions(Vec<(String, Vec<(u64, f64)>)>);
 
 impl Conditions {
-    /// Adds a condition, unless it was not measured.
+    /// Adds a condition, unless it has no measurements.
     fn add(&mut self, name: impl Into<String>, values: Vec<(u64, f64)>) {
         if !values.is_empty() {
             self.0.push((name.into(), values));
         }
     }
 
-    /// The claim that the values are within `bound`, which may depend on the condition.
+    /// Decides the claim that the values are within `bound`, which may depend on the condition.
     fn decide(
         &self,
         claim: impl Into<String>,
@@ -51,7 +51,7 @@ impl Conditions {
         self.decide_as(kind, claim, source, bound, unit, text)
     }
 
-    /// The same of a claim of a kind.
+    /// Decides the same for a claim of the given kind.
     fn decide_as(
         &self,
         kind: ClaimKind,
@@ -68,7 +68,7 @@ impl Conditions {
         Finding::sampled(claim, source, kind, (samples, bound), unit).saying(text)
     }
 
-    /// Each condition with its mean.
+    /// Returns each condition with its mean, as text.
     fn means(&self, tell: impl Fn(f64) -> String) -> String {
         let of = |(name, values): &(String, Vec<(u64, f64)>)| {
             format!("{} at {name}", tell(mean(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())))
@@ -81,12 +81,12 @@ fn mean(values: &[f64]) -> f64 {
     crate::replay::ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// The cells of a part that satisfy `is_it`.
+/// Returns the cells of a part that satisfy `is_it`.
 fn those<'a>(cells: &'a [Measured], part: &str, is_it: impl Fn(&Cell) -> bool) -> Vec<&'a Measured> {
     cells.iter().filter(|measured| measured.cell.part == part && is_it(&measured.cell)).collect()
 }
 
-/// `value` of each of `ones` and the one of the same repetition of `others`, with the repetition.
+/// Returns `value` for each of `ones` and the cell of the same repetition in `others`, with the repetition.
 fn paired(
     ones: &[&Measured],
     others: &[&Measured],
@@ -99,17 +99,17 @@ fn paired(
     ones.iter().filter_map(pair).collect()
 }
 
-/// By which share requests took longer in `one` than in `other`.
+/// Returns the share by which requests took longer in `one` than in `other`.
 fn slower(one: &Measured, other: &Measured) -> f64 {
     one.all.mean / other.all.mean - 1.0
 }
 
-/// The mean of `value` over cells; 0 without any.
+/// Returns the mean of `value` over cells; 0 if there are none.
 fn average(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> f64 {
     mean(&cells.iter().map(|measured| value(measured)).collect::<Vec<_>>())
 }
 
-/// The values that a field takes, ascending.
+/// Returns the distinct values of a field, ascending.
 fn distinct<T: Ord>(cells: &[&Measured], field: impl Fn(&Cell) -> T) -> BTreeSet<T> {
     cells.iter().map(|measured| field(&measured.cell)).collect()
 }

@@ -1,4 +1,4 @@
-//! Several caches that share the keys; and the situations in which the report expected a larger gain.
+//! Several caches that share the keys, and the situations in which the report expected a larger gain.
 
 use super::super::REPORT;
 use super::super::cell::{Measured, WRITES};
@@ -13,7 +13,7 @@ pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
     found
 }
 
-/// By which share `ones` caches are slower than `others`, by the number of clients.
+/// Returns the share by which `ones` caches are slower than `others`, by the number of clients.
 fn against(cells: &[Measured], ones: usize, others: usize) -> Conditions {
     let mut conditions = Conditions::default();
     let all = those(cells, INSTANCES, |_| true);
@@ -70,7 +70,7 @@ fn three_and_two(cells: &[Measured]) -> Finding {
     against(cells, 3, 2).decide(claim, REPORT, Bound::Below(0.0), PERCENT, text)
 }
 
-/// What a cache saves in a situation.
+/// Decides the gain from a cache in a situation.
 fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
     let of = |way, written| those(cells, name, |cell| cell.way == way && cell.written == written);
     let mut conditions = Conditions::default();
