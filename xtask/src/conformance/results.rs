@@ -45,7 +45,7 @@ pub(super) fn write(found: &[Outcome]) -> String {
     text
 }
 
-/// Reads the output of [`write`].
+/// Reads the output of [`write()`].
 ///
 /// # Errors
 /// A line of another form.

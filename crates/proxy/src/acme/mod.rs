@@ -1,6 +1,6 @@
 //! Certificates that an authority issues to this process by ACME (RFC 8555): the [names](name) that need one, their
 //! [orders](keeper) and renewals, and the state shared with [other nodes](sync). The listeners get them from
-//! [`Certificates`](crate::net::tls::certificates::Certificates); requests and handshakes never wait for this module.
+//! [`Certificates`]; requests and handshakes never wait for this module.
 
 mod account;
 mod answers;

@@ -1,4 +1,4 @@
-//! The explanation of a hypothetical request ([`crate::features::why`]): plain data, as `GET /why` returns it.
+//! The explanation of a hypothetical request (`features::why`): plain data, as `GET /why` returns it.
 
 use std::collections::BTreeMap;
 

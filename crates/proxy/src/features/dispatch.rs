@@ -97,7 +97,7 @@ async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, req
     }
 }
 
-/// Returns the reply to `request` if it needs neither the cache nor an origin, in the order of [`serve`]. It is for
+/// Returns the reply to `request` if it needs neither the cache nor an origin, in the order of [`serve()`]. It is for
 /// explanations, as it verifies passwords in this thread. It applies no limits, and purges nothing. `https` is the
 /// port where clients get TLS.
 pub(crate) fn foresee(plan: &Plan, https: Option<u16>, request: &Request) -> Option<Reply> {

@@ -2,7 +2,7 @@
 //!
 //! A request that memory can answer is answered synchronously ([`Connection::look`]), with borrowed fields and no
 //! allocation; replies to pipelined requests are gathered in one write. Any other request becomes an owned [`Request`]
-//! and is answered by [`dispatch::serve`] in a separate task ([`Connection::go_on`]), while its content is read
+//! and is answered by `dispatch::serve` in a separate task ([`Connection::go_on`]), while its content is read
 //! concurrently. Between requests the connection waits with the [idle ones](crate::http1::idle).
 
 use std::io;

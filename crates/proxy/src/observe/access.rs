@@ -73,7 +73,7 @@ impl Log {
 /// Checks whether a log could be written to this file, without any change.
 ///
 /// # Errors
-/// The reason why not, with the same message as [`Log::open`].
+/// The reason why not, with the same message as `Log::open`.
 pub fn examine(path: &Path) -> Result<(), Error> {
     let failed = |error: io::Error| Error::new(FAILED, explain(path, &error));
     let (examined, right) = match std::fs::metadata(path) {
