@@ -1,4 +1,4 @@
-//! HTTP/1.1 for the origins of experiments: requests without content. The [client](super::client) reads their answers.
+//! HTTP/1.1 for the origins of experiments: requests without content. The [load tool](super::load) reads their answers.
 
 use bytes::BytesMut;
 use httparse::{EMPTY_HEADER, Header, Request, Status};

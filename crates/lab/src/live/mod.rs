@@ -4,7 +4,7 @@
 //! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each at once; conclusions are
 //! drawn from the written ones, so that an interrupted run has a report, too.
 //!
-//! Three small [`services`] serve changing data to clients, which [`drive`] runs; a [`Ledger`] finds answers that were
+//! Three small [`services`] serve changing data to clients, which [`drive()`] runs; a [`Ledger`] finds answers that were
 //! out of date.
 //!
 //! Outside this module: the inside of the proxy. It is only observed from outside.
