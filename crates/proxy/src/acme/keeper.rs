@@ -170,7 +170,7 @@ impl Acme {
         if let Some(shared) = &self.shared
             && let Err(error) = shared.put(&field, &bytes).await
         {
-            // The synchronisation after the next change on the engine writes it.
+            shared.compare_again();
             tracing::debug!("other nodes do not have the certificate for {host} yet: {error}");
         }
         if is_due {

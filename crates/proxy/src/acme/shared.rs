@@ -157,6 +157,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Lets the next synchronisation compare all fields: one that should be on the engine is not.
+    pub(super) fn compare_again(&self) {
+        self.known.store(0, Ordering::Release);
+    }
+
     /// Waits until all nodes have applied the change of this number, for a limited time.
     pub(super) async fn wait_for_others(&self, number: u64) {
         let begun = Instant::now();

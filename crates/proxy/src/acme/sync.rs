@@ -32,7 +32,10 @@ impl Acme {
         let untold = self.learn(&fields);
         shared.note(number).await?;
         for (field, pem) in untold {
-            shared.put(&field, &pem).await?;
+            if let Err(error) = shared.put(&field, &pem).await {
+                shared.compare_again();
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -63,10 +63,10 @@ pub(super) struct Events {
 impl Events {
     /// Adds an event; `name` is empty for ordinary events.
     pub(super) fn add(&mut self, name: &str, data: &impl Serialize) {
+        let start = self.piece.len();
         if !name.is_empty() {
             self.piece.extend_from_slice(format!("event: {name}\n").as_bytes());
         }
-        let start = self.piece.len();
         self.piece.extend_from_slice(b"data: ");
         // This JSON has no line breaks, which would end the event.
         match serde_json::to_writer(&mut self.piece, data) {

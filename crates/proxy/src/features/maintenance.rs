@@ -3,7 +3,7 @@
 //! selects.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -112,8 +112,8 @@ struct Keeper {
     shared: Arc<Shared>,
     done: Arc<Done>,
     tell: Tell,
-    /// The errors that were logged.
-    said: Vec<String>,
+    /// The errors that were logged, by directory.
+    said: Vec<(PathBuf, String)>,
 }
 
 /// The time of the last run of a task.
@@ -182,17 +182,18 @@ impl Keeper {
             if drive.disk().is_some() {
                 continue;
             }
+            let path = drive.path();
             let Err(error) = drive.open(&self.tell) else {
-                self.said.clear();
-                tracing::info!("disk cache in {} is open", drive.path().display());
+                self.said.retain(|(of, _)| of != path);
+                tracing::info!("disk cache in {} is open", path.display());
                 continue;
             };
             let text = error.to_string();
             if is_hopeless(&error) {
                 hopeless = Some(Error::new("cannot start", &text));
-            } else if !self.said.contains(&text) {
+            } else if !self.said.iter().any(|(of, said)| (of.as_path(), said) == (path, &text)) {
                 tracing::error!("{text}; serving without that disk cache, and trying again");
-                self.said.push(text);
+                self.said.push((path.to_owned(), text));
             }
         }
         hopeless

@@ -25,7 +25,8 @@ pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
     }
 }
 
-fn selects(entry: &Entry, request: &impl Fields) -> bool {
+/// Whether `request` selects `entry`.
+pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
     entry.signature().is_empty()
         || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
 }

@@ -35,7 +35,7 @@ use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::prefetch::{self, ObservedRequest};
-use crate::flow::stored::{Found, Held, find, selects_entry};
+use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
@@ -299,7 +299,7 @@ impl Context<'_> {
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
         let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now));
-        (selects_entry(&entry, request) && equivalent::is_entry_for(request, &entry))
+        (answer::selects(&entry, &request.fields) && equivalent::is_entry_for(request, &entry))
             .then(|| answer::from_entry(&request.method, &request.fields, entry, now, outcome))?
     }
 

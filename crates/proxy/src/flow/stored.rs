@@ -100,12 +100,6 @@ pub(crate) fn selects(head: &Head, request: &Request) -> bool {
         || vary::matches(&head.signature, &request.fields, fields.first("content-language"))
 }
 
-/// Whether `request` selects a stored response.
-pub(crate) fn selects_entry(entry: &Entry, request: &Request) -> bool {
-    entry.signature().is_empty()
-        || vary::matches(entry.signature(), &request.fields, entry.fields().first("content-language"))
-}
-
 /// Whether a stored response that is no error would answer a request without cache directives: the one that `request`
 /// selects, or another variant.
 pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
