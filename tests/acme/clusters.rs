@@ -1,4 +1,4 @@
-//! Nodes of a cluster: one orders, any answers, all serve.
+//! ACME in a cluster: one node orders, any node answers the challenge, and all nodes serve the certificate.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::world::{LONG, ORDER, World, ended, fetch, leaf, wait_for};
 
 const TOKEN: &str = "0123456789abcdef-secret";
 
-/// A node with listeners at these ports.
+/// Starts a node with listeners at these ports.
 fn node(engine: &Engine, pebble: &Pebble, world: &World, name: &str, [file, tls]: [u16; 2]) -> Larder {
     let cluster = format!(
         "[cluster]\nengine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\nheartbeat = '50ms'\ndrop_out = '2s'\ntoken = \
@@ -31,11 +31,11 @@ fn one_node_orders_whichever_is_asked_answers_and_all_serve() {
     let Some(mut pebble) = Pebble::prepare(LONG) else { return };
     let engine = Engine::start();
     let worlds = [(); 3].map(|()| World::new());
-    // The authority reaches the first one alone.
+    // The authority can reach only the first node.
     let ports = [pebble.ports, [free().port(), free().port()], [free().port(), free().port()]];
     let start =
         |at: usize, pebble: &Pebble| node(&engine, pebble, &worlds[at], ["a", "b", "c"][at], ports[at]);
-    // They start at once, and the one that is asked is the last to join.
+    // The nodes start concurrently, and the first node, which gets the authority's requests, joins last.
     pebble.restart();
     let root = pebble.root();
     let mut nodes: Vec<_> = [2, 1, 0].map(|at| start(at, &pebble)).into();
@@ -54,7 +54,7 @@ fn one_node_orders_whichever_is_asked_answers_and_all_serve() {
     assert!(accounts.flatten().collect::<std::collections::BTreeSet<_>>().len() == 1, "one account");
     let stored = engine.tell(&["--no-raw", "hgetall", "{larder}:acme"]);
     assert!(stored.contains("certificate ") && !stored.contains("PRIVATE KEY"), "{stored}");
-    // A node that has lost everything learns it from the others.
+    // A node that has lost all its state gets it from the other nodes.
     nodes.remove(2);
     let orders = pebble.orders();
     let forgetful = World::new();
@@ -75,7 +75,7 @@ fn an_engine_that_has_lost_everything_is_told_again() {
         engine.tell(&["hkeys", "{larder}:acme"]).contains("certificate ").then_some(())
     });
     assert_eq!((pebble.orders(), ended(&larder, "issued")), (1, 1));
-    // What others write there is no certificate of a node.
+    // A node ignores a value that a client without the cluster's token wrote to the engine.
     engine.tell(&["hset", "{larder}:acme", "challenge site.test", "forged"]);
     engine.tell(&["incr", "{larder}:acme:changes"]);
     larder.wait_for_log(

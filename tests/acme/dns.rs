@@ -1,16 +1,16 @@
-//! A name server by which all names that end in `.test` lead to this machine, but for those that are unknown.
+//! A name server that resolves all names to this machine, except the unknown ones.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a message's header (RFC 1035 section 4.1.1), and where in it the counts of questions and answers are.
+/// Bytes of a message's header (RFC 1035 section 4.1.1).
 const HEADER: usize = 12;
-/// The kind of a question for an IPv4 address.
+/// The type of a question for an IPv4 address (RFC 1035 section 3.2.2).
 const A: [u8; 2] = [0, 1];
 
-/// The server.
+/// A name server.
 pub(crate) struct Dns {
     pub(crate) address: SocketAddr,
     unknown: Arc<Mutex<BTreeSet<String>>>,
@@ -34,7 +34,7 @@ impl Dns {
         Self { address, unknown }
     }
 
-    /// Whether `name` leads here from now on.
+    /// Sets whether `name` resolves to this machine from now on.
     pub(crate) fn know(&self, name: &str, is_known: bool) {
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         if is_known {
@@ -49,7 +49,7 @@ fn serve(socket: &UdpSocket, unknown: &Mutex<BTreeSet<String>>) {
     let mut buffer = [0; 512];
     while let Ok((length, client)) = socket.recv_from(&mut buffer) {
         if let Some(answer) = answer(&buffer[..length], unknown) {
-            // A client that has left asks again.
+            // A failure to send is ignored: a client without a response asks again.
             let _ = socket.send_to(&answer, client);
         }
     }
@@ -77,12 +77,12 @@ fn answer(message: &[u8], unknown: &Mutex<BTreeSet<String>>) -> Option<Vec<u8>> 
     let (name, kind) = (labels.join("."), message.get(at + 1..at + 3)?);
     let is_known = !unknown.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
     let has_address = is_known && kind == A;
-    // A response, with the code that the name does not exist if so; one question; one answer or none.
+    // The flags of a response, with the code NXDOMAIN for an unknown name; one question; one answer or none.
     let mut out = message.get(..2)?.to_vec();
     out.extend([0x81, if is_known { 0x80 } else { 0x83 }, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
     out.extend_from_slice(message.get(HEADER..at + 5)?);
     if has_address {
-        // The name of the question, its kind and class, for a second, 4 bytes.
+        // A pointer to the name in the question, then type A, class IN, a TTL of one second, and 4 bytes of data.
         out.extend([0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);
     }
     Some(out)

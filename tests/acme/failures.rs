@@ -1,4 +1,4 @@
-//! What fails, who is told of it, and that it ends well.
+//! Orders that fail: the failure is reported, and a later order succeeds.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::pebble::Pebble;
 use crate::support::{Larder, within};
 use crate::world::{LONG, ORDER, World, ended, fetch, figures, wait_for};
 
-/// Waits until so many orders have failed; what is said of the last one.
+/// Waits until `failures` orders have failed, and returns the message about the last failure.
 fn trouble(larder: &Larder, failures: u64) -> String {
     within(ORDER, "a failure", || {
         let figures = figures(larder, "site.test");
@@ -56,7 +56,7 @@ fn an_order_that_is_refused_is_not_repeated_soon_by_this_process_or_the_next() {
     drop(larder);
     assert_eq!(pebble.orders(), 1);
     let files = pebble.said("Attempting to validate w/ HTTP");
-    // Later, the other challenge is tried.
+    // Later, the process tries the other challenge.
     let larder = world.start_ahead(&pebble, 400);
     wait_for(&larder, "site.test");
     assert_eq!((pebble.orders(), ended(&larder, "failed")), (2, 0));

@@ -1,4 +1,4 @@
-//! Files of the state directory that cannot be used stop the start, and say so.
+//! Files of the state directory that the process cannot use stop the start, with a message.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::pebble::Pebble;
 use crate::world::{LONG, World, wait_for};
 
-/// A user that this process is not.
+/// The id of a user other than the user of this process.
 const NOBODY: u32 = 65_534;
 
 #[test]
@@ -48,7 +48,7 @@ fn a_file_that_is_spoilt_or_foreign_is_refused_with_a_sentence() {
     refused("site.test.pem is a symbolic link");
     fs::remove_file(&file).expect("removed");
     fs::write(&file, &good).expect("written");
-    // Only the superuser can give files away.
+    // Only the superuser can change the owner of a file.
     if chown(&file, Some(NOBODY), None).is_ok() {
         refused("site.test.pem belongs to another user");
         fs::remove_file(&file).expect("removed");

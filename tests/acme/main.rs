@@ -1,5 +1,5 @@
-//! Certificates by ACME, from Pebble, the ACME server of Let's Encrypt for tests: both challenges, renewal, failures, files, and
-//! clusters. Everything is on loopback.
+//! Certificates by ACME, from Pebble, the ACME server of Let's Encrypt for tests: both challenges, renewal, failures,
+//! files, and clusters. All connections use the loopback interface.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

@@ -1,4 +1,5 @@
-//! From nothing to a certificate: both challenges, what clients get before, and what a later process does.
+//! The first order of a certificate: both challenges, the responses to clients before the certificate exists, and the
+//! files that a later process reuses.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -23,7 +24,7 @@ fn each_challenge_leads_to_a_certificate_whatever_redirects_and_rules_say() {
         }
         assert_eq!((ended(&larder, "issued"), ended(&larder, "failed")), (2, 0), "{kind}");
         assert_eq!(pebble.said("Attempting to validate w/ HTTP") > 0, files, "{kind}");
-        // What was answered once is answered no more.
+        // After the order, the site's rules apply to the path of challenges again.
         let mut client = Client::to(larder.address());
         let asked = client.ask("GET /.well-known/acme-challenge/x\nHost: site.test");
         assert_eq!(asked.status, 403, "{kind}");
@@ -76,7 +77,7 @@ fn a_later_process_uses_what_is_kept_and_orders_nothing() {
     }
     let larder = world.start(&pebble);
     assert_eq!(fetch(&pebble.root(), pebble.ports[1], "site.test").as_deref(), Ok("a page"));
-    // So it had the time to order.
+    // After this inquiry, the process has had the time to order.
     wait_for_inquiry(&larder, &pebble, 1);
     assert_eq!((pebble.orders(), ended(&larder, "issued")), (1, 0));
     assert_eq!(world.kept(), kept);

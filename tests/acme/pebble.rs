@@ -1,4 +1,4 @@
-//! Pebble: an authority of a test's own, which looks for the answers to its challenges at two ports of this machine.
+//! Pebble: a certificate authority for one test, which validates challenges at two ports of this machine.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use crate::dns::Dns;
 use crate::support::{SelfSigned, eventually, not_tested};
 
-/// The authority. It keeps nothing on disk: started again, it knows no account.
+/// The authority. It stores no data on disk: after a restart it has no accounts.
 pub(crate) struct Pebble {
     program: PathBuf,
     folder: TempDir,
     listen: SocketAddr,
     management: SocketAddr,
-    /// Where it looks for files, and for certificates.
+    /// The ports at which it validates the http-01 and the tls-alpn-01 challenges.
     pub(crate) ports: [u16; 2],
     pub(crate) dns: Dns,
     environment: Vec<(String, String)>,
@@ -27,14 +27,14 @@ pub(crate) struct Pebble {
 }
 
 impl Pebble {
-    /// One whose certificates are valid for so many seconds; `None` if there is no Pebble here.
+    /// Starts an authority whose certificates are valid for `seconds`; returns `None` if Pebble is not installed.
     pub(crate) fn start(seconds: u64) -> Option<Self> {
         let mut pebble = Self::prepare(seconds)?;
         pebble.restart();
         Some(pebble)
     }
 
-    /// The same with a variable in its environment.
+    /// Starts an authority like [`Self::start`], with a variable in its environment.
     pub(crate) fn start_with(seconds: u64, (name, value): (&str, &str)) -> Option<Self> {
         let mut pebble = Self::prepare(seconds)?;
         pebble.environment.retain(|(known, _)| known != name);
@@ -43,7 +43,7 @@ impl Pebble {
         Some(pebble)
     }
 
-    /// One that does not run yet.
+    /// Prepares an authority without starting it.
     pub(crate) fn prepare(seconds: u64) -> Option<Self> {
         let Some(program) = program() else {
             not_tested("Pebble, which cargo x test builds,");
@@ -72,7 +72,7 @@ impl Pebble {
         Some(Self { program, folder, listen, management, ports, dns, environment, log, child: None })
     }
 
-    /// Starts it, or starts it again: it has forgotten everything.
+    /// Starts or restarts the authority; a restart clears all its state.
     pub(crate) fn restart(&mut self) {
         self.stop();
         let mut command = Command::new(&self.program);
@@ -98,7 +98,7 @@ impl Pebble {
         }
     }
 
-    /// What a site says to get its certificates here, with more `keys`.
+    /// Returns the `acme` line of a site that gets its certificates from this authority, with more `keys`.
     pub(crate) fn acme(&self, keys: &str) -> String {
         let ca = self.folder.path().join("cert");
         format!(
@@ -112,25 +112,25 @@ impl Pebble {
         format!("https://localhost:{}/dir", self.listen.port())
     }
 
-    /// A config's table with listeners at both ports.
+    /// Returns the table of a config with listeners at both ports.
     pub(crate) fn listen(&self) -> String {
         let [file, tls] = self.ports;
         format!("[reverse]\nlisten = '127.0.0.1:{file}'\nlisten_tls = '127.0.0.1:{tls}'\n")
     }
 
-    /// The file with the certificate that clients have to trust.
+    /// Writes the root certificate that clients have to trust, and returns the file.
     pub(crate) fn root(&self) -> PathBuf {
         let file = self.folder.path().join("root.pem");
         std::fs::write(&file, self.manage("roots/0", None)).expect("written");
         file
     }
 
-    /// The file with its own certificate, which no client of a site trusts with reason.
+    /// Returns the file with the certificate of the directory's server. No client of a site may trust it.
     pub(crate) fn directory_certificate(&self) -> PathBuf {
         self.folder.path().join("cert")
     }
 
-    /// Has it say that the certificate in `pem` is to be renewed within these moments.
+    /// Makes the authority suggest a renewal of the certificate in `pem` between `start` and `end` (RFC 9773).
     pub(crate) fn suggest(&self, pem: &str, start: &str, end: &str) {
         let answer = json!({ "suggestedWindow": { "start": start, "end": end } }).to_string();
         self.manage(
@@ -156,18 +156,18 @@ impl Pebble {
         output.stdout
     }
 
-    /// How often `text` is in what it has logged.
+    /// Returns the number of log lines with `text`.
     pub(crate) fn said(&self, text: &str) -> usize {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.iter().filter(|line| line.contains(text)).count()
     }
 
-    /// How often it was asked when to renew a certificate.
+    /// Returns the number of inquiries about the time to renew a certificate.
     pub(crate) fn inquiries(&self) -> usize {
         self.said("renewalInfo/")
     }
 
-    /// The orders that it got.
+    /// Returns the number of orders that the authority received.
     pub(crate) fn orders(&self) -> usize {
         self.said("orders in the db")
     }
@@ -189,7 +189,7 @@ fn program() -> Option<PathBuf> {
     [built].into_iter().chain(installed).find(|file| file.is_file())
 }
 
-/// An address where nobody listens, of those that the system gives to nobody who asks for any.
+/// Returns an address without a listener, with a port outside of the range of ephemeral ports.
 pub(crate) fn free() -> SocketAddr {
     loop {
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));

@@ -1,4 +1,4 @@
-//! Certificates are renewed in time: by their lifetime, and when the authority wants that.
+//! Certificates are renewed in time: by their lifetime, or earlier if the authority suggests it.
 
 use crate::pebble::Pebble;
 use crate::support::{eventually, within};
@@ -26,7 +26,7 @@ fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_no
     let renewal = figures(&larder, "site.test")["renewal"].as_u64().expect("a time");
     drop(larder);
     let first = world.kept();
-    // An authority that says nothing of use.
+    // The authority suggests an invalid window.
     pebble.suggest(&leaf(&first), "bad", "bad");
     let larder = world.start_ahead(&pebble, LONG / 2);
     wait_for_inquiry(&larder, &pebble, 1);
@@ -36,7 +36,7 @@ fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_no
     assert_eq!((pebble.orders(), &world.kept()), (1, &first));
     let larder = world.start_ahead(&pebble, LONG * 2 / 3 + 60);
     within(ORDER, "a renewal", || (ended(&larder, "issued") == 1).then_some(()));
-    // By that clock, the new one is as old.
+    // By the wrong clock, the new certificate is also due for renewal.
     eventually("the trouble", || {
         let trouble = figures(&larder, "site.test")["trouble"].as_str()?.to_owned();
         trouble.contains("the clock of this machine may be wrong").then_some(())

@@ -1,4 +1,4 @@
-//! A proxy with certificates by ACME, the directory in which it keeps them, and a client.
+//! A proxy with certificates by ACME, the directory of its certificates, and a client.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use tempfile::TempDir;
 use crate::pebble::Pebble;
 use crate::support::{Larder, Origin, eventually, site, within};
 
-/// Seconds of 90 days.
+/// The seconds of 90 days.
 pub(crate) const LONG: u64 = 90 * 86_400;
-/// The longest that an order may take here, with failures before it.
+/// The longest duration of an order in these tests, with the failures before it.
 pub(crate) const ORDER: Duration = Duration::from_secs(60);
 
-/// The state directory of processes that follow each other, and what they serve.
+/// The state directory of consecutive processes, and the origin that they serve.
 pub(crate) struct World {
     pub(crate) state: TempDir,
     pub(crate) origin: Origin,
@@ -27,13 +27,13 @@ impl World {
         Self { state: tempfile::tempdir().expect("a folder"), origin: Origin::always("200 OK\n\na page") }
     }
 
-    /// The config of a site with `hosts`, whose certificates are from `pebble`, with more `keys` of its table.
+    /// Returns the config of a site with `hosts`, whose certificates are from `pebble`, with more `keys` in its table.
     pub(crate) fn config(&self, pebble: &Pebble, hosts: &str, keys: &str) -> String {
         let keys = format!("hosts = [{hosts}]\n{}\n{keys}", pebble.acme(""));
         format!("{}{}", pebble.listen(), site(&[&self.origin], &keys))
     }
 
-    /// A proxy for `site.test`.
+    /// Starts a proxy for `site.test`.
     pub(crate) fn start(&self, pebble: &Pebble) -> Larder {
         self.start_by(&self.config(pebble, "'site.test'", ""))
     }
@@ -42,7 +42,7 @@ impl World {
         Larder::start_in(config, &[("STATE_DIRECTORY", self.state.path())])
     }
 
-    /// The same on a machine whose clock is so many seconds ahead.
+    /// Starts a proxy for `site.test` whose clock is `seconds` ahead.
     pub(crate) fn start_ahead(&self, pebble: &Pebble, seconds: u64) -> Larder {
         let (config, seconds) = (self.config(pebble, "'site.test'", ""), seconds.to_string());
         let environment =
@@ -50,7 +50,7 @@ impl World {
         Larder::start_in(&config, &environment)
     }
 
-    /// The file that is kept of this name.
+    /// Returns the path of the stored file with this name.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         let folders = std::fs::read_dir(self.state.path().join("acme")).expect("the directory");
         let folder = folders.flatten().next().expect("that of the authority").path();
@@ -59,20 +59,20 @@ impl World {
         folder.join(name)
     }
 
-    /// The certificate that is kept for `site.test`, with its chain and key.
+    /// Returns the stored certificate for `site.test`, with its chain and key.
     pub(crate) fn kept(&self) -> String {
         std::fs::read_to_string(self.file("site.test.pem")).expect("a certificate")
     }
 }
 
-/// What is said of `name` in the figures.
+/// Returns the figures about `name`.
 pub(crate) fn figures(larder: &Larder, name: &str) -> Value {
     let stats = larder.stats();
     let names = stats["acme"]["names"].as_array().cloned().unwrap_or_default();
     names.into_iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name} in {stats}"))
 }
 
-/// Waits for the certificate for `name`.
+/// Waits until a certificate for `name` is valid and no order is in progress.
 pub(crate) fn wait_for(larder: &Larder, name: &str) {
     within(ORDER, &format!("a certificate for {name}"), || {
         let figures = figures(larder, name);
@@ -80,18 +80,18 @@ pub(crate) fn wait_for(larder: &Larder, name: &str) {
     });
 }
 
-/// Waits until a process with a certificate for `site.test` has asked when to renew it, after so many earlier ones.
+/// Waits until a process with a certificate for `site.test` has inquired about its renewal, after `earlier` inquiries.
 pub(crate) fn wait_for_inquiry(larder: &Larder, pebble: &Pebble, earlier: usize) {
     wait_for(larder, "site.test");
     eventually("the inquiry", || (pebble.inquiries() > earlier).then_some(()));
 }
 
-/// Orders of this process that have ended so.
+/// Returns the number of this process' orders with the result `how`.
 pub(crate) fn ended(larder: &Larder, how: &str) -> u64 {
     larder.stats()["acme"][how].as_u64().expect("a number")
 }
 
-/// Whether a client that trusts `root` gets the page of `host` over TLS at `port`.
+/// Fetches the page of `host` over TLS at `port`, with a client that trusts `root`.
 pub(crate) fn fetch(root: &Path, port: u16, host: &str) -> Result<String, String> {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--max-time", "60", "--noproxy", "*", "--cacert"]).arg(root);
@@ -101,7 +101,7 @@ pub(crate) fn fetch(root: &Path, port: u16, host: &str) -> Result<String, String
     if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
 }
 
-/// The first certificate in `pem`.
+/// Returns the first certificate in `pem`.
 pub(crate) fn leaf(pem: &str) -> String {
     let end = "-----END CERTIFICATE-----";
     format!("{}{end}\n", pem.split(end).next().expect("a certificate"))
