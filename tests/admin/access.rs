@@ -1,4 +1,4 @@
-//! Who may ask the admin listener for what, over real sockets. The rules one by one are tested where they are.
+//! The rights of clients on the admin listener, over real sockets. Unit tests cover each rule.
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `why` says what would become of a request; then it is asked, and that is what becomes of it.
+//! `why` predicts the outcome of a request; then the request is sent, and its outcome is the predicted one.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn answer(seen: &Seen) -> String {
     format!("200 OK\n{head}\n\nbody")
 }
 
-/// `GET /why` for a path of the site, with these fields.
+/// Returns the response to `GET /why` for a path of the site, with these fields.
 fn why(larder: &Larder, method: &str, path: &str, fields: &[&str]) -> Value {
     let url = format!("http://site.test{path}");
     let mut words = vec!["why", "--json", "--method", method, &url];
@@ -31,8 +31,8 @@ fn why(larder: &Larder, method: &str, path: &str, fields: &[&str]) -> Value {
     json(larder, &words)
 }
 
-/// Path, whether it was asked for before, method and fields, then: outcome, reason, and why the origin's last answer
-/// is not stored, if it is known and is not.
+/// The path, whether it was requested before, the method and the fields; then the outcome, the reason, and the reason
+/// that the origin's last response is not stored, if it is known and was not stored.
 type Case = (
     &'static str,
     bool,

@@ -1,4 +1,4 @@
-//! The live log, what is asked for most, and figures every second.
+//! The live log, the most requested URLs, and the figures of each second.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -60,7 +60,7 @@ fn a_log_shows_what_it_was_asked_for() {
     }
     let mut waiting = larder.client();
     waiting.send("GET /late\nHost: slow.test");
-    // So long the origin takes.
+    // The origin takes this long to respond.
     std::thread::sleep(Duration::from_millis(250));
     gate.open();
     waiting.receive("GET");
@@ -193,7 +193,8 @@ fn nothing_is_printed_of_no_requests() {
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
 }
 
-/// What a command prints on a terminal until it has printed `until`; then `q` is typed, which has to end it well.
+/// Returns the output of a command on a terminal up to `until`; then types `q`, which must end the command with
+/// success.
 fn on_a_terminal(larder: &Larder, words: &str, until: &str, environment: &[(&str, &str)]) -> String {
     let line = format!("exec {} {words} --admin {}", env!("CARGO_BIN_EXE_larder"), larder.admin);
     let mut script = Command::new("script");

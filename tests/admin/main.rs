@@ -1,5 +1,5 @@
-//! What an administrator sees of a running larder, and may do to it: explanations, the live log, what is asked for
-//! most, purges; and who may ask for all that.
+//! The functions of a running process for its administrator: explanations, the live log, the most requested URLs,
+//! purges, and the rights to use them.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use support::{Larder, PATIENCE};
 
-/// What a command says, with the admin listener of `larder`.
+/// Runs a command against the admin listener of `larder`.
 fn command(larder: &Larder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command
@@ -44,7 +44,7 @@ fn command(larder: &Larder, words: &[&str]) -> Output {
     command.output().expect("it runs")
 }
 
-/// What it prints; it must succeed.
+/// Returns the output of a command, which must succeed.
 fn printed(larder: &Larder, words: &[&str]) -> String {
     let output = command(larder, words);
     assert!(output.status.success(), "{words:?}: {output:?}");
@@ -59,7 +59,7 @@ fn json(larder: &Larder, words: &[&str]) -> Value {
 struct Events(Lines<BufReader<TcpStream>>);
 
 impl Events {
-    /// Those at `target` of the admin listener. What happens from now on is seen.
+    /// Opens the stream at `target` of the admin listener. Later events are in the stream.
     fn of(larder: &Larder, target: &str) -> Self {
         let mut stream = TcpStream::connect(larder.admin).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -76,7 +76,7 @@ impl Events {
     }
 }
 
-/// The data of each event.
+/// Yields the data of each event.
 impl Iterator for Events {
     type Item = Value;
 

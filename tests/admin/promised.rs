@@ -1,5 +1,5 @@
-//! What a purge promises, under load: a request that is sent after the purge was acknowledged gets nothing that was
-//! stored before. Several clients read while pages change and are purged in every way there is.
+//! The guarantee of a purge, under load: the response to a request that is sent after the purge was acknowledged is
+//! never one that was stored before it. Several clients read while pages change and are purged with each kind of scope.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,13 +15,13 @@ const CHANGES: usize = 120;
 /// Pages that change.
 #[derive(Default)]
 struct Pages {
-    /// What the origin has.
+    /// The origin's version of each page.
     versions: [AtomicU64; PAGES],
-    /// What nobody may get any more is older than this.
+    /// The oldest version of each page that clients may still get.
     least: [AtomicU64; PAGES],
     reads: AtomicU64,
     hits: AtomicU64,
-    /// Reads of something older.
+    /// Reads that returned an older version.
     faults: AtomicU64,
     is_over: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl Pages {
         })
     }
 
-    /// Changes one page and purges what may be it alone, or more.
+    /// Changes one page and, if `purges`, purges a scope that has at least that page.
     fn change(&self, larder: &Larder, rng: &mut Rng, purges: bool) {
         let page = rng.usize(..PAGES);
         let version = self.versions[page].fetch_add(1, Ordering::SeqCst) + 1;
@@ -74,7 +74,7 @@ impl Pages {
     }
 }
 
-/// Reads while pages change, and says how many reads there were, and how many hits and faults.
+/// Reads while pages change, and returns the numbers of reads, hits and faults.
 fn read_while_pages_change(purges: bool) -> (u64, u64, u64) {
     let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -89,7 +89,7 @@ fn read_while_pages_change(purges: bool) -> (u64, u64, u64) {
         }
         let mut rng = Rng::with_seed(seed);
         for change in 0..CHANGES {
-            // Between two changes the clients have read something.
+            // The clients read between two changes.
             let enough = 8 * change as u64;
             while pages.reads.load(Ordering::SeqCst) < enough {
                 std::thread::yield_now();

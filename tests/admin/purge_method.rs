@@ -1,4 +1,4 @@
-//! `PURGE` on a site's listener: who may send it, and what it reaches.
+//! `PURGE` on a site's listener: the clients that may send it, and the entries that it removes.
 
 use crate::support::{Client, Larder, Origin, Response, site};
 

@@ -12,7 +12,7 @@ fn purge(larder: &Larder, query: &str) -> Response {
     larder.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1"))
 }
 
-/// What a purge came to, when it was counted: objects, and what became of them.
+/// Returns the result of a purge with `count`: the number of objects, and its effect on them.
 fn purged(larder: &Larder, query: &str) -> (u64, String) {
     let answer: Value = serde_json::from_slice(&purge(larder, &format!("{query}&count")).body).expect("json");
     (answer["objects"].as_u64().expect("a number"), answer["effect"].as_str().expect("a word").to_owned())
@@ -25,7 +25,7 @@ fn origin() -> Origin {
     })
 }
 
-/// Everything is of two tags, a group and a class of paths, by its last digit.
+/// Returns an origin whose responses have two tags, a group and a class of paths, by the last digit of the path.
 fn tagged() -> Origin {
     Origin::by(|seen| {
         let class = seen.target.chars().last().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Every reason in the list is given by the running program, as the live log shows it; or, where no request can
-//! lead to it alone, by the rule itself.
+//! The running program reports each reason of the list in the live log; a call of the rule covers a reason that no
+//! request causes alone.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -18,13 +18,13 @@ use crate::engine::Engine;
 use crate::nodes::{node, wait_for};
 use crate::support::{Answer, Client, Gate, Larder, Origin, SelfSigned, eventually, site};
 
-/// How a reason comes about.
+/// The way to cause a reason.
 enum Exercise {
-    /// The origin answers the first request with the first text, and so on; the last request is the one.
+    /// The origin answers the requests in order with the texts; the event of the last request has the reason.
     Asked(&'static [&'static str], &'static [&'static str]),
-    /// It takes more than that; what the live log shows.
+    /// A longer scenario, which returns the event in the live log.
     Staged(fn() -> Value),
-    /// A rule gives it.
+    /// A call of the rule that returns the reason.
     Rule(fn() -> Result<(), Why>),
 }
 
@@ -168,7 +168,7 @@ fn limited() -> Value {
     seen(&larder)
 }
 
-/// What the live log shows of a GET to `larder`, whatever is answered.
+/// Returns the event in the live log of a GET to `larder`, with any response.
 fn seen(larder: &Larder) -> Value {
     let mut log = Events::of(larder, "/log");
     larder.get("/");
@@ -189,7 +189,7 @@ fn equivalent_query() -> Value {
     seen(&larder)
 }
 
-/// By a change elsewhere: one to the URL itself would take away what is stored.
+/// Invalidates by a change of another URL: a change of the URL itself would remove the stored response.
 fn invalidated() -> Value {
     let origin = Origin::by(|seen| match seen.method.as_str() {
         "GET" => GROUPED.to_owned(),
@@ -201,7 +201,7 @@ fn invalidated() -> Value {
     seen(&larder)
 }
 
-/// What becomes of a request that shows `tag` to a gateway that knows one.
+/// Returns the event of a request with `tag` to a gateway that has a current tag.
 fn tagged(tag: &str) -> Value {
     let origin = Origin::always("200 OK\nETag: \"1\"");
     let larder = Larder::start_settled(&site(&[&origin], "role = 'tags'"), &[("site1", &origin.url())]);
@@ -222,7 +222,7 @@ fn too_large() -> Value {
     seen(&Larder::with(&origin, "[memory]\nmax_object = '1KiB'"))
 }
 
-/// A disk that cannot be written to is found out after some tries.
+/// A disk that cannot be written to is detected after some attempts.
 fn not_written() -> Value {
     let directory = tempfile::tempdir().expect("a directory");
     let origin = Origin::answering(|_| Answer::with_body(FRESH, &[b'x'; 100_000]));
@@ -234,7 +234,7 @@ fn not_written() -> Value {
     })
 }
 
-/// What becomes of a request while another answer, of 896 KiB but for its last byte, has all the room there is.
+/// Returns the event of a request while another response, of 896 KiB without its last byte, uses all memory.
 fn budget_used_up() -> Value {
     const ALL: usize = 896 << 10;
     let gate = Gate::default();
@@ -264,7 +264,7 @@ fn unreachable() -> Value {
     seen(&larder)
 }
 
-/// No name server is asked for a name that cannot be: this one has a label of 64 letters.
+/// No name server is asked for an invalid name: this one has a label of 64 letters.
 fn unresolved() -> Value {
     seen(&Larder::start(&format!("[[site]]\norigin = 'http://{}.test'", "a".repeat(64))))
 }
@@ -291,7 +291,7 @@ fn by_another_name() -> Value {
     by_tls("site.test", 2040, true)
 }
 
-/// By an origin whose certificate is for `name` until `year`, and trusted or not.
+/// Returns the event of a request to an origin whose certificate is for `name` until `year`, and may be trusted.
 fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let certificate = SelfSigned::until(folder.path(), name, year);
@@ -302,7 +302,7 @@ fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
     let larder = Larder::start_in(&config, if is_trusted { &trusted } else { &[] });
     let seen = seen(&larder);
     let reason = Why::ALL.iter().find(|why| why.token() == seen["reason"]).expect("a reason");
-    // The words are the same for clients, in the log and in the explanation.
+    // The message is the same for clients, in the log and in the explanation.
     assert!(larder.get("/").text().contains(reason.explanation()), "{seen}");
     let why = larder.ask_admin("GET /why?url=http://site.test/");
     assert!(why.text().contains(reason.explanation()), "{}", why.text());
@@ -353,7 +353,7 @@ fn overloaded() -> Value {
     seen
 }
 
-/// By a client that leaves while the origin thinks.
+/// A client that disconnects while it waits for the origin.
 fn abandoned() -> Value {
     let gate = Gate::default();
     let held = gate.clone();
@@ -369,7 +369,7 @@ fn abandoned() -> Value {
     seen
 }
 
-/// A redirect to itself, asked for by the line protocol.
+/// A redirect to itself, requested by the line protocol.
 fn undelivered() -> Value {
     let origin = Origin::always("302 Found\nLocation: /");
     let larder = Larder::start("[line]\nlisten = '127.0.0.1:0'\n[forward]\nallow_private = true");
@@ -379,7 +379,7 @@ fn undelivered() -> Value {
     log.take(1).next().expect("a request")
 }
 
-/// One of some URLs, which are not all the node's own that is asked.
+/// Returns the event of a request for one of some URLs, of which another node owns at least one.
 fn owned_elsewhere() -> Value {
     let (engine, origin) = (Engine::start(), Origin::always(FRESH));
     let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
@@ -391,7 +391,7 @@ fn owned_elsewhere() -> Value {
     seen.find(|event| event["reason"] != "absent").unwrap_or_default()
 }
 
-/// What becomes of a request that shows a position which no node can reach any more.
+/// Returns the event of a request with a position that no node can reach any more.
 fn ahead() -> Value {
     let (mut engine, origin) = (Engine::start(), Origin::always(FRESH));
     let node = node(&engine, &origin, "a", "");

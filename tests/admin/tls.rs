@@ -1,4 +1,4 @@
-//! The admin listener over TLS: commands that trust it without a word, and what others are told.
+//! The admin listener over TLS: commands of this machine trust it without an option, and the messages to other clients.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::authority::Authority;
 use crate::support::{Client, Larder, Origin, site};
 
-/// A proxy with its admin listener over TLS, and its state directory.
+/// Starts a proxy with its admin listener over TLS, and returns its state directory.
 fn over_tls(origin: &Origin, tables: &str) -> (Larder, TempDir) {
     let state = tempfile::tempdir().expect("a directory");
     let config = format!("{tables}{}", site(&[origin], ""));
@@ -19,7 +19,7 @@ fn origin() -> Origin {
     Origin::always("200 OK\nCache-Control: max-age=100\n\nbody")
 }
 
-/// The exit code of a command, what it prints, and what it complains about. Its state directory is `state`.
+/// Returns the exit code of a command, its output, and its errors. Its state directory is `state`.
 fn run(state: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.args(words).env("STATE_DIRECTORY", state).env_remove("LARDER_TOKEN").env_remove("COLUMNS");
@@ -28,7 +28,7 @@ fn run(state: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// The status and the content that curl gets, with `words`.
+/// Returns the status and the content that curl gets, with the options `words`.
 fn curl(words: &[&str]) -> String {
     let mut command = Command::new("curl");
     command.args([
