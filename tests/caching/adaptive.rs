@@ -6,10 +6,11 @@ use super::date;
 use crate::support::{Larder, Origin, Seen, eventually, site};
 
 const ADAPTIVE: &str = "heuristic_adaptive = true";
-/// Seconds since the last change: by default, a lifetime of 100 seconds.
+/// Seconds since the last change; they result in the default lifetime of 100 seconds.
 const UNCHANGED: i64 = 1_000;
 
-/// Unchanged while it is asked for with its tag, which is that of the path; `Age` makes a lifetime of 200 seconds an old one.
+/// Returns 304 to a request with the current tag, which is made of the path. `Age` is equal to a lifetime of 200
+/// seconds.
 fn answer(seen: &Seen, modified: &str) -> String {
     let tag = format!("\"{}\"", seen.target.trim_start_matches('/'));
     match seen.field("if-none-match") == Some(&*tag) {

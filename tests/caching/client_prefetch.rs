@@ -1,4 +1,5 @@
-//! Prefetches of clients (`Sec-Purpose`): served, or declined unless something stored answers; never a sign of popularity.
+//! Prefetches by clients (`Sec-Purpose`): answered, or declined if no stored response can be used; they do not count as
+//! popularity.
 
 use serde_json::Value;
 
@@ -110,7 +111,7 @@ fn logs_say_what_a_request_was_for() {
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("json")).collect();
         (lines.len() == 3).then_some(lines)
     });
-    // Workers write in no order.
+    // The workers write the log's lines in no fixed order.
     let mut purposes: Vec<_> = lines.iter().map(|line| line["purpose"].as_str()).collect();
     purposes.sort();
     assert_eq!(purposes, [None, Some("prefetch"), Some("prefetch")]);

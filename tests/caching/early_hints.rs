@@ -1,4 +1,4 @@
-//! `early_hints`: 103 with the links of the stored response, while the origin is asked.
+//! `early_hints`: a 103 with the links of the stored response, while the request to the origin is in flight.
 
 use crate::support::{Answer, Client, Gate, Larder, Origin, Response, site};
 
@@ -6,12 +6,12 @@ const ALWAYS: &str = "early_hints = 'always'";
 const LINK: &str = "</a.css>; rel=preload; as=style";
 const PURGES: &str = "Larder-Admin: 1";
 
-/// A page with a link to act upon, and fields besides; validated at each use.
+/// Returns a page with a link that is hinted and further fields, which is validated at each use.
 fn page(more: &str) -> String {
     format!("200 OK\nCache-Control: no-cache\nETag: \"1\"\nLink: {LINK}, </next>; rel=next{more}\n\npage")
 }
 
-/// The heads of all responses to a short request, the last of which is final.
+/// Returns the heads of all responses to a short request; the last head is final.
 fn heads(larder: &Larder, request: &str) -> Vec<Response> {
     let (mut client, mut heads) = (larder.client(), Vec::new());
     client.send(request);
@@ -25,7 +25,7 @@ fn heads(larder: &Larder, request: &str) -> Vec<Response> {
     }
 }
 
-/// The links that a client gets early.
+/// Returns the links in the 103 responses that a client gets.
 fn hints(larder: &Larder, request: &str) -> Vec<String> {
     let heads = heads(larder, request);
     let early = heads.iter().filter(|head| head.status == 103).flat_map(|head| &head.fields);
@@ -60,7 +60,7 @@ fn links_come_before_the_origin_answers() {
     assert!(metrics.contains("larder_early_hints_total 1\n"), "{metrics}");
 }
 
-/// A response as it goes over the wire.
+/// Formats a response as it is sent over the wire.
 fn raw(text: &str) -> String {
     let (head, content) = text.split_once("\n\n").unwrap_or((text, ""));
     let length =

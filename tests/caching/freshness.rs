@@ -1,4 +1,4 @@
-//! RFC 9111 sections 4.2 and 5.2.1: how old a response is, how old it may be, and what clients ask.
+//! RFC 9111 sections 4.2 and 5.2.1: the age of a response, its lifetime, and the request directives of clients.
 
 use crate::date;
 use crate::support::{Larder, Origin};
@@ -63,7 +63,7 @@ fn section_4_2_2_a_lifetime_is_guessed_from_last_modified_only() {
     assert!(is_fresh(&format!("{}\nAge: 1800", hours(10))));
     assert!(!is_fresh(&format!("{}\nAge: 3600", hours(10))));
     assert!(!is_fresh(&format!("{}\nAge: 86400", hours(10_000))));
-    // A cookie is for one user, unless somebody says that all may have it.
+    // A response with a cookie is for one user, unless its fields allow shared storage explicitly.
     assert!(!is_fresh(&format!("{}\nSet-Cookie: a=b", hours(10))));
     assert!(!is_fresh("ETag: \"1\""));
     assert!(!is_fresh(&format!("Date: {}", date(0))));
@@ -91,7 +91,7 @@ fn rfc_9110_section_6_6_1_a_date_is_added_where_the_origin_sent_none() {
 
 #[test]
 fn section_5_2_1_clients_may_ask_for_more_or_accept_less() {
-    // The stored response is 50 seconds old and good for another 50.
+    // The stored response is 50 seconds old and fresh for another 50.
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nAge: 50\nETag: \"1\"\n\nbody");
     let cases = [
         ("max-age=90", "hit"),

@@ -1,8 +1,9 @@
-//! RFC 9875: responses that belong together are invalidated together, within one origin.
+//! RFC 9875: responses of a group are invalidated together, within one origin.
 
 use crate::support::{Answer, Gate, Larder, Origin};
 
-/// Answers a GET with the groups that its path names, separated by dots, and everything else with `answer`.
+/// Returns an origin that answers a GET with the groups in its path, separated by dots, and other methods with
+/// `answer`.
 fn origin(answer: &'static str) -> Origin {
     Origin::by(move |seen| match (seen.method.as_str(), seen.field("if-none-match")) {
         ("GET", None) => grouped(&seen.target, seen.number),
@@ -17,7 +18,7 @@ fn grouped(target: &str, number: usize) -> String {
     format!("200 OK\nCache-Control: max-age=100\nETag: \"1\"\nCache-Groups: {groups}\n\nanswer {number}")
 }
 
-/// Which of `paths` are still answered from the cache after `request`, which the origin answers with `answer`.
+/// Returns, for each of `paths`, whether it is a hit after `request`, which the origin answers with `answer`.
 fn kept(paths: &[&str], request: &str, answer: &'static str) -> Vec<bool> {
     let origin = origin(answer);
     let larder = Larder::before(&origin);
@@ -123,7 +124,7 @@ fn an_invalidation_wins_over_a_fetch_that_began_before_it() {
     before.send("GET /users/1");
     origin.wait_for(1);
     assert_eq!(larder.client().ask("POST /users").status, 200);
-    // They wait for what is being fetched, and find that it is not for them.
+    // The clients wait for the fill in flight, and cannot use its response because it is older than the invalidation.
     let mut after: Vec<_> = (0..8).map(|_| larder.client()).collect();
     after.iter_mut().for_each(|client| client.send("GET /users/1"));
     gate.open();

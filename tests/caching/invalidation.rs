@@ -1,4 +1,4 @@
-//! RFC 9111 section 4.4: what unsafe requests spoil.
+//! RFC 9111 section 4.4: invalidation by unsafe requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use fastrand::Rng;
 
 use crate::support::{Answer, Larder, Origin};
 
-/// Which of `paths` are still answered from the cache after `unsafe_request`, which the origin
-/// answers with `answer`.
+/// Returns, for each of `paths`, whether it is still a hit after `unsafe_request`, which the origin answers with
+/// `answer`.
 fn kept(paths: &[&str], unsafe_request: &str, answer: &'static str) -> Vec<bool> {
     let origin = Origin::by(move |seen| match seen.method.as_str() {
         "GET" => "200 OK\nCache-Control: max-age=100\n\nbody".to_owned(),
@@ -113,7 +113,7 @@ fn after_a_change_whose_tag_may_be_that_of_the_change_is_fetched() {
     }
 }
 
-/// What an origin has under some URLs, and the number of the change that put it there.
+/// The origin's content under some URLs, and the number of the change that put it there.
 #[derive(Default)]
 struct Contents {
     changes: AtomicU64,
@@ -121,8 +121,8 @@ struct Contents {
     confirmed: AtomicU64,
 }
 
-/// Clients change pages, now and then to what they were, and read them: none may read what was there before a change that
-/// was answered. Says how many reads found that all the same, and how often the origin confirmed what was stored.
+/// Clients change pages, at times to an earlier content, and read them: no read may return content from before an
+/// acknowledged change. Returns the number of reads that did, and the number of validations that the origin confirmed.
 fn read_what_is_written(status: &'static str) -> (u64, u64) {
     let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -145,7 +145,7 @@ fn read_what_is_written(status: &'static str) -> (u64, u64) {
     });
     let larder = Larder::before(&origin);
     let faults = AtomicU64::new(0);
-    // Each client has a page of its own to write, and reads it by way of connections that all share.
+    // Each client writes a page that no other client writes, and reads it over connections that all clients share.
     std::thread::scope(|scope| {
         for page in 0..4_u64 {
             let (larder, contents, faults) = (&larder, &contents, &faults);

@@ -1,5 +1,5 @@
-//! Caching as clients and origins see it, by section of RFC 9111 and its companions. The rules one
-//! by one are tested where they are, as pure functions; here they meet sockets, time and each other.
+//! Caching from the view of clients and origins, by section of RFC 9111 and related RFCs. Unit tests cover each rule as
+//! a pure function; these tests combine the rules with sockets and time.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -24,7 +24,7 @@ mod storing;
 mod validation;
 mod variants;
 
-/// An HTTP date so many seconds ago, or from now where negative.
+/// Returns the HTTP date that is `seconds_ago` before now, or after now where negative.
 fn date(seconds_ago: i64) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seconds = u32::try_from(now.as_secs() as i64 - seconds_ago).expect("before 2106");

@@ -1,12 +1,13 @@
-//! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response, several queries. Which queries are equivalent is tested
-//! with the rule itself.
+//! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response for several queries. Unit tests of the rule cover
+//! the equivalence of queries.
 
 use crate::support::{Answer, Client, Gate, Larder, Origin, Response, eventually};
 
 const LEFT_OUT: &str = "params=(\"utm\")";
 const HIT: &str = "hit; detail=no-vary-search";
 
-/// Answers each GET with its target and the number of the request, with this value of the field and these `lines` besides.
+/// Returns an origin that answers each GET with its target and the request's number, with this value of the field and
+/// `lines`.
 fn origin(field: &'static str, lines: &'static str) -> Origin {
     Origin::by(move |seen| match seen.method.as_str() {
         "GET" | "HEAD" => format!(
@@ -17,7 +18,7 @@ fn origin(field: &'static str, lines: &'static str) -> Origin {
     })
 }
 
-/// The answer, when what was fetched for it is stored: that is a moment after the client has it.
+/// Gets `path` and waits until the response is stored, which can be a moment after the client has received it.
 fn get(larder: &Larder, path: &str) -> Response {
     let response = larder.get(path);
     larder.settle();
@@ -120,7 +121,7 @@ fn a_stale_response_is_refreshed_by_its_own_url_and_stands_in() {
     let stand_in = get(&larder, "/error?utm=2");
     assert_eq!((stand_in.status, stand_in.text()), (200, "two"));
     assert!(stand_in.cache().contains("stale-if-error"), "{}", stand_in.cache());
-    // A validator belongs to one URL: what is stored for another is fetched whole.
+    // A validator belongs to one URL: the response for another URL is fetched whole.
     let fetched = get(&larder, "/plain?utm=2");
     assert_eq!((fetched.text(), origin.last().field("if-none-match")), ("four", None));
 }
@@ -143,7 +144,7 @@ fn requests_for_equivalent_queries_share_a_fetch() {
     for (n, client) in clients.iter_mut().enumerate() {
         client.send(&format!("GET /?id=1&utm={n}"));
     }
-    // All have the head before the end has left the origin.
+    // All clients have the head before the origin has sent the end of the content.
     let shared =
         clients.iter_mut().filter_map(|client| client.head().cache().contains("collapsed").then_some(()));
     assert_eq!(shared.count(), 19);
@@ -260,7 +261,7 @@ fn what_was_being_fetched_when_an_equivalent_url_changed_does_not_answer_that() 
             }
         });
         let larder = Larder::before(&origin);
-        // That the field is there is not known before it is answered.
+        // The cache learns of the field only with the response's head.
         let mut first = larder.client();
         first.send("GET /?utm=1");
         origin.wait_for(1);
@@ -268,11 +269,11 @@ fn what_was_being_fetched_when_an_equivalent_url_changed_does_not_answer_that() 
         gate.open();
         assert_eq!(first.receive("GET").text(), "/?utm=1");
         larder.settle();
-        // Only its own URL: it may be older than the change.
+        // The response may be older than the change, and so answers only its own URL.
         assert_eq!(get(&larder, "/?utm=1").text(), "/?utm=1");
         assert_eq!(get(&larder, "/?utm=3").text(), "/?utm=3");
         assert_eq!(get(&larder, "/?utm=2").text(), "/?utm=3");
-        // The latest has taken its place.
+        // The latest response has replaced it.
         assert_eq!(get(&larder, "/?utm=1").text(), "/?utm=3");
     }
 }

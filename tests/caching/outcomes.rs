@@ -1,4 +1,4 @@
-//! RFC 9211: `Cache-Status` says what became of a request, and why.
+//! RFC 9211: `Cache-Status` reports the outcome of a request, and its reason.
 
 use crate::support::{Client, Larder, Origin};
 

@@ -1,4 +1,4 @@
-//! `prefetch`: what clients are likely to ask for next is fetched before they do, without anything that names them.
+//! `prefetch`: the cache fetches the likely next requests of clients early, without fields that identify a client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use crate::support::{Answer, Gate, Larder, Origin, Response, Seen, eventually, s
 
 pub(crate) const BOTH: &str = "prefetch = ['association', 'sequence']\nprefetch_traffic = '100%'";
 
-/// A response of 4 KiB that may be stored.
+/// Returns a response of 4 KiB that may be stored.
 pub(crate) fn page() -> String {
     format!("200 OK\nCache-Control: max-age=100\n\n{}", "x".repeat(4 << 10))
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_prefetch(seen: &Seen) -> bool {
     seen.field("sec-purpose") == Some("prefetch")
 }
 
-/// An origin that answers so, and the prefetches among its requests.
+/// Returns an origin with these responses, and the list of the prefetches among its requests.
 fn recording(answer: impl Fn(&Seen) -> String + Send + Sync + 'static) -> (Origin, Arc<Mutex<Vec<Seen>>>) {
     let prefetches = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&prefetches);
@@ -31,14 +31,14 @@ fn recording(answer: impl Fn(&Seen) -> String + Send + Sync + 'static) -> (Origi
     (origin, prefetches)
 }
 
-/// The only prefetch up to now, once there is one.
+/// Waits for the first prefetch and returns it; there must be no other.
 fn only(prefetches: &Mutex<Vec<Seen>>) -> Seen {
     let seen = eventually("a prefetch", || prefetches.lock().expect("no panic").first().cloned());
     assert_eq!(prefetches.lock().expect("no panic").len(), 1);
     seen
 }
 
-/// Lets one client walk along `paths`, so often.
+/// Lets one client request `paths` in order, `times` times.
 pub(crate) fn walk(larder: &Larder, paths: &[&str], times: usize) {
     let mut client = larder.client();
     for path in paths.iter().cycle().take(paths.len() * times) {
@@ -47,7 +47,7 @@ pub(crate) fn walk(larder: &Larder, paths: &[&str], times: usize) {
     settle(larder);
 }
 
-/// Waits until nothing is fetched, and nothing is about to be.
+/// Waits until no fill is in flight and no prefetch is waiting.
 pub(crate) fn settle(larder: &Larder) {
     larder.wait_for("background", 0);
     larder.settle();
@@ -57,7 +57,7 @@ pub(crate) fn purge_all(larder: &Larder) {
     assert_eq!(larder.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
 }
 
-/// A figure of one kind of prediction.
+/// Returns a figure of one kind of prediction.
 pub(crate) fn figure(larder: &Larder, kind: &str, name: &str) -> u64 {
     larder.stats()["prefetches"][kind][name].as_u64().expect("a number")
 }

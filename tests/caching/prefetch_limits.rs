@@ -1,4 +1,5 @@
-//! What prefetches may not do: cost more than their share, ask again for what may not be stored, pass by rules, and tell one client
+//! Limits of prefetches: they may not exceed their share, repeat a fetch of a response that may not be stored, bypass
+//! rules, or reveal the requests of one client to another.
 //! what another has asked for.
 
 use std::net::Ipv4Addr;
@@ -8,7 +9,7 @@ use crate::support::{Client, Larder, Origin, eventually, site};
 
 const MISSING: &str = "404 Not Found\n\n";
 
-/// Lets one client go so often from the first to the second of each of so many pairs, then forgets everything stored.
+/// Lets one client walk 11 times from the first to the second page of each pair, then removes all stored responses.
 fn learn_pairs(larder: &Larder, pairs: usize) {
     for pair in 0..pairs {
         walk(larder, &[&format!("/from/{pair}x"), &format!("/to/{pair}x")], 11);
@@ -88,7 +89,7 @@ fn rules_for_the_successor_hold() {
         let table = |rule: &str| format!("{BOTH}\n[[site.rule]]\nmatch = {{ path = '/b' }}\n{rule}");
         let larder = Larder::start(&site(&[&origin], BOTH));
         walk(&larder, &["/a", "/b"], 12);
-        // The other page stays: what is likely to follow the last one is stored.
+        // `/a` remains stored, so that the likely successor of `/b` need not be fetched.
         let purge = "POST /purge?url=http://site.test/b&hard\nLarder-Admin: 1";
         assert_eq!(larder.ask_admin(purge).status, 200);
         larder.reload(&site(&[&origin], &table(rule)));
@@ -114,7 +115,7 @@ fn a_successor_at_another_host_is_not_predicted() {
     assert_eq!((origin.count_of("/b"), figure(&larder, "association", "started")), (1, 0));
 }
 
-/// One client walks from `/a` to `/b`.
+/// Lets one client walk from `/a` to `/b`, `times` times.
 fn walk_from(larder: &Larder, address: Ipv4Addr, times: usize) {
     let mut client = Client::from(address, larder.address());
     for path in ["/a", "/b"].iter().cycle().take(2 * times) {
@@ -123,8 +124,8 @@ fn walk_from(larder: &Larder, address: Ipv4Addr, times: usize) {
     settle(larder);
 }
 
-/// Three clients are told apart by one of 32 marks each: that of 15 fewer than three differ has a chance of
-/// C(32, 2) * (2 / 32)^15, less than 10^-15.
+/// A pair counts for all clients after three clients with different marks, each one of 32. The chance that 15 clients
+/// have fewer than three different marks is C(32, 2) * (2 / 32)^15, less than 10^-15.
 #[test]
 fn what_a_single_client_does_is_no_reason_to_prefetch_for_another() {
     let origin = Origin::by(|_| page());

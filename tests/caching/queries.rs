@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::support::{Larder, Origin};
 
-/// The parts that queries are made of, with their names and values: decoded here by hand.
+/// The parts of the queries, with their names and values, decoded by hand.
 const PARTS: [(&str, Option<(&str, &str)>); 14] = [
     ("a=1", Some(("a", "1"))),
     ("%61=1", Some(("a", "1"))),
@@ -24,7 +24,7 @@ const PARTS: [(&str, Option<(&str, &str)>); 14] = [
     ("", None),
 ];
 
-/// Paths, and what responses there say.
+/// The paths, and the value of the field in their responses.
 const PATHS: [(&str, &str); 6] = [
     ("/plain", ""),
     ("/wrong", "params=(utm)"),
@@ -37,7 +37,7 @@ const PATHS: [(&str, &str); 6] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Url {
     path: usize,
-    /// Indices of parts; `None` without a question mark.
+    /// Indices into [`PARTS`]; `None` for a URL without a question mark.
     query: Option<Vec<usize>>,
 }
 
@@ -57,7 +57,7 @@ impl Url {
         )
     }
 
-    /// What the response for it is one of: the same for two URLs that the path's field makes equivalent.
+    /// Returns the class of equivalence of this URL: equal for two URLs that the path's field makes equivalent.
     fn class(&self, obeys: bool) -> (usize, String) {
         let pairs = self.query.iter().flatten().filter_map(|at| PARTS[*at].1);
         let mut pairs: Vec<_> = match self.path {
@@ -87,26 +87,26 @@ fn origin() -> Origin {
     })
 }
 
-/// What the run leaves out on purpose, or the model.
+/// A deliberate defect of the run or of the model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Nothing is purged.
+    /// No URL is purged.
     Purges,
-    /// The model knows nothing of the field.
+    /// The model ignores the field.
     Field,
 }
 
-/// What is fetched again though it need not be. The classes of removed URLs are kept apart by hashes in 32,768 places: one is
-/// wrongly taken to be removed if two others share its place, which in a run with 80 changes is so with a chance of less
-/// than 80^3 / 6 / 2^30 < 10^-4. Three times in a run is less than 10^-12.
+/// The limit of unnecessary fetches. The cache records removed classes as hashes in 32,768 slots: a class is wrongly
+/// considered removed if two others share its slot. In a run with 80 changes, the chance of that is less than 80^3 / 6
+/// / 2^30 < 10^-4. The chance of three in a run is less than 10^-12.
 const FETCHED: usize = 2;
 
-/// Runs so many random steps; says where the cache did anything else than the model.
+/// Runs `steps` random steps, and returns the disagreements of the cache and the model.
 fn disagreements(seed: u64, steps: usize, fault: Fault) -> Vec<String> {
     let (origin, mut rng) = (origin(), Rng::with_seed(seed));
     let larder = Larder::before(&origin);
-    // What is stored, by class.
+    // The stored content of each class.
     let mut stored: BTreeMap<_, String> = BTreeMap::new();
     let (mut wrong, mut hits, mut fetched) = (Vec::new(), 0, 0);
     for step in 0..steps {
@@ -135,7 +135,7 @@ fn disagreements(seed: u64, steps: usize, fault: Fault) -> Vec<String> {
                 };
                 fetched += usize::from(origin.count() > count && stored.contains_key(&class));
                 if origin.count() > count {
-                    // It is stored a moment after the client has it.
+                    // The response is stored a moment after the client has received it.
                     larder.settle();
                 }
                 let is_new = origin.count() > count && answer.text() == format!("{text} {count}");
@@ -165,7 +165,8 @@ fn random_queries_get_what_the_model_says() {
     assert!(wrong.is_empty(), "LARDER_SEED={seed}: {wrong:#?}");
 }
 
-/// The model is right only if it sees what is wrong. Each of some hundred steps would show it with a chance of more than one in ten.
+/// Tests the model itself: it must detect each defect. Each of some hundred steps detects it with a chance of more than
+/// one in ten.
 #[test]
 fn the_model_finds_purges_that_are_left_out_and_a_field_that_is_not_obeyed() {
     let seed = seed();

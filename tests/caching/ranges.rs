@@ -5,7 +5,7 @@ use crate::support::{Answer, Larder, Origin, Seen, eventually};
 const WHOLE: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nContent-Type: a/b\n\
     Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\n0123456789";
 
-/// An origin of ten digits that knows `first-last` and `first-` ranges.
+/// Returns ten digits, or a part of them for ranges of the forms `first-last` and `first-`.
 fn digits(seen: &Seen) -> String {
     let Some(range) = seen.field("range").and_then(|range| range.strip_prefix("bytes=")) else {
         return WHOLE.to_owned();

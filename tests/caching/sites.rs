@@ -1,10 +1,10 @@
-//! Sites by path, origins with a path, and origins that name themselves in their responses.
+//! Sites by path, origins with a path, and origins whose responses contain their own URLs.
 
 use serde_json::Value;
 
 use crate::support::{Larder, Origin, Response, Seen};
 
-/// Names the site and the target that arrive at an origin.
+/// Returns an origin whose content is its name and the request's target.
 fn named(name: &'static str) -> Origin {
     Origin::by(move |seen| format!("200 OK\nCache-Control: max-age=100\n\n{name} {}", seen.target))
 }
@@ -52,7 +52,7 @@ fn an_origin_with_a_path_is_asked_below_it_and_stored_under_the_clients_url() {
     assert_eq!(origin.count(), asked.len() + 1);
 }
 
-/// Four sites of one host, and one of another.
+/// Returns the config of four sites of one host; the site `api` has another host, too.
 fn by_path(origins: &[Origin; 4]) -> String {
     let [shop, cart, api, rest] = origins.each_ref().map(|origin| origin.address);
     format!(
@@ -102,7 +102,7 @@ fn the_site_with_the_longest_path_takes_a_request() {
     assert!(!larder.get("/shop/a?b").is_hit() && larder.get("/shopping").is_hit());
 }
 
-/// Answers with a location and cookies of its own: its address, and the path that it knows.
+/// Returns an origin whose responses have a location and cookies with its address and its path.
 fn self_named(path: &'static str) -> Origin {
     Origin::by(move |seen: &Seen| {
         let host = seen.field("host").expect("a host");
@@ -145,13 +145,13 @@ fn urls_of_origins_that_name_themselves_become_those_of_the_site() {
 
 #[test]
 fn a_path_never_becomes_another_host() {
-    // Such an origin adds a slash to what it was asked for.
+    // This origin redirects to the requested path with a slash added.
     let origin = Origin::by(|seen| format!("301 Moved Permanently\nLocation: {}/\n\nx", seen.target));
     let table = format!("[[site]]\norigin = 'http://{}/app/'\nrewrite_urls = true\n", origin.address);
     let larder = Larder::start(&table);
     assert_eq!(larder.get("//evil.test/x").field("location"), Some("http://site.test//evil.test/x/"));
     assert_eq!(larder.get("/x").field("location"), Some("/x/"));
-    // Without a Host there is no URL to write.
+    // Without a Host field there is no absolute URL to write.
     let mut client = larder.client();
     client.raw(b"GET //evil.test/x HTTP/1.0\r\n\r\n");
     assert_eq!(client.receive("GET").field("location"), Some("/app//evil.test/x/"));
@@ -170,7 +170,7 @@ fn urls_are_left_alone_where_the_site_is_not_told_to_change_them_and_why_says_so
     );
     assert!(!hints.contains("a=1"), "queries may be secret: {hints}");
     larder.wait_for_log("its origin names itself in 'Location: http://127.0.0.1:");
-    // An origin that knows the client's host has nothing to change.
+    // Without `host = 'origin'`, the origin gets the client's host, and its URLs need no change.
     let larder = Larder::start(&table);
     assert_eq!(larder.get("/x").field("location"), Some("http://site.test/new?a=1"));
     assert!(why(&larder, "/x")["hints"].is_null());

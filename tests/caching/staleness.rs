@@ -1,4 +1,4 @@
-//! RFC 5861: stale responses while a new one is fetched, and when none can be.
+//! RFC 5861: stale responses while a new one is fetched, and when the fetch fails.
 
 use crate::support::{Answer, Gate, Larder, Origin};
 
@@ -44,7 +44,7 @@ fn rfc_5861_section_4_a_stale_response_stands_in_for_errors() {
         ("stale-if-error=900", "404 Not Found", false),
         ("stale-if-error=9", "503 Busy", false),
         ("stale-if-error=0", "503 Busy", false),
-        // Nobody says: the operator's hour counts.
+        // Without a directive of the origin, the operator's `stale-if-error` of an hour applies.
         ("public", "503 Busy", true),
         ("must-revalidate", "503 Busy", false),
         ("s-maxage=9", "503 Busy", false),

@@ -32,7 +32,7 @@ fn section_3_the_response_says_whether_it_is_stored() {
         ("", "200 OK\nExpires: 0", false),
         ("", "200 OK\nCache-Control: max-age=60\nSet-Cookie: a=b", true),
         ("", "200 OK\nCache-Control: max-age=60\nVary: *", false),
-        // What proxies tell of the client is not among the fields that would select a variant.
+        // The fields by which proxies describe the client are not part of a variant's key.
         ("", "200 OK\nCache-Control: max-age=60\nVary: X-Forwarded-For", false),
         ("", "200 OK\nCache-Control: max-age=60\nVary: Accept, forwarded", false),
         ("", "200 OK\nETag: \"1\"", false),

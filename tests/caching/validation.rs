@@ -1,4 +1,4 @@
-//! RFC 9111 section 4.3: validation in both directions, and what the answers change.
+//! RFC 9111 section 4.3: validation by clients and by the cache, and updates of stored responses.
 
 use crate::support::{Larder, Origin};
 

@@ -1,8 +1,8 @@
-//! RFC 9111 section 4.1: one URL, several responses.
+//! RFC 9111 section 4.1: several variants of one URL.
 
 use crate::support::{Larder, Origin};
 
-/// An origin that varies by `field`, and says what it saw.
+/// Returns an origin that varies by `field`, and returns its value.
 fn varying_by(field: &'static str) -> Origin {
     Origin::by(move |seen| {
         let value = seen.field(field).unwrap_or("none");
