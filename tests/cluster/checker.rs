@@ -1,7 +1,7 @@
-//! Under load, while nodes are stopped, killed, cut off and started again, and the engine as well, as chance will have it:
-//! nothing is served that was purged longer ago than is allowed, and no request fails. When all is well again, each page
-//! is fetched once for all nodes. A failure prints its seed; `LARDER_SEED` repeats its choices, though not its timing,
-//! and `LARDER_CHECK_SECONDS` says for how long.
+//! Under load, while nodes and the engine are stopped, killed, cut off and restarted at random: no response is served
+//! that was purged longer ago than the lag allows, and no request fails. After recovery, all nodes fetch each page
+//! once. A failure prints its seed; `LARDER_SEED` repeats its choices, though not its timing, and
+//! `LARDER_CHECK_SECONDS` sets the duration.
 
 use std::env::var;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::relay::{Mode, Relay};
 use crate::support::{Larder, Origin, eventually, site};
 use crate::world::{KEYS, LAG, World};
 
-/// For how long things go wrong, unless the environment says otherwise.
+/// The duration of the disturbances, unless the environment sets another one.
 const RUN: Duration = Duration::from_secs(8);
 
-/// Three nodes whose ways to the engine and to each other can be cut.
+/// Three nodes whose connections to the engine and to each other can be cut.
 struct Cluster<'w> {
     engine: Engine,
     world: &'w World,
@@ -32,15 +32,15 @@ struct Cluster<'w> {
     rng: Rng,
 }
 
-/// Where a node is.
+/// The location of a node and its relays.
 struct Place {
     name: &'static str,
     to_engine: Relay,
-    /// By which the others ask it.
+    /// The relay by which the other nodes reach it.
     to_node: Relay,
-    /// Others ask it over TLS.
+    /// Whether the other nodes reach it over TLS.
     over_tls: bool,
-    /// Some nodes have a disk, so that what they kept is there after a restart.
+    /// The disk of a node, if it has one; its stored responses remain after a restart.
     disk: Option<TempDir>,
 }
 
@@ -79,7 +79,7 @@ impl<'w> Cluster<'w> {
         Duration::from_millis(self.rng.u64(..most.as_millis() as u64))
     }
 
-    /// Lets something go wrong for a while.
+    /// Causes one random disturbance for a while.
     fn disturb(&mut self, origin: &Origin) {
         let (while_, number) = (self.millis(2 * LAG), self.rng.usize(..self.nodes.len()));
         let mode = if self.rng.bool() { Mode::Refuses } else { Mode::Silent };
@@ -111,7 +111,7 @@ impl<'w> Cluster<'w> {
         sleep(self.millis(LAG));
     }
 
-    /// Each page that is asked for by way of every node is fetched once.
+    /// Asserts that each page that every node requests is fetched once.
     fn assert_one_fetch_for_all(&self, origin: &Origin) {
         wait_for(&self.nodes, &["a", "b", "c"]);
         let is_reachable = |node: &Value| node["reachable"] == true;
@@ -121,7 +121,7 @@ impl<'w> Cluster<'w> {
             shown["invalidations"]["trusted"] == true && nodes.all(is_reachable)
         };
         eventually("all to be well", || self.nodes.iter().all(is_well).then_some(()));
-        // A machine so busy that a node has not heard of purges in time, or seems to hang, may have another try.
+        // A retry with other pages: on a busy machine, a node may get purges late or seem to hang.
         let mut number = 100;
         let is_fetched_once = || {
             let paths: Vec<_> = (number..number + 20).map(|path| format!("/{path}")).collect();
@@ -136,7 +136,7 @@ impl<'w> Cluster<'w> {
     }
 }
 
-/// Cuts `ways` for a while.
+/// Cuts `ways` for the duration `while_`.
 fn cut<'r>(ways: impl IntoIterator<Item = &'r Relay>, mode: Mode, while_: Duration) {
     let ways: Vec<_> = ways.into_iter().collect();
     ways.iter().for_each(|way| way.set(mode));

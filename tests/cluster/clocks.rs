@@ -1,4 +1,4 @@
-//! Machines that do not agree what time it is.
+//! Nodes whose machines' clocks differ.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::nodes::{config, wait_for};
 use crate::peers::path_of;
 use crate::support::{Larder, Origin, eventually};
 
-/// So long that no copy is stale before a test is over, and shorter than clocks are apart.
+/// Seconds: so long that no copy is stale before a test ends, and shorter than the difference of the clocks.
 const LIFETIME: u64 = 300;
 
-/// Nodes that are ten minutes ahead, right, and ten minutes behind.
+/// Starts nodes whose clocks are ten minutes ahead, correct, and ten minutes behind.
 fn apart(engine: &Engine, origin: &Origin) -> Vec<Larder> {
     let skewed = |(name, seconds): (&str, &str)| {
         let text = config(&engine.url(), origin, name, "");
@@ -44,13 +44,13 @@ fn nodes_whose_clocks_are_apart_are_members_and_hear_of_purges() {
 #[test]
 fn what_comes_from_another_node_is_as_old_as_that_says() {
     let engine = Engine::start();
-    // An origin without a clock: so `Date` is of the node that has asked it.
+    // This origin sends no `Date`, so that the node that fetches sets it.
     let answer: &'static str = "200 OK\nCache-Control: max-age=300\nAge: 7\n\nbody";
     let origin = Origin::always(answer);
     let nodes = apart(&engine, &origin);
     for (asks, owns) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
         let path = path_of(&nodes[owns], &nodes[asks]);
-        // The second time, it is copied.
+        // The second request makes the node copy the response.
         nodes[asks].get(&path);
         let copy = nodes[asks].get(&path);
         assert!(copy.cache().starts_with("hit"), "{asks} of {owns}: {copy:?}");

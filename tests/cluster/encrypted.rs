@@ -1,4 +1,5 @@
-//! Nodes that reach each other over TLS, by their token or by certificates: what is read on the way, and who is refused.
+//! Connections between nodes over TLS, by their token or by certificates: the bytes on the wire, and the nodes that are
+//! refused.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,12 +13,12 @@ use crate::support::{Client, Larder, Origin, eventually};
 
 const SECRETS: [&str; 3] = ["session=secret", "a body of great length", "0123456789abcdef"];
 
-/// How often `node` has refused something of this kind.
+/// Returns the number of messages of this kind that `node` refused as forged.
 fn forged(node: &Larder, what: &str) -> u64 {
     cluster(node)["forged"][what].as_u64().expect("a number")
 }
 
-/// Asks each of `nodes` for each of some pages that none of them has yet, with a cookie: all answers are right.
+/// Requests some pages that no node has yet from each of `nodes`, with a cookie, and asserts each response.
 fn ask_all(nodes: &[Larder], body: &str) {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +30,7 @@ fn ask_all(nodes: &[Larder], body: &str) {
     }
 }
 
-/// Two nodes that reach each other by relays, with these keys.
+/// Starts two nodes that reach each other by relays, with these keys.
 fn relayed(engine: &Engine, origin: &Origin, scheme: &str, keys: &str) -> (Vec<Larder>, Vec<Relay>) {
     let start = |name: &str| {
         let relay = Relay::new();
@@ -47,7 +48,7 @@ fn relayed(engine: &Engine, origin: &Origin, scheme: &str, keys: &str) -> (Vec<L
 fn what_nodes_say_over_tls_is_not_read_on_the_way() {
     let page = format!("200 OK\nCache-Control: max-age=60\n\n{}", SECRETS[1]);
     let (engine, origin) = (Engine::start(), Origin::by(move |_| page.clone()));
-    // In clear, some of it is: so there is something to hide.
+    // Without TLS, two of the three secrets are visible to the relays, so the check is effective.
     for (scheme, tls, is_read) in [("http", "off", true), ("https", "token", false)] {
         let keys = format!("prefix = '{scheme}'\ntoken = '{}'\ntls = '{tls}'", SECRETS[2]);
         let (nodes, relays) = relayed(&engine, &origin, scheme, &keys);
@@ -125,7 +126,7 @@ fn nodes_with_and_without_tls_ask_each_other_nothing_and_hear_of_purges() {
     assert_eq!(told["nodes"]["acknowledged"], 2, "{told}");
 }
 
-/// Keys of a node that shows `pair`, and trusts what `authority` has signed under this name.
+/// Returns the keys of a node that presents `pair`, and trusts certificates of `authority` for this name.
 fn by_files(authority: &Authority, pair: &Pair, name: &str) -> String {
     let (ca, cert, key) = (authority.file(), pair.cert.display(), pair.key.display());
     format!("tls = 'files'\nca = '{ca}'\ncert = '{cert}'\nkey = '{key}'\ntls_name = '{name}'")
@@ -142,7 +143,7 @@ fn nodes_know_each_other_by_certificates_of_one_authority_and_one_name() {
     wait_for(&nodes, &["a", "b"]);
     ask_all(&nodes, "body");
     assert!(nodes.iter().all(|node| asked(node, "asked") > 0 && asked(node, "failed") == 0));
-    // Without a token all who write to the engine are members: certificates decide who is asked.
+    // Without a token, each client that can write to the engine is a member: certificates decide which nodes are asked.
     let refused = || forged(&nodes[0], "proofs") + forged(&nodes[1], "proofs");
     for stranger in &strangers {
         let before = refused();

@@ -1,5 +1,5 @@
-//! Real `redis-server`s of a test's own: one that can be killed and started again, empty; three masters that make a
-//! Redis Cluster; one that a Sentinel watches; and replicas that take over.
+//! Real `redis-server`s for one test: one server that can be killed and restarted empty; three masters of a Redis
+//! Cluster; a server that a Sentinel watches; and replicas that take over.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use crate::support::{eventually, within};
 
-/// How long masters of a Redis Cluster wait before one counts as gone, in milliseconds.
+/// The milliseconds without a response after which the masters of a Redis Cluster consider one failed.
 const CLUSTER_TIMEOUT: &str = "3000";
 
-/// How long servers may take to agree who is the master.
+/// The longest duration of an election of a master.
 pub(crate) const ELECTION: Duration = Duration::from_secs(60);
 
-/// A server. It keeps nothing on disk: killed, it has lost everything.
+/// A server. It stores no data on disk: a killed server loses all its data.
 pub(crate) struct Engine {
     address: SocketAddr,
     directory: TempDir,
@@ -26,12 +26,12 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// One that answers.
+    /// Starts a server and waits until it responds.
     pub(crate) fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"])
     }
 
-    /// Three masters that share the keys.
+    /// Starts three masters that share the keys.
     pub(crate) fn cluster() -> Vec<Self> {
         let masters: Vec<_> = std::iter::repeat_with(Self::in_cluster).take(3).collect();
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
@@ -50,20 +50,20 @@ impl Engine {
         Self::start_with(&[&words[..], &times].concat())
     }
 
-    /// Takes the one of `masters` that has the keys of the prefix `larder` out of them.
+    /// Removes from `masters` the master that has the keys of the prefix `larder`, and returns it.
     pub(crate) fn owner(masters: &mut Vec<Self>) -> Self {
         let slot: usize =
             masters[0].tell(&["cluster", "keyslot", "larder"]).trim().parse().expect("a number");
         masters.remove(slot * masters.len() / (1 << 14))
     }
 
-    /// One that takes over from `master`.
+    /// Starts a replica that can take over from `master`.
     pub(crate) fn replica(master: &Self) -> Self {
         let (ip, port) = (master.address.ip().to_string(), master.address.port().to_string());
         Self::start_with(&["--replicaof", &format!("{ip} {port}"), "--save", ""]).once_in_step()
     }
 
-    /// The same in a Redis Cluster with these `others`.
+    /// Starts a replica of `master` in a Redis Cluster with these `others`.
     pub(crate) fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
         let (replica, id) = (Self::in_cluster(), master.tell(&["cluster", "myid"]));
         let (ip, port) = (replica.address.ip().to_string(), replica.address.port().to_string());
@@ -72,7 +72,7 @@ impl Engine {
         let replicates =
             || replica.tell(&["cluster", "replicate", id.trim()]).starts_with("OK").then_some(());
         eventually("the replica to know its master", replicates);
-        // What they know of each other by the master alone is lost with it.
+        // Waits until all servers know each other directly: contacts that only the master has are lost with it.
         let knows_all = |server: &Self| {
             let nodes = server.tell(&["cluster", "nodes"]);
             let is_known = |line: &str| line.contains(" connected") && !line.contains("handshake");
@@ -91,7 +91,7 @@ impl Engine {
         self
     }
 
-    /// Makes it the master in a Redis Cluster, regardless of others.
+    /// Makes it the master in a Redis Cluster, without the agreement of others.
     pub(crate) fn take_over(&self) {
         let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
         eventually("a replica that takes over", takes_over);
@@ -101,7 +101,8 @@ impl Engine {
         self.tell(&["info", "replication"]).contains("role:master")
     }
 
-    /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
+    /// Starts a server that requires a password and also speaks TLS; returns it with its URL, and the certificate that
+    /// authenticates it.
     pub(crate) fn encrypted() -> (Self, String, PathBuf) {
         let directory = tempfile::tempdir().expect("a directory");
         let (key, certificate) = (directory.path().join("key.pem"), directory.path().join("cert.pem"));
@@ -119,7 +120,8 @@ impl Engine {
         (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), certificate)
     }
 
-    /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
+    /// Starts a server that presents this certificate over TLS and requires client certificates signed by the authority
+    /// in `ca`; returns it with its URL.
     pub(crate) fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(key), text(certificate));
@@ -129,7 +131,7 @@ impl Engine {
         (Self::start_in(directory, &[&tls[..], &who].concat()), format!("rediss://localhost:{port}"))
     }
 
-    /// What watches `master` under the name `larder`, and lets a replica take over.
+    /// Starts a Sentinel that watches `master` under the name `larder`, and promotes a replica.
     pub(crate) fn sentinel(master: &Self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("sentinel.conf");
@@ -143,24 +145,24 @@ impl Engine {
         Self::start_in(directory, &[file.to_str().expect("a path"), "--sentinel"])
     }
 
-    /// Waits until this Sentinel knows who can take over.
+    /// Waits until this Sentinel knows a replica that can take over.
     pub(crate) fn knows_a_replica(&self) {
         let knows =
             || self.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
         within(ELECTION, "the Sentinel to know the replica", knows);
     }
 
-    /// How nodes find it.
+    /// Returns the URL of this server for nodes.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// How they find the master that this Sentinel watches.
+    /// Returns the URL by which nodes find the master that this Sentinel watches.
     pub(crate) fn url_of_sentinel(&self) -> String {
         format!("redis+sentinel://{}/larder", self.address)
     }
 
-    /// How they find all of `masters`.
+    /// Returns the URL by which nodes find all of `masters`.
     pub(crate) fn url_of_cluster(masters: &[Self]) -> String {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         format!("redis+cluster://{}", addresses.join(","))
@@ -181,7 +183,7 @@ impl Engine {
         engine
     }
 
-    /// Ends it, if it runs, and starts it again.
+    /// Kills the server, if it runs, and starts it again.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let mut command = Command::new("redis-server");
@@ -192,7 +194,7 @@ impl Engine {
         eventually("the engine", || TcpStream::connect(self.address).ok());
     }
 
-    /// Ends it at once.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("it runs");
@@ -200,12 +202,12 @@ impl Engine {
         }
     }
 
-    /// Stops it where it is, or lets it go on.
+    /// Sends a signal to the server, to stop or to continue it.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self.child.as_ref().expect("it runs")), signal).expect("it runs");
     }
 
-    /// What `redis-cli` says of a command.
+    /// Returns the output of `redis-cli` for a command.
     pub(crate) fn tell(&self, words: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         let output = command.args(["-p", &self.address.port().to_string()]).args(words).output();
@@ -219,8 +221,8 @@ impl Drop for Engine {
     }
 }
 
-/// An address where nobody listens, of those that the system gives to nobody who asks for any: so that it is still free
-/// when a server has died there.
+/// Returns an address without a listener, with a port outside of the range of ephemeral ports, so that it remains free
+/// after the server there was killed.
 fn free() -> SocketAddr {
     loop {
         let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));

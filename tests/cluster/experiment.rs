@@ -1,4 +1,5 @@
-//! `larder experiment cluster`: what it measures, and what is left when something or somebody puts an end to it.
+//! `larder experiment cluster`: its measurements, and the processes and files that remain after it was interrupted or
+//! failed.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const ENGINE: &str = "redis-server";
-/// For what takes seconds where nobody else uses the machine.
+/// The time limit for steps that take seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
@@ -44,7 +45,7 @@ fn report(directory: &TempDir) -> String {
     fs::read_to_string(directory.path().join("report.html")).expect("a report")
 }
 
-/// The children of `experiment` at this moment: what each is called, and its process.
+/// Returns the name and the process id of each current child of `experiment`.
 fn children(experiment: &Child) -> Vec<(String, Pid)> {
     let path = format!("/proc/{0}/task/{0}/children", experiment.id());
     let children = fs::read_to_string(path).unwrap_or_default();
@@ -74,10 +75,10 @@ fn nodes_are_measured_beside_the_simulation() {
     for value in &live {
         let is_alone = value["nodes"] == 1 || value["apart"] == true;
         assert_eq!(value["crossings"].as_f64() > Some(0.0), !is_alone, "{value}");
-        // One node asks the origin once for each page, if it has room for all.
+        // A single node has fetched each page once before the measurement, if it has room for all pages.
         assert!(!is_alone || value["set"] != "one" || value["origin_requests"] == 0, "{value}");
     }
-    // The others are the machine and three simulations.
+    // The other values are the machine's and those of three simulations.
     assert_eq!((live.len(), values.len() - live.len()), (13, 4));
     let page = report(&directory);
     for part in ["cluster-times", "cluster-cost", "cluster-origin", "cluster-crossings"] {
@@ -121,7 +122,8 @@ fn an_engine_that_dies_is_told_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     eventually("the end", || {
-        // Where there are nodes, it serves. One whose cluster was measured already is no loss; the next one is.
+        // The engine serves if there are nodes. The death of an engine whose cluster was already measured has no
+        // effect; that of the next engine does.
         let children = children(&experiment);
         for (_, engine) in children.iter().filter(|(name, _)| name == ENGINE && children.len() > 2) {
             let _ = kill_process(*engine, Signal::KILL);

@@ -1,4 +1,4 @@
-//! What is purged when the engine is several servers, and one of them is lost.
+//! Purges when the engine consists of several servers, and one of them fails.
 
 use std::thread::sleep;
 
@@ -17,7 +17,7 @@ fn three(url: &str, origin: &Origin, keys: &str) -> Vec<Larder> {
     nodes
 }
 
-/// A purge by each node is soon in force on all of them.
+/// Asserts that a purge by each node soon applies on all nodes.
 fn assert_purges(nodes: &[Larder], pages: &Pages) {
     for node in nodes {
         let new = pages.change();
@@ -28,7 +28,8 @@ fn assert_purges(nodes: &[Larder], pages: &Pages) {
     }
 }
 
-/// The master dies with a purge that neither its replica nor one of the nodes has heard of, and the replica takes over.
+/// Asserts that a purge applies if the master dies before its replica and one of the nodes received it, and the replica
+/// takes over.
 fn assert_a_lost_purge_is_obeyed(
     nodes: &[Larder],
     pages: &Pages,
@@ -59,7 +60,7 @@ fn what_a_promoted_replica_has_lost_is_not_served() {
     sentinel.knows_a_replica();
     let nodes = three(&sentinel.url_of_sentinel(), &origin, LONG);
     assert_purges(&nodes, &pages);
-    // The Sentinel finds out by itself.
+    // The Sentinel detects the failure by itself.
     assert_a_lost_purge_is_obeyed(&nodes, &pages, (&mut master, &replica), || ());
     assert_purges(&nodes, &pages);
 }
@@ -84,7 +85,7 @@ fn a_master_without_a_replica_is_waited_for() {
     let nodes = three(&url, &origin, SHORT);
     owner.kill();
     let new = pages.change();
-    // The lag itself is what passes here.
+    // Waits for the invalidation lag, after which the nodes distrust their stored responses.
     sleep(LAG);
     nodes.iter().for_each(|node| assert_eq!(version(node, "/page"), new));
     assert_eq!(purge(&nodes[0], "tag=t")["nodes"]["published"], false);

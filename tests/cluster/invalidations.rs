@@ -1,4 +1,4 @@
-//! What is purged by one node is purged on all, even if nodes are stopped, cut off or restarted meanwhile.
+//! A purge by one node applies on all nodes, even if nodes are stopped, cut off or restarted meanwhile.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,13 +16,13 @@ use crate::nodes::{cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
 use crate::support::{Answer, Client, Gate, Larder, Origin, eventually, site};
 
-/// So short that a test may wait for it, so long that a busy machine asks in time.
+/// A lag short enough for a test to wait for it, and long enough for a busy machine to poll in time.
 pub(crate) const LAG: Duration = Duration::from_millis(1_500);
 pub(crate) const SHORT: &str = "max_invalidation_lag = '1500ms'";
-/// So long that it is not over when a test is.
+/// A lag that does not end during a test.
 pub(crate) const LONG: &str = "max_invalidation_lag = '10m'";
 
-/// Pages that all change when their version does.
+/// Pages that share one version.
 #[derive(Clone, Default)]
 pub(crate) struct Pages(Arc<AtomicU64>);
 
@@ -48,7 +48,7 @@ impl Pages {
     }
 }
 
-/// The version that `node` has of a page.
+/// Returns the version of a page from `node`.
 pub(crate) fn version(node: &Larder, path: &str) -> u64 {
     version_in(node.get(path).text())
 }
@@ -57,12 +57,12 @@ pub(crate) fn version_in(text: &str) -> u64 {
     text.trim_matches('"').parse().unwrap_or_else(|_| panic!("no version: {text}"))
 }
 
-/// A node with these keys of `[cluster]`, and these of its site, before other tables.
+/// Starts a node with these keys of `[cluster]`, these keys of its site, and other tables.
 pub(crate) fn node(engine: &Engine, origin: &Origin, name: &str, keys: [&str; 2], tables: &str) -> Larder {
     node_by(&engine.url(), origin, name, keys, tables)
 }
 
-/// The same of the cluster of the engine at `url`.
+/// Starts a node like [`node`], in the cluster of the engine at `url`.
 pub(crate) fn node_by(url: &str, origin: &Origin, name: &str, keys: [&str; 2], tables: &str) -> Larder {
     let [cluster, site_keys] = keys;
     Larder::start(&format!(
@@ -72,7 +72,7 @@ pub(crate) fn node_by(url: &str, origin: &Origin, name: &str, keys: [&str; 2], t
     ))
 }
 
-/// Three nodes that have `/page`, and know each other.
+/// Starts three nodes that have `/page` stored, and see each other.
 fn filled(engine: &Engine, origin: &Origin, keys: &str) -> Vec<Larder> {
     let nodes: Vec<_> = ["a", "b", "c"].map(|name| node(engine, origin, name, [keys, ""], "")).into();
     wait_for(&nodes, &["a", "b", "c"]);
@@ -80,18 +80,18 @@ fn filled(engine: &Engine, origin: &Origin, keys: &str) -> Vec<Larder> {
     nodes
 }
 
-/// What `node` says of a purge.
+/// Returns the response of `node` to a purge.
 pub(crate) fn purge(node: &Larder, query: &str) -> Value {
     let answer = node.ask_admin(&format!("POST /purge?{query}\nLarder-Admin: 1"));
     serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
 }
 
-/// What `/cluster` of `node` says of invalidations.
+/// Returns a count of invalidations from `/cluster` of `node`.
 fn count(node: &Larder, name: &str) -> u64 {
     cluster(node)["invalidations"][name].as_u64().expect("a number")
 }
 
-/// Has the engine carry out a command.
+/// Executes a command on the engine.
 pub(crate) fn command(engine: &Engine, line: &str) {
     let address = engine.url();
     let address = address.strip_prefix("redis://").expect("one engine");
@@ -164,7 +164,7 @@ fn a_node_that_slept_answers_with_nothing_that_was_purged_meanwhile() {
     let new = pages.change();
     let told = purge(&nodes[0], "tag=t&wait&timeout=0.2")["nodes"].clone();
     assert_eq!(told, json!({"published": true, "acknowledged": 2, "of": 3, "missing": ["c"]}));
-    // The lag itself is what passes here.
+    // Sleeps for the lag, so that the stopped node distrusts its stored responses when it continues.
     sleep(LAG);
     client.send("GET /page");
     nodes[2].signal(Signal::CONT);
@@ -228,7 +228,7 @@ fn an_engine_that_has_lost_its_data_makes_nodes_validate_everything() {
     }
     purge(&nodes[0], "tag=t");
     let new = pages.change();
-    // The engine has forgotten who is a member, too, until their next heartbeats.
+    // The engine has also lost the members, until their next heartbeats.
     eventually("all to obey", || {
         let told = purge(&nodes[1], "tag=t&wait")["nodes"].clone();
         (told == json!({"published": true, "acknowledged": 3, "of": 3})).then_some(())
@@ -280,14 +280,15 @@ fn a_node_that_is_asked_for_more_than_it_has_heard_leaves_the_asker_to_the_origi
     }
 }
 
-/// Waits until another second has begun, by which disks tell what is older, on coarse clocks too.
+/// Waits for the next second of the clock, because the age of entries on a disk has the precision of a second; the
+/// margin allows for coarse clocks.
 fn next_second() {
     let now = || UNIX_EPOCH.elapsed().expect("later");
     let next = Duration::from_secs(now().as_secs() + 1) + Duration::from_millis(50);
     eventually("the next second", || (now() > next).then_some(()));
 }
 
-/// A node of the cluster of the engine at `url` that keeps what it has in `directory`.
+/// Starts a node in the cluster of the engine at `url`, with its disk in `directory`.
 fn with_disk(url: &str, origin: &Origin, directory: &Path) -> Larder {
     let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'", directory.display());
     node_by(url, origin, "d", [LONG, ""], &disk)
@@ -300,7 +301,7 @@ fn a_node_that_comes_back_hears_what_was_purged_meanwhile() {
     let other = node(&engine, &origin, "a", [LONG, ""], "");
     let mut node = with_disk(&engine.url(), &origin, directory.path());
     let host = "Host: site.test";
-    // The first start has distrusted what a disk may have of that second.
+    // The first start distrusts entries on the disk of the same second.
     next_second();
     for path in ["/kept", "/purged"] {
         assert_eq!(node.ask(&format!("GET {path}\n{host}")).text(), "\"0\"");
@@ -379,7 +380,7 @@ fn gateways_hear_of_a_try_that_got_no_answer_before_the_next_one_ends() {
     assert_eq!(writer.receive("DELETE").status, 204);
 }
 
-/// Nodes `a`, and `d` with a disk in `directory` and a way to the engine of its own, which owns nothing.
+/// Starts node `a`, and node `d` with a disk in `directory`, a relay to the engine, and no keys that it owns.
 fn with_a_way(engine: &Engine, origin: &Origin, directory: &Path) -> (Larder, Larder, Relay) {
     let relay = Relay::to(engine.address());
     let other = node(engine, origin, "a", [LONG, ""], "");

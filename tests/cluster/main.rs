@@ -1,5 +1,5 @@
-//! Nodes that serve as one cache: who is in, who is asked for what, and what happens when one of them, or the engine,
-//! is gone. The engine is a real `redis-server`; everything is on loopback.
+//! Nodes that serve as one cache: membership, ownership, and failures of a node or of the engine. The engine is a real
+//! `redis-server`; all connections use the loopback interface.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Who is in the cluster.
+//! Membership in the cluster.
 
 use rustix::process::Signal;
 
@@ -9,7 +9,7 @@ use crate::support::{Larder, Origin, eventually};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
 
-/// Waits until a node says so of itself.
+/// Waits until a node reports this standing.
 fn wait_to_be(node: &Larder, standing: &str) {
     eventually(standing, || (cluster(node)["standing"] == standing).then_some(()));
 }

@@ -1,10 +1,11 @@
-//! What clients read after changes that they made themselves: one that stays with a node reads nothing older than what that
-//! node has acknowledged, and one that moves reads nothing older either if it shows the position that it was given.
+//! Reads of clients after their own changes: a client that stays with a node reads no version older than the ones that
+//! the node has acknowledged, and a client that moves to another node does not either if it sends the position that it
+//! was given.
 //!
-//! The origin counts the versions of each page, so a client knows what it must not read any more. Ways to the engine are
-//! slowed down at random, so that nodes hear of changes at different times; `LARDER_SEED` repeats the choices. That the
-//! checks can fail is shown each time: by a node that asks without saying what it has ordered, and by clients that move
-//! without their position.
+//! The origin counts the versions of each page, so that a client knows the versions that it must not read any more. The
+//! relays to the engine are slowed down at random, so that nodes receive changes at different times; `LARDER_SEED`
+//! repeats the choices. Each run also shows that the checks can fail: by a node that asks without the position of its
+//! own changes, and by clients that move without their position.
 
 use std::env::var;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ use crate::support::{Client, Larder, Origin, Response, eventually};
 /// Number of pages.
 const PAGES: usize = 12;
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// As often a change is followed by a read.
+/// The number of changes that are followed by a read.
 const TRIES: usize = 300;
-/// An origin's own idea of a position.
+/// A position field of an origin.
 const FOREIGN: &str = "Larder-Position: 9-9.0000000000000000.-";
 
 /// The version of each page at the origin.
@@ -60,7 +61,7 @@ impl Pages {
     }
 }
 
-/// Three nodes, each with a way to the engine of its own, and one client that talks to all of them.
+/// Three nodes, each with its own relay to the engine, and one client that talks to all of them.
 struct Nodes {
     pages: Pages,
     ways: Vec<Relay>,
@@ -71,7 +72,7 @@ struct Nodes {
     _engine: Engine,
 }
 
-/// A change that was acknowledged.
+/// An acknowledged change.
 struct Changed {
     page: usize,
     version: u64,
@@ -98,7 +99,7 @@ impl Nodes {
         Self { pages, ways, nodes, clients, rng: Rng::with_seed(seed), _origin: origin, _engine: engine }
     }
 
-    /// The same where `b` owns all pages.
+    /// Starts the nodes such that `b` owns all pages.
     fn start_with_one_owner() -> Self {
         let nodes = Self::start();
         for name in ["a", "c"] {
@@ -119,7 +120,7 @@ impl Nodes {
         response
     }
 
-    /// The version of a page that a client of `node` gets which shows this position.
+    /// Returns the version of a page that a client of `node` gets with this position.
     fn read(&mut self, node: usize, page: usize, position: Option<&str>) -> u64 {
         let more = position.map(|position| format!("\nLarder-Position: {position}")).unwrap_or_default();
         let response = self.ask(node, &format!("GET /{page}"), &more);
@@ -131,14 +132,14 @@ impl Nodes {
         version_in(response.text())
     }
 
-    /// Lets each node hear of purges so much later, up to 3 ms.
+    /// Delays the purges to each node by a random time of up to 3 ms.
     fn slow_down(&mut self) {
         for way in &self.ways {
             way.delay(Duration::from_millis(self.rng.u64(..4)));
         }
     }
 
-    /// Changes a page by way of `node`, by a request or by a purge, after all nodes have read it.
+    /// Changes a page through `node`, by a request or by a purge, after all nodes have read it.
     fn change(&mut self, node: usize, page: usize) -> Changed {
         (0..NAMES.len()).for_each(|node| _ = self.read(node, page, None));
         let url = format!("url=http://site.test/{page}");
@@ -163,7 +164,7 @@ impl Nodes {
         (self.rng.usize(..NAMES.len()), self.rng.usize(..PAGES))
     }
 
-    /// The version of a page that the other nodes give one that asks them as `node` does, but has ordered nothing.
+    /// Returns the oldest version of a page in the other nodes' responses to a peer request without a position.
     fn read_without_floor(&self, node: usize, page: usize) -> u64 {
         let others = (0..NAMES.len()).filter(|other| *other != node);
         let read = others.map(|other| {
@@ -174,7 +175,7 @@ impl Nodes {
     }
 }
 
-/// Whether a node, the one that was asked or the owner, has answered from what it keeps.
+/// Whether a node, the one that the client asked or the owner, has answered with a stored response.
 fn is_hit(response: &Response) -> bool {
     let is_status = |name: &str| name.eq_ignore_ascii_case("cache-status");
     response.fields.iter().any(|(name, value)| is_status(name) && value.contains("; hit"))
@@ -198,7 +199,7 @@ fn an_owner_that_has_not_heard_of_a_change_is_not_believed() {
     let mut old = 0;
     for page in 0..PAGES / 2 {
         (0..NAMES.len()).for_each(|node| _ = nodes.read(node, page, None));
-        // Nor has the node itself read its change when it asks.
+        // The node itself has not received its change back when it asks the owner.
         nodes.ways[0].delay(Duration::from_millis(20));
         nodes.ways[1..].iter().for_each(|way| way.set(Mode::Silent));
         nodes.ask(0, &format!("PUT /{page}"), "\nContent-Length: 0");
@@ -267,7 +268,7 @@ fn a_node_that_does_not_reach_a_position_asks_the_origin() {
     assert!(old > 0, "without a position a node gives what was changed: a checker that cannot fail");
 }
 
-/// The answer of a cluster's only node, which has its page, to a client that shows this position.
+/// Returns the response of a cluster's only node, which has stored its page, to a client with this position.
 fn shown(node: &Larder, position: &str) -> Response {
     node.ask(&format!("GET /0\nHost: site.test\nLarder-Position: {position}"))
 }
@@ -282,7 +283,7 @@ fn what_a_client_makes_up_costs_it_one_look_at_the_stream_and_nobody_else_anythi
     eventually("a node that hears of purges", hears);
     let put = node.ask("PUT /0\nHost: site.test\nContent-Length: 0");
     let real = put.field("larder-position").expect("it is published").to_owned();
-    // The node obeys its own purge once more.
+    // The node applies its own purge once more when it receives it.
     let is_kept = || shown(&node, &real).is_hit().then_some(());
     eventually("a page that is kept", is_kept);
     let (before, engine_of_real) = (origin.count(), real.split('.').nth(1).expect("an engine").to_owned());

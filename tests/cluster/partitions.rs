@@ -1,4 +1,4 @@
-//! What happens when nothing comes through: from node to node, or from a node to the engine.
+//! Lost connections: between nodes, or between a node and the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +15,18 @@ use crate::peers::{PAGE, path_of, paths};
 use crate::relay::{Mode, Relay};
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
-/// Longer than a node waits for one that says nothing.
+/// Longer than a node waits for a node without a response.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// So that no node is out before a test is.
+/// Keys with which no node drops out before a test ends.
 const STAYS: &str = "drop_out = '10m'";
 
-/// What nodes speak with each other, and the keys that make them do that.
+/// The scheme of connections between nodes, and the keys that set it.
 type Way = (&'static str, &'static str);
 
 const IN_CLEAR: Way = ("http", "");
 const ENCRYPTED: Way = ("https", OVER_TLS);
 
-/// Three nodes that reach each other by relays.
+/// Starts three nodes that reach each other by relays.
 pub(crate) fn relayed(engine: &Engine, origin: &Origin, (scheme, keys): Way) -> (Vec<Larder>, Vec<Relay>) {
     let start = |name: &str| {
         let relay = Relay::new();
@@ -46,7 +46,7 @@ fn wait_until_reachable(node: &Larder, other: usize, is: bool) {
     eventually(&format!("reachable: {is}"), || shown().then_some(()));
 }
 
-/// Asks for pages that have been asked for by way of `node` before: each is answered.
+/// Requests pages that `node` has served before, and asserts that each request is answered.
 fn assert_all_answered(node: &Larder) {
     let begin = |path: String| {
         let mut client = node.client();
@@ -117,7 +117,7 @@ fn a_node_that_is_cut_off_from_the_engine_validates_and_comes_back() {
         .map(|(name, url)| Larder::start(&config(&url, &origin, name, SHORT)));
     for mode in [Mode::Refuses, Mode::Silent] {
         wait_for(&nodes, &["a", "b", "c"]);
-        // A node that has just come back has yet to hear of what was purged.
+        // A node that has just come back may not have received the earlier purges yet.
         let whole = || (purge(&nodes[0], "tag=t&wait")["nodes"]["acknowledged"] == 3).then_some(());
         eventually("all to hear of purges", whole);
         let old = pages.change();
@@ -127,7 +127,7 @@ fn a_node_that_is_cut_off_from_the_engine_validates_and_comes_back() {
         let new = pages.change();
         let told = purge(&nodes[0], "tag=t&wait&timeout=0.1")["nodes"].clone();
         assert_eq!(told, json!({"published": true, "acknowledged": 2, "of": 3, "missing": ["c"]}));
-        // The lag itself is what passes here.
+        // Waits for the invalidation lag, after which `c` distrusts its stored responses.
         sleep(LAG);
         assert_eq!(version(&nodes[2], "/page"), new, "{mode:?}");
         assert_eq!(purge(&nodes[2], "tag=t")["nodes"]["published"], false);
@@ -154,7 +154,7 @@ fn assert_a_hanging_owner_is_left_alone(way: Way) {
     let (nodes, _relays) = relayed(&engine, &origin, way);
     let path = path_of(&nodes[2], &nodes[0]);
     nodes[2].signal(Signal::STOP);
-    // What was connected, and what connects, is accepted by the kernel, and never answered.
+    // The kernel keeps the stopped node's connections and accepts new ones, but no request is answered.
     assert_eq!(nodes[0].get(&path).status, 200);
     assert_all_answered(&nodes[0]);
     wait_until_reachable(&nodes[0], 2, false);
@@ -178,14 +178,14 @@ fn an_owner_that_waits_for_its_origin_does_not_hang() {
     let (nodes, _relays) = relayed(&engine, &origin, IN_CLEAR);
     let path = path_of(&nodes[2], &nodes[0]);
     holds.store(true, Ordering::Release);
-    // A machine that is too busy to answer may look like one that hangs. So it may have another try.
+    // A retry: on a busy machine, a slow node may look like a hanging one.
     let is_waited_for = || {
         purge(&nodes[0], "all&hard&wait");
         let (before, failed) = (origin.count_of(&path), asked(&nodes[0], "failed"));
         let mut client = nodes[0].client();
         client.send(&format!("GET {path}"));
         eventually("the origin to be asked", || (origin.count_of(&path) > before).then_some(()));
-        // The time after which it would be given up.
+        // The time after which the owner would be considered unreachable.
         sleep(PATIENCE);
         (origin.count_of(&path) == before + 1 && asked(&nodes[0], "failed") == failed).then_some(client)
     };

@@ -1,4 +1,4 @@
-//! Who is asked for what.
+//! Ownership of keys, and requests between nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,13 @@ pub(crate) fn paths(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("/page/{number}")).collect()
 }
 
-/// A path that the node called `owner` owns, and `asks` does not: `asks` has asked it once.
+/// Returns a path that the node `owner` owns; `asks` is another node, which has requested it from `owner` once.
 pub(crate) fn path_of(owner: &Larder, asks: &Larder) -> String {
     let mine = |path: &String| {
         let (before, others) = (owner.stat("requests"), asked(asks, "asked"));
         asks.get(path);
-        // A node counts a request after its answer: some time goes by until it is clear that another node owns the path.
+        // A node counts a request after its response, so the check waits before it decides that another node owns the
+        // path.
         let is_counted = |_| {
             let counted = owner.stat("requests") > before;
             if !counted {
@@ -152,7 +153,7 @@ fn requests_of_all_nodes_wait_for_one_fetch() {
         })
         .collect();
     eventually("the origin to be asked", || (origin.count() > 0).then_some(()));
-    // Five of the six wait: those of the owner for its fetch, one of each other node's for the owner.
+    // Five of the six requests wait: those of the owner for its fill, and one request of each other node for the owner.
     let waiting = || nodes.iter().map(|node| node.stat("in_flight")).sum::<u64>();
     eventually("everybody to wait", || (waiting() >= 3).then_some(()));
     gate.open();

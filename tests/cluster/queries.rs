@@ -1,4 +1,4 @@
-//! `No-Vary-Search` in a cluster: a purge of one URL reaches, on each node, what is stored for equivalent ones.
+//! `No-Vary-Search` in a cluster: on each node, a purge of one URL also removes the responses of equivalent URLs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn a_purge_of_one_url_reaches_equivalent_ones_on_all_nodes() {
     });
     let version = |node: &Larder, path: &str| {
         let version = version(node, path);
-        // What was fetched is stored, and its field known, a moment after the client has it.
+        // The response is stored, and its field known, a moment after the client has received it.
         node.settle();
         version
     };
@@ -30,7 +30,7 @@ fn a_purge_of_one_url_reaches_equivalent_ones_on_all_nodes() {
     for (node, utm) in nodes.iter().flat_map(|node| (0..12).map(move |utm| (node, utm))) {
         assert_eq!(version(node, &format!("/page?id=1&utm={utm}")), 0);
     }
-    // The node that owns a URL fetches it, unless it has fetched an equivalent one before.
+    // The owner of a URL fetches it, unless it has fetched an equivalent one before.
     let fetched = origin.count();
     assert!(fetched < 12, "{fetched} fetches for 12 equivalent URLs");
     for (number, how) in ["", "&hard"].into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A way between two programs that a test can cut: it refuses, or it swallows what comes and lets nothing through, as a
-//! network does that has lost a route. What was on its way then arrives when it is whole again.
+//! A relay between two programs that a test can cut: it refuses connections, or it accepts bytes without forwarding
+//! them, as a network without a route does. The delayed bytes arrive after the relay is opened again.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,31 +8,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A port of this machine that leads to another one.
+/// A port of this machine that forwards to another port.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     way: Arc<Way>,
 }
 
-/// What becomes of who takes it.
+/// The treatment of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It gets through.
+    /// Connections are forwarded.
     Open,
-    /// Its connection breaks, and each new one.
+    /// Existing connections and each new one are closed.
     Refuses,
-    /// It may say what it likes, and hears nothing.
+    /// Connections stay open, and no bytes are forwarded.
     Silent,
-    /// There is nobody any more.
+    /// The relay has ended.
     Over,
 }
 
 struct Way {
     state: Mutex<State>,
     changes: Condvar,
-    /// For how many milliseconds what comes back is held.
+    /// The delay of bytes to the client, in milliseconds.
     delay: AtomicU64,
-    /// All bytes that have come this way, in either direction.
+    /// All bytes that were forwarded, in either direction.
     heard: Mutex<Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Relay {
-    /// One that leads nowhere yet.
+    /// Creates a relay without a target.
     pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -68,7 +68,7 @@ impl Relay {
         Self { address, way }
     }
 
-    /// One that leads to `target`.
+    /// Creates a relay to `target`.
     pub(crate) fn to(target: SocketAddr) -> Self {
         let relay = Self::new();
         relay.leads_to(target);
@@ -79,12 +79,12 @@ impl Relay {
         self.way.state().target = Some(target);
     }
 
-    /// Holds what comes back for so long.
+    /// Delays the bytes to the client by `delay`.
     pub(crate) fn delay(&self, delay: Duration) {
         self.way.delay.store(delay.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// How many bytes have come this way, and whether `text` was among those of any direction.
+    /// Returns the number of forwarded bytes, and whether `text` was among them.
     pub(crate) fn has_heard(&self, text: &str) -> (usize, bool) {
         let heard = self.way.heard.lock().unwrap_or_else(PoisonError::into_inner);
         (heard.len(), heard.windows(text.len()).any(|bytes| bytes == text.as_bytes()))
@@ -106,7 +106,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.set(Mode::Over);
-        // Who accepts looks at it once more.
+        // The connection wakes the accepting thread, which then sees the mode.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -116,7 +116,7 @@ impl Way {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while nothing comes through: where it leads, if it leads anywhere.
+    /// Waits while the mode is silent; returns the target, or `None` if there is none or the mode is not open.
     fn passed(&self) -> Option<SocketAddr> {
         let silent = |state: &mut State| state.mode == Mode::Silent;
         let state = self.changes.wait_while(self.state(), silent).unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +133,7 @@ impl Way {
         if matches!(state.mode, Mode::Refuses | Mode::Over) {
             return;
         }
-        // Those that have ended need not be.
+        // The ends of closed connections are removed.
         state.ends.retain(|end| end.peer_addr().is_ok());
         state.ends.extend([copy(&client), copy(&server)]);
         drop(state);
@@ -153,7 +153,7 @@ impl Way {
             }
             let goes_on = self.passed().is_some() && read > 0 && to.write_all(&buffer[..read]).is_ok();
             if !goes_on {
-                // Half-open connections are no business of these tests.
+                // These tests do not use half-open connections.
                 let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
                 return;
             }

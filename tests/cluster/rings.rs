@@ -1,4 +1,4 @@
-//! What nodes that come and go cost: no request, and the origin one fetch of what has a new owner.
+//! The cost of nodes that join and leave: no failed request, and one fetch of each key with a new owner.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ fn paths() -> impl Iterator<Item = String> {
     (0..KEYS).map(|number| format!("/key/{number}"))
 }
 
-/// Asks for everything by way of each node; how often the origin was asked for each.
+/// Requests all paths from each node; returns the number of fetches of each path.
 fn ask_all(nodes: &[Larder], origin: &Origin) -> Vec<usize> {
     for path in paths() {
         for node in nodes {
@@ -27,7 +27,7 @@ fn ask_all(nodes: &[Larder], origin: &Origin) -> Vec<usize> {
     paths().map(|path| origin.count_of(&path)).collect()
 }
 
-/// How many keys were fetched once more; none was twice.
+/// Returns the number of keys that were fetched once more; asserts that no key was fetched twice.
 fn moved(before: &[usize], after: &[usize]) -> usize {
     let more = before.iter().zip(after).map(|(before, after)| after - before);
     more.inspect(|more| assert!(*more <= 1, "{before:?} {after:?}")).sum()
@@ -43,7 +43,7 @@ fn what_has_a_new_owner_is_fetched_once_more_and_nothing_else_is() {
     nodes.push(node(&engine, &origin, "d", "hot = 0.0"));
     wait_for(&nodes, &["a", "b", "c", "d"]);
     let joined = ask_all(&nodes, &origin);
-    // One in four or so; the ring is the same each time.
+    // About one of four keys moves; the ring is the same in each run.
     let of_d = moved(&first, &joined);
     assert!((5..30).contains(&of_d), "{of_d}");
 
@@ -63,10 +63,10 @@ fn what_has_a_new_owner_is_fetched_once_more_and_nothing_else_is() {
     assert!((5..40).contains(&of_c), "{of_c}");
 }
 
-/// A place behind a balancer, which is read while a request is under way there.
+/// A node behind a balancer; the balancer holds the read lock while a request is in flight there.
 type Slot = RwLock<Larder>;
 
-/// What a balancer does: takes the next node that says it is ready. How many requests were not answered.
+/// Acts as a balancer, which takes the next node that reports ready. Returns the number of failed requests.
 fn balance(slots: &[Slot], is_over: &AtomicBool, answered: &AtomicU64) -> u64 {
     let (mut failed, mut number) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -91,7 +91,7 @@ fn tell(node: &Larder, word: &str, name: &str) {
     assert_eq!(node.ask_admin(&path).status, 200);
 }
 
-/// Waits until all nodes have seen who drains.
+/// Waits until all nodes see whether the node `name` drains.
 fn wait_to_drain(slots: &[Slot], name: &str, drains: bool) {
     for slot in slots {
         let node = slot.read().expect("no panic");
@@ -122,7 +122,7 @@ fn a_rolling_restart_costs_no_request() {
             tell(&slots[number].read().expect("no panic"), "drain", name);
             wait_to_drain(&slots, name, true);
             some_answers("others to have its keys");
-            // No request that was meant for it is under way here.
+            // The write lock waits for the requests in flight to this node.
             let mut node = slots[number].write().expect("no panic");
             node.signal(Signal::TERM);
             node.ended();
@@ -136,7 +136,7 @@ fn a_rolling_restart_costs_no_request() {
         let failed: u64 = load.into_iter().map(|load| load.join().expect("no panic")).sum();
         assert_eq!(failed, 0);
     });
-    // At first, by who has it while its owner drains, and by its owner, which has forgotten everything.
+    // Each page is fetched first, by its second owner while the owner drains, and by the owner, which lost its entries.
     for path in paths() {
         assert!(origin.count_of(&path) <= 3, "{path}: {}", origin.count_of(&path));
     }

@@ -1,4 +1,4 @@
-//! What the engine keeps of responses: found by the next who owns a key, unless it was purged, is too old or damaged.
+//! Responses in the engine: the next owner of a key uses them, unless they were purged, are too old or damaged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +10,16 @@ use crate::invalidations::{Pages, node, node_by, purge, version};
 use crate::nodes::{cluster, wait_for};
 use crate::support::{Answer, Gate, Larder, Origin, eventually, within};
 
-/// Answers are waited for, however busy the machine is; and no purge is missed in the time that a test takes.
+/// Keys that let a node wait for the engine however busy the machine is, and miss no purge during a test.
 pub(crate) const TIER: &str = "tier = '8MiB'\ntier_deadline = '20s'\nmax_invalidation_lag = '10m'";
 const PAGE: &str = "200 OK\nCache-Control: max-age=3600\n\nbody";
 
-/// The node called `a`, which owns all keys.
+/// Starts the node `a`, which owns all keys.
 pub(crate) fn alone(engine: &Engine, origin: &Origin, keys: &str) -> Larder {
     alone_by(&engine.url(), origin, keys)
 }
 
-/// The same by the engine at `url`, once it is a member and has heard of purges.
+/// Starts the node `a` with the engine at `url`, and waits until it is a member and receives purges.
 fn alone_by(url: &str, origin: &Origin, keys: &str) -> Larder {
     let node = node_by(url, origin, "a", [&format!("{TIER}\n{keys}"), ""], "");
     within(ELECTION, "a member", || (cluster(&node)["standing"] == "member").then_some(()));
@@ -27,13 +27,13 @@ fn alone_by(url: &str, origin: &Origin, keys: &str) -> Larder {
     node
 }
 
-/// Waits until `node` hears of purges: before that it gives the engine nothing.
+/// Waits until `node` receives purges: before that it writes no responses to the engine.
 pub(crate) fn wait_for_news(node: &Larder) {
     let hears = || cluster(node)["invalidations"]["lag_seconds"].is_number().then_some(());
     within(ELECTION, "a node that hears of purges", hears);
 }
 
-/// Ends it and starts another one in its place, which has nothing in memory.
+/// Stops `node` and starts another node in its place, with an empty memory.
 pub(crate) fn again(mut node: Larder, engine: &Engine, origin: &Origin, keys: &str) -> Larder {
     node.signal(Signal::TERM);
     node.ended();
@@ -44,7 +44,7 @@ fn count(node: &Larder, name: &str) -> u64 {
     cluster(node)["tier"][name].as_u64().expect("a number")
 }
 
-/// Kills it and starts another one in its place, as soon as the `servers` have forgotten the one that died.
+/// Kills `node` and starts another node in its place, after the `servers` have removed the killed one.
 fn killed(mut node: Larder, servers: &[Engine], url: &str, origin: &Origin) -> Larder {
     node.signal(Signal::KILL);
     node.ended();
@@ -52,12 +52,12 @@ fn killed(mut node: Larder, servers: &[Engine], url: &str, origin: &Origin) -> L
     alone_by(url, origin, "")
 }
 
-/// Waits until `node` has given the engine so many responses.
+/// Waits until `node` has written `written` responses to the engine.
 pub(crate) fn wait_for_written(node: &Larder, written: u64) {
     eventually(&format!("{written} written"), || (count(node, "written") == written).then_some(()));
 }
 
-/// The names of keys in the engine that are about content.
+/// Returns the names of the engine's keys for content.
 pub(crate) fn names(engine: &Engine) -> Vec<String> {
     let names = engine.tell(&["--raw", "keys", "larder:content:*"]);
     names.lines().filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -164,7 +164,7 @@ fn a_long_body_comes_back_in_pieces() {
         let response = node.get(&path);
         assert!(response.body == body && response.is_hit(), "{compression}");
     }
-    // Two records and five chunks of each.
+    // A record and five chunks for each of the two responses.
     assert_eq!((origin.count(), names(&engine).len()), (2, 12));
 }
 
@@ -267,7 +267,7 @@ fn a_purge_wins_over_a_fetch_that_is_under_way() {
     assert_eq!(count(&second, "hits"), 0);
 }
 
-/// What is wrong, and does that to a chunk of this name, or to its record.
+/// The kind of damage, and a function that does it to the chunk or the record of this name.
 type Damage<'d> = (&'static str, &'d dyn Fn(&str));
 
 #[test]

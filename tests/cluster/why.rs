@@ -1,4 +1,4 @@
-//! What `why` says of the second tier; then the request is made, and that is what becomes of it.
+//! `why` about the second tier: it predicts the outcome, then the request is sent and has this outcome.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::tier::{TIER, again, alone, names, wait_for_news, wait_for_written};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=3600\nAge: 100\nCache-Tag: t\n\nbody";
 
-/// `GET /why` of a path of the site, with more of a query.
+/// Returns the response to `GET /why` for a path of the site, with more of a query.
 fn why(node: &Larder, path: &str, more: &str) -> Value {
     let answer = node.ask_admin(&format!("GET /why?url=http://site.test{path}{more}"));
     serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
 }
 
-/// The same, once the engine has answered in time: machines that run tests can be busy.
+/// Returns this response once the engine has answered in time: machines that run tests can be busy.
 fn answered(node: &Larder, path: &str, more: &str) -> Value {
     eventually("an answer of the engine", || {
         let said = why(node, path, more);
@@ -65,7 +65,7 @@ fn what_is_said_of_the_second_tier_is_what_happens() {
             assert!(kept["age"].as_u64() >= Some(100), "{kept}");
         }
     }
-    // Looking has asked nobody, and counted nothing.
+    // `why` has sent no request to the origin, and counted no request.
     assert_eq!((origin.count(), second.stat("requests")), (1, 0));
     assert!(second.get("/page").is_hit());
     assert_eq!(origin.count(), 1);

@@ -1,4 +1,4 @@
-//! Pages that change and are purged while they are read through nodes that come and go: the origin numbers its
+//! Pages that change and are purged while clients read them from nodes that join and leave: the origin numbers its
 //! versions, and a version that was purged longer ago than the lag is a fault.
 
 use std::net::SocketAddr;
@@ -14,16 +14,17 @@ use crate::invalidations::version_in;
 use crate::support::{Client, Larder, Origin, Response};
 
 pub(crate) const LAG: Duration = Duration::from_millis(800);
-/// The same, for the config of a node.
+/// The key of a node's config that sets [`LAG`].
 pub(crate) const KEYS: &str = "max_invalidation_lag = '800ms'";
 const PATHS: usize = 6;
 const READERS: u64 = 3;
 
-/// What the origin has, what was purged of it, and where the nodes are.
+/// The origin's versions, the purges, and the addresses of the nodes.
 #[derive(Default)]
 pub(crate) struct World {
     versions: [AtomicU64; PATHS],
-    /// For each path: since when no older version than this may be served to who asks after the lag.
+    /// For each path: the times of purges, with the oldest version that may be served to requests later than the lag
+    /// after them.
     purged: [Mutex<Vec<(Instant, u64)>>; PATHS],
     doors: Mutex<Vec<Option<Door>>>,
     pub(crate) reads: AtomicU64,
@@ -33,7 +34,7 @@ pub(crate) struct World {
     is_over: AtomicBool,
 }
 
-/// A node that is there.
+/// The addresses of a running node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Door {
     site: SocketAddr,
@@ -45,13 +46,13 @@ impl World {
         let world = Arc::clone(self);
         Origin::by(move |seen| {
             let path: usize = seen.target[1..].parse().expect("a number");
-            // Others are of one version, for ever.
+            // Other pages have one version for ever.
             let version = world.versions.get(path).map_or(0, |version| version.load(Ordering::SeqCst));
             format!("200 OK\nCache-Control: max-age=3600\nCache-Tag: t{path}\n\n{version}")
         })
     }
 
-    /// Says where the node of this number is, if it is there.
+    /// Sets the addresses of the node with this number; `None` while it is down.
     pub(crate) fn place(&self, number: usize, node: Option<&Larder>) {
         let mut doors = locked(&self.doors);
         let length = doors.len().max(number + 1);
@@ -67,7 +68,7 @@ impl World {
         rng.usize(..locked(&self.doors).len())
     }
 
-    /// Writes and reads as chance will have it, while `disturb` does what it does.
+    /// Writes and reads at random while `disturb` runs.
     pub(crate) fn run_while(&self, seed: u64, disturb: impl FnOnce()) {
         let rng = |number: u64| Rng::with_seed(seed.wrapping_add(number));
         scope(|threads| {
@@ -89,12 +90,12 @@ impl World {
         });
     }
 
-    /// False as soon as somebody has found a fault.
+    /// Whether no thread has found a fault or ended the run.
     pub(crate) fn goes_on(&self) -> bool {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Fails unless there was something to check.
+    /// Prints the counts, and fails unless there were enough purges and hits to check.
     pub(crate) fn tell(&self) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (reads, hits, purges) = (count(&self.reads), count(&self.hits), count(&self.purges));
@@ -103,7 +104,7 @@ impl World {
         assert!(purges > 4 && hits > reads / 10, "a checker that has nothing to check");
     }
 
-    /// Changes a page, and purges it by way of some node.
+    /// Changes a page, and purges it through a random node.
     fn write(&self, rng: &mut Rng) {
         let (path, number) = (rng.usize(..PATHS), self.some(rng));
         let hard = if rng.bool() { "&hard" } else { "" };
@@ -120,23 +121,23 @@ impl World {
         sleep(Duration::from_millis(rng.u64(..40)));
     }
 
-    /// Asks some node for a page.
+    /// Requests a page from a random node.
     fn read(&self, rng: &mut Rng) {
         let (path, number) = (rng.usize(..PATHS), self.some(rng));
         let asked = Instant::now();
         let response = match self.ask(number, |door| door.site, &format!("GET /{path}\nHost: site.test")) {
             Asked::Answered(response) => response,
-            // What has begun to come from a node that is lost breaks off, as what comes from an origin does.
+            // A response from a node that is lost ends incomplete, as one from an origin does.
             Asked::Failed => {
                 self.broken.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // It is away for a while.
+            // The node is down for a while.
             Asked::Nobody => return sleep(Duration::from_millis(1)),
         };
         assert_eq!(response.status, 200, "/{path} by node {number}: {}", response.text());
         let version = version_in(response.text());
-        // The last to say something is the node that was asked.
+        // The last member of the field is from the node that was asked.
         let said = response.fields.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
         let is_hit = said.is_some_and(|(_, value)| value.contains("; hit"));
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +150,8 @@ impl World {
         assert!(version >= least, "/{path} by node {number}: {fault}: {:?}", response.fields);
     }
 
-    /// What a node answers. Nothing of one that goes away meanwhile: its port may be anybody's.
+    /// Returns the response of a node, or `Nobody` if the node was down or went down meanwhile: another process may
+    /// have its port.
     fn ask(&self, number: usize, which: fn(Door) -> SocketAddr, request: &str) -> Asked {
         let Some(door) = self.door(number) else { return Asked::Nobody };
         let response = Client::try_ask(which(door), request);
@@ -161,14 +163,14 @@ impl World {
     }
 }
 
-/// What came of asking a node.
+/// The result of a request to a node.
 enum Asked {
     Answered(Response),
     Failed,
     Nobody,
 }
 
-/// Ends the run, however this thread ends.
+/// Ends the run when it is dropped, also if its thread panics.
 struct OnDrop<'o>(&'o AtomicBool);
 
 impl Drop for OnDrop<'_> {
