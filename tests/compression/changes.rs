@@ -1,4 +1,4 @@
-//! What happens to the forms when what is stored changes, and what rules say of them.
+//! Coded forms after the stored response changes, and the rules about compression.
 
 use crate::support::{Client, Larder, Origin, eventually, site};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};

@@ -1,4 +1,4 @@
-//! Tags, conditions and ranges of what has several forms.
+//! Entity-tags, conditions and ranges of responses with several coded forms.
 
 use crate::support::Origin;
 use crate::{accepting, all, coded, compressing, decode, page, rest, text};
@@ -14,7 +14,7 @@ fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {
         for tag in ["\"a\"", "W/\"a\"", "\"b\", W/\"a\"", "*"] {
             let request = format!("GET /\nAccept-Encoding: {accepted}\nIf-None-Match: {tag}");
             let answer = larder.ask(&request);
-            // A client that has a coded form keeps a weak tag.
+            // The 304 to a client with a coded form keeps its weak tag.
             let own = if accepted == "gzip" || tag.contains("W/") { "W/\"a\"" } else { "\"a\"" };
             assert_eq!((answer.status, answer.field("etag")), (304, Some(own)), "{request}");
             assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
@@ -102,7 +102,7 @@ fn ranges_are_those_of_the_content_as_it_is() {
     assert_eq!((parts.status, fields), (206, [None, Some("\"a\""), Some("Accept-Encoding")]));
     let same = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9\nIf-Range: \"a\"");
     assert_eq!((same.status, same.field("content-encoding")), (206, None));
-    // Who has a part of the coded form gets all of it.
+    // A range of the coded form is not available: the client gets the whole coded form.
     let other = larder.ask("GET /\nAccept-Encoding: gzip\nRange: bytes=5-9\nIf-Range: W/\"a\"");
     assert_eq!((other.status, other.field("content-encoding")), (200, Some("gzip")));
     assert_eq!(decode("gzip", &other.body), text(5_000));

@@ -1,4 +1,4 @@
-//! Which form a client gets.
+//! The coded form that a client gets.
 
 use crate::http2::Client;
 use crate::support::{Larder, Origin, site};
@@ -77,7 +77,7 @@ fn until_the_best_form_is_there_another_one_that_is_serves() {
     assert_eq!(accepting(&larder, "/", "br, gzip;q=0.9").field("content-encoding"), Some("br"));
 }
 
-/// Text that is half as long once it is compressed: too long for one write, and so in a memory file.
+/// The compressed text is half as long: too long for one write, and therefore stored in a memory file.
 #[test]
 fn long_forms_are_sent_as_long_bodies_are() {
     let noise: String = (0..400_000).map(|_| format!("{:x}", fastrand::u8(..16))).collect();

@@ -1,4 +1,4 @@
-//! `compress`: stored responses in other codings, as clients and origins see them.
+//! `compress`: stored responses in other codings, from the view of clients and origins.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -17,27 +17,27 @@ use std::io::Read;
 
 use support::{Larder, Origin, Response, eventually, site};
 
-/// Text that every coding makes much shorter.
+/// Returns text that every coding makes much shorter.
 fn text(len: usize) -> String {
     "All this is in here again and again. ".repeat(len / 37 + 1)[..len].to_owned()
 }
 
-/// A response of `len` bytes of text with these lines besides.
+/// Returns a response with `len` bytes of text and these header lines.
 fn page(lines: &str, len: usize) -> String {
     format!("200 OK\nContent-Type: text/html\nCache-Control: max-age=1000\n{lines}\n{}", text(len))
 }
 
-/// A site that compresses, with `keys` besides.
+/// Starts a proxy with a site that compresses, with more `keys`.
 fn compressing(origin: &Origin, keys: &str) -> Larder {
     Larder::start(&site(&[origin], &format!("compress = ['zstd', 'br', 'gzip']\n{keys}")))
 }
 
-/// What a client gets that accepts `codings`.
+/// Returns the response to a client that accepts `codings`.
 fn accepting(larder: &Larder, path: &str, codings: &str) -> Response {
     larder.ask(&format!("GET {path}\nAccept-Encoding: {codings}"))
 }
 
-/// The form in `coding`, once it is made.
+/// Waits for the form in `coding`, and returns it.
 fn coded(larder: &Larder, path: &str, coding: &str) -> Response {
     eventually(&format!("{path} in {coding}"), || {
         let answer = accepting(larder, path, coding);
@@ -45,14 +45,14 @@ fn coded(larder: &Larder, path: &str, coding: &str) -> Response {
     })
 }
 
-/// Waits until no form is being made.
+/// Waits until no form is being compressed.
 fn rest(larder: &Larder) {
     eventually("the compressor to rest", || {
         (larder.stats()["compression"]["waiting"].as_u64() == Some(0)).then_some(())
     });
 }
 
-/// Whether a client stays with what is not coded, however often it asks.
+/// Whether a client gets no coded form in repeated requests.
 fn stays_plain(larder: &Larder, path: &str) -> bool {
     (0..3).all(|_| {
         let answer = accepting(larder, path, "zstd, br, gzip");
@@ -61,7 +61,7 @@ fn stays_plain(larder: &Larder, path: &str) -> bool {
     })
 }
 
-/// All values of a field.
+/// Returns all values of a field.
 fn all<'r>(answer: &'r Response, name: &str) -> Vec<&'r str> {
     let lines = answer.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     lines.map(|(_, value)| value.as_str()).collect()

@@ -1,4 +1,4 @@
-//! What stays as the origin sent it.
+//! Responses that are served as the origin sent them.
 
 use flate2::Compression;
 use flate2::read::GzEncoder;
@@ -45,7 +45,7 @@ fn what_is_not_worth_it_or_may_not_change_stays_as_it_is() {
     assert_eq!(larder.stats()["compression"]["useless"].as_u64(), Some(0));
     larder.get("/");
     coded(&larder, "/", "gzip");
-    // It is tried once for each coding, and then left alone.
+    // The compressor tries each coding once, finds no gain, and does not try again.
     for _ in 0..4 {
         accepting(&larder, "/noise", "gzip;q=0.5, br");
         rest(&larder);
@@ -80,7 +80,7 @@ fn what_the_origin_compressed_is_stored_and_served_as_before() {
         assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "not twice");
         rest(&larder);
     }
-    // Another variant, which came without a coding: that is compressed, as one entry of its own.
+    // The other variant came without a coding: it is compressed as a separate entry.
     assert_eq!(accepting(&larder, "/", "br").text(), text(5_000));
     let answer = coded(&larder, "/", "br");
     assert_eq!((decode("br", &answer.body), answer.field("etag")), (text(5_000), Some("W/\"a\"")));
@@ -101,7 +101,7 @@ fn a_coding_of_the_origin_is_undone_for_the_few_who_do_not_accept_it() {
         assert_eq!((decode("gzip", &answer.body), answer.field("etag")), (text(5_000), Some("\"a\"")));
         assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
     }
-    // No part either: it may have the beginning without the coding.
+    // A client without the coding gets no range either: it may have the beginning without the coding.
     for fields in ["", "\nAccept-Encoding: br", "\nRange: bytes=5-9", "\nRange: bytes=5-9\nIf-Range: W/\"a\""]
     {
         let answer = larder.ask(&format!("GET /{fields}"));
@@ -115,7 +115,7 @@ fn a_coding_of_the_origin_is_undone_for_the_few_who_do_not_accept_it() {
     assert_eq!((unchanged.status, unchanged.field("etag")), (304, Some("W/\"a\"")));
     let part = larder.ask("GET /\nRange: bytes=0-1\nAccept-Encoding: gzip");
     assert_eq!((part.status, &part.body[..]), (206, &[0x1f, 0x8b][..]));
-    // What would be too long goes out as it is.
+    // A content that would be too long without its coding is sent with it.
     larder.get("/bomb");
     let answer = larder.get("/bomb");
     assert_eq!((answer.is_hit(), answer.field("content-encoding")), (true, Some("gzip")));
@@ -141,7 +141,7 @@ fn contents_without_their_coding_are_few_at_a_time() {
         client.send("GET /");
         (client.head().field("content-encoding").map(str::to_owned), client)
     };
-    // Nobody reads on, so that all of it is held.
+    // No client reads on, so that the decoded contents stay in memory.
     let clients: Vec<_> = (0..8).map(begin).collect();
     assert!(clients.iter().all(|(coding, _)| coding.is_none()));
     let (coding, _client) = begin(8);
