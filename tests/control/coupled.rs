@@ -1,13 +1,14 @@
-//! With couplings as they are, nothing is stale. With one left out, clients are told what is old, and the cache says so.
+//! With complete couplings, no response is stale. With one coupling missing, clients get stale responses, and the cache
+//! reports it.
 
 use super::stack::{Mode, Stack};
 
-/// What the services are to each other: paths and skills show users.
+/// The dependencies of the services: paths and skills contain users.
 const COUPLED: &str = "{ users = ['paths', 'skills'] }";
-/// The same with one forgotten.
+/// The couplings without the dependency of skills.
 const FORGOTTEN: &str = "{ users = ['paths'] }";
 
-/// Reads and writes by one client to 64: `LARDER_REQUESTS` in all.
+/// Runs reads and writes with 1, 4, 16 and 64 clients: `LARDER_REQUESTS` in total.
 fn nothing_is_stale(mode: Mode) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let requests = number("LARDER_REQUESTS").unwrap_or(10_000);
@@ -49,7 +50,8 @@ fn a_forgotten_coupling_is_found() {
         for (path, stale) in &outcome.examples {
             assert!(path.starts_with("/skills/") && stale.resource.starts_with("users/"), "{path}: {stale}");
         }
-        // Among so many writes nothing is stale for long, and everything changes after everything.
+        // During the load, no response is stale for long, and each change follows each other one; so the changes are
+        // made separately.
         stack.change_users_alone();
         let found = stack.validated();
         assert!(found["stale"].as_u64() > Some(0), "{mode:?}: {found}");

@@ -1,5 +1,5 @@
-//! Data that changes, behind a cache and a gateway: whatever clients read and write, none of them is told what had been
-//! superseded when it asked. The backend numbers the versions of its data, and the clients compare.
+//! Changing data behind a cache and a gateway: no client gets a response that was superseded before its request. The
+//! backend numbers the versions of its data, and the clients compare them.
 //!
 //! `LARDER_REQUESTS=1000000` makes the long runs long.
 

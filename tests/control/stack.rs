@@ -1,4 +1,4 @@
-//! The backend of three services, a gateway beside it, a cache before that, and clients.
+//! The backend with three services, a gateway before it, a cache before the gateway, and clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use serde_json::Value;
 
 use crate::support::{Larder, eventually};
 
-/// Number of users, paths and skills, each: few, so that writes and reads meet.
+/// The number of users, of paths and of skills: small, so that writes and reads concern the same entities.
 const ENTITIES: u32 = 8;
 
-/// How often something is tried that can be told from chance only by how often it was.
+/// The number of repetitions of a change, so that a dependency can be distinguished from chance.
 const ROUNDS: u32 = 30;
 
-/// Who learns of writes when.
+/// The way in which the cache learns of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
-    /// The cache asks the gateway each time.
+    /// The cache validates at the gateway before each use.
     Always,
-    /// The gateway tells the cache.
+    /// The gateway pushes changes to the cache.
     Push,
 }
 
-/// What runs.
+/// The processes of a test.
 pub(crate) struct Stack {
-    // In this order, so that the cache ends first.
+    // The fields are dropped in this order, so that the cache ends first.
     pub(crate) cache: Larder,
     _gateway: Larder,
 }
 
 impl Stack {
-    /// All of it, with couplings as a config says them, and every answer of the cache compared with the backend's.
+    /// Starts all processes, with the couplings `couple`; the cache validates each hit against the backend.
     pub(crate) fn start(mode: Mode, couple: &str) -> Self {
         let backend = backend();
         let push = mode == Mode::Push;
@@ -51,7 +51,7 @@ impl Stack {
         Self { cache, _gateway: gateway }
     }
 
-    /// Lets clients work; `writes` is the share of requests that change something.
+    /// Runs the clients; `writes` is the share of requests that change data.
     pub(crate) fn work(&self, clients: u32, requests: u64, writes: f64, seed: u64) -> Outcome {
         let workload = Crud { requests, entities: ENTITIES, writes, exponent: 0.99 };
         let to = self.cache.address().into();
@@ -61,7 +61,8 @@ impl Stack {
         outcome
     }
 
-    /// Writes all users again and again while nobody else writes, and reads all skills after that, and as often without.
+    /// Writes all users repeatedly without other writes, and reads all skills as often after these writes as without
+    /// one.
     pub(crate) fn change_users_alone(&self) {
         let words = "\n\n{\"name\":\"n\",\"description\":\"d\"}";
         let each = |method: &str, kind: &str, content: &str| {
@@ -80,7 +81,7 @@ impl Stack {
         }
     }
 
-    /// What the cache has found out about its own answers, once it looks into none any more.
+    /// Waits until no validation is in progress, and returns the validator's results of the cache.
     pub(crate) fn validated(&self) -> Value {
         eventually("nothing under way", || {
             let told = self.tell("/validator");
@@ -88,7 +89,7 @@ impl Stack {
         })
     }
 
-    /// JSON of the cache's admin listener.
+    /// Returns the JSON at `path` of the cache's admin listener.
     pub(crate) fn tell(&self, path: &str) -> Value {
         let response = self.cache.ask_admin(&format!("GET {path}"));
         assert_eq!(response.status, 200, "{path}");
@@ -96,7 +97,7 @@ impl Stack {
     }
 }
 
-/// A backend that runs until the tests end. An answer takes a moment, so that reads and writes overlap.
+/// Starts a backend that runs until the tests end. A response takes a moment, so that reads and writes overlap.
 fn backend() -> SocketAddr {
     let cost = Cost { time: Duration::from_micros(200), is_busy: false };
     let options = Options { entities: ENTITIES, cost, etags: false, lifetime: None, filler: 0 };
