@@ -1,5 +1,5 @@
-//! A browser without a window, told what to do through a pipe (the Chrome DevTools Protocol). It remembers
-//! whatever a page complained about, and what it asked for.
+//! A headless browser that is controlled through a pipe (the Chrome DevTools Protocol). It records all errors and all
+//! requests of a page.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 
 use crate::support::{PATIENCE, eventually};
 
-/// The pipe is the browser's third and fourth file; a shell puts it there.
+/// The pipe uses the browser's file descriptors 3 and 4, which the shell sets up.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
      --disable-background-networking --no-first-run --hide-scrollbars --user-data-dir=\"$0\" \
      --remote-debugging-pipe \"$@\" about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
 
-/// True when the state at the top of the page does not cover the name of the program.
+/// An expression that is true if the state at the top of the page does not cover the program's name.
 pub(crate) const HAS_ROOM_FOR_STATE: &str = "document.querySelector('h1').getBoundingClientRect().left \
      + document.querySelector('h1').scrollWidth <= document.querySelector('#state').getBoundingClientRect().left";
 
@@ -30,7 +30,7 @@ pub(crate) struct Browser {
     messages: Receiver<Value>,
     session: Option<String>,
     calls: u64,
-    /// What happened in the page, as the browser told it.
+    /// The events of the page, as the browser reported them.
     events: Vec<Value>,
     _profile: TempDir,
 }
@@ -40,7 +40,7 @@ impl Browser {
         Self::open_with(&[])
     }
 
-    /// The same with these flags.
+    /// Starts a browser with these flags.
     fn open_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("sh");
@@ -64,7 +64,7 @@ impl Browser {
         browser
     }
 
-    /// Looks at the page of an admin listener, in a window of this width.
+    /// Opens the page of an admin listener, in a window of this width.
     pub(crate) fn at(admin: SocketAddr, width: u32) -> Self {
         let mut browser = Self::open();
         browser.resize(width, 900, false);
@@ -72,7 +72,7 @@ impl Browser {
         browser
     }
 
-    /// Looks at the page of an admin listener over TLS, and trusts the certificate in `file`.
+    /// Opens the page of an admin listener over TLS, and trusts the certificate in `file`.
     pub(crate) fn at_secured(admin: SocketAddr, file: &Path, width: u32) -> Self {
         let digest = "openssl x509 -noout -pubkey -in \"$0\" | openssl pkey -pubin -outform der \
                       | openssl dgst -sha256 -binary | base64";
@@ -85,7 +85,7 @@ impl Browser {
         browser
     }
 
-    /// Looks at a file, in a window of this width.
+    /// Opens a file, in a window of this width.
     pub(crate) fn of(file: &Path, width: u32) -> Self {
         let mut browser = Self::open();
         browser.resize(width, 900, false);
@@ -94,12 +94,12 @@ impl Browser {
         browser
     }
 
-    /// Does something, and waits for its result.
+    /// Calls a method, and returns its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// The same; an error is the browser's own, for example that the page is just being left.
+    /// Calls a method; an error is the browser's, for example if the page is being replaced.
     fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": parameters});
@@ -121,7 +121,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression of JavaScript.
+    /// Returns the value of a JavaScript expression.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         self.try_eval(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
@@ -135,19 +135,19 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn until(&mut self, expression: &str) {
-        // What it is made of may not be there yet, and the page may be about to be replaced.
+        // Elements may not exist yet, and the page may be about to be replaced.
         let guarded = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
         eventually(expression, || (self.try_eval(&guarded) == Ok(json!(true))).then_some(()));
     }
 
-    /// The text that is shown of the element that a selector finds.
+    /// Returns the visible text of the element that the selector matches.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let text = self.eval(&format!("document.querySelector({})?.innerText ?? ''", json!(selector)));
         text.as_str().expect("text").to_owned()
     }
 
-    /// Clicks the first element that a selector finds, when its middle can be seen. The page itself looks and clicks in one
-    /// step: what arrives meanwhile moves the elements.
+    /// Clicks the first element that the selector matches, once its middle is visible. The page itself checks and
+    /// clicks in one step, because arriving data moves the elements.
     pub(crate) fn click(&mut self, selector: &str) {
         self.until(&format!(
             "((element) => {{ element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
@@ -160,7 +160,7 @@ impl Browser {
         ));
     }
 
-    /// Presses a key that writes nothing.
+    /// Presses a key that enters no text.
     pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
             let parameters = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
@@ -176,14 +176,14 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// The upper part of the page as a PNG.
+    /// Returns the upper part of the page as a PNG.
     pub(crate) fn picture(&mut self) -> Vec<u8> {
         let picture =
             self.call("Page.captureScreenshot", json!({"format": "png", "optimizeForSpeed": false}));
         BASE64_STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("its bytes")
     }
 
-    /// The whole page as a PNG.
+    /// Returns the whole page as a PNG.
     pub(crate) fn whole_picture(&mut self) -> Vec<u8> {
         let page = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
         let clip = json!({"x": 0, "y": 0, "width": page["width"], "height": page["height"], "scale": 1});
@@ -194,7 +194,7 @@ impl Browser {
         BASE64_STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("its bytes")
     }
 
-    /// The roles and names of all that assistive technology is shown.
+    /// Returns the roles and names of all elements in the accessibility tree.
     pub(crate) fn accessible(&mut self) -> Vec<(String, String)> {
         let tree = self.call("Accessibility.getFullAXTree", json!({}));
         let nodes = tree["nodes"].as_array().expect("nodes").iter();
@@ -203,12 +203,12 @@ impl Browser {
         shown.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
     }
 
-    /// Fails if a page complained, broke its own rules, or asked anybody but `admin` for anything.
+    /// Fails if the page logged an error, violated its policy, or sent a request to another address than `admin`.
     pub(crate) fn is_content(&mut self, admin: SocketAddr) {
         self.is_content_with(&format!("http://{admin}/"));
     }
 
-    /// The same, where what it may ask for begins with `ours`.
+    /// Checks like [`Self::is_content`], for a page that may request URLs beginning with `ours`.
     pub(crate) fn is_content_with(&mut self, ours: &str) {
         self.eval("0");
         let is_wrong = |event: &&Value| match event["method"].as_str().unwrap_or_default() {
@@ -230,7 +230,7 @@ impl Drop for Browser {
     }
 }
 
-/// The messages of a browser, each of which ends with a zero.
+/// Receives the messages of a browser, each of which ends with a zero byte.
 fn receive(output: impl Read + Send + 'static) -> Receiver<Value> {
     let (sender, messages) = channel();
     std::thread::spawn(move || {

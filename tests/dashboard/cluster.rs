@@ -1,4 +1,4 @@
-//! The panel of the cluster: there with one, and not without.
+//! The panel of the cluster, which is shown only in a cluster.
 
 use crate::browser::Browser;
 use crate::engine::Engine;

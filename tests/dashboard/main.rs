@@ -1,5 +1,5 @@
-//! The dashboard in a real browser, beside a proxy that serves: what it shows, what it does, and that it asks
-//! nobody else for anything.
+//! The dashboard in a real browser, with a running proxy: its content, its controls, and the absence of requests to
+//! other addresses.
 
 #[path = "../support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
@@ -28,7 +28,7 @@ use traffic::Traffic;
 
 const WIDE: u32 = 1440;
 
-/// Stores `/a..`, and forbids to store the rest.
+/// Returns a response that may be stored for `/a..`, and one that may not for other paths.
 fn mixed(seen: &Seen) -> String {
     match seen.target.as_bytes()[1] {
         b'a' => "200 OK\nCache-Control: max-age=600\n\nstored".to_owned(),
@@ -36,7 +36,7 @@ fn mixed(seen: &Seen) -> String {
     }
 }
 
-/// Whether the text of a tile is what `part` is of `whole`, rounded.
+/// Whether the text of a tile is the ratio of `part` to `whole`, rounded.
 fn is_share(text: &str, part: &Value, whole: &Value) -> bool {
     let shown: f64 = text.split('%').next().and_then(|number| number.parse().ok()).expect(text);
     let [part, whole] = [part, whole].map(|number| number.as_f64().expect("a number"));
@@ -49,7 +49,7 @@ fn figures_are_those_of_stats() {
     let larder = Larder::before(&origin);
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("!document.querySelector('#empty').hidden");
-    // The port was chosen by the kernel.
+    // The kernel has chosen the port.
     assert!(browser.text("#try").contains(&format!("curl -i http://{}/", larder.address())));
     let traffic = Traffic::start(&larder, |number| match number % 4 {
         0 => format!("/b/{}", number % 100),
@@ -139,11 +139,11 @@ fn the_figures_appear_with_the_token() {
     let larder = Larder::start_at(&config, "0.0.0.0:0");
     let mut browser = Browser::at(SocketAddr::new(support::OUTER, larder.admin.port()), WIDE);
     for token in ["fedcba9876543210", right] {
-        // Who shows a token gets a new page, which does not know that it was tried.
+        // Sending a token loads a new page, in which `window.tried` is not set.
         browser.until("!window.tried && !document.querySelector('#login').hidden");
         let refused = browser.text("#refused");
         assert_eq!(refused, if token == right { "Not accepted: this is not the admin token." } else { "" });
-        // There is nothing to show yet, not even the frames of it.
+        // There are no figures to show yet, so the charts' frames are hidden.
         assert_eq!(browser.eval("document.querySelector('#charts').offsetHeight"), 0);
         browser.eval(&format!("window.tried = true; document.querySelector('#token').value = '{token}'"));
         browser.click("#login button");
@@ -178,7 +178,7 @@ fn a_row_opens_to_say_why_it_missed() {
     traffic.stop();
     browser.click("#misses .open");
     browser.until("document.querySelector('#misses .below').innerText.includes('no-store')");
-    // The response may not be stored: no word of a larger cache.
+    // The response may not be stored, so the page does not recommend a larger cache.
     assert_eq!(browser.eval("document.querySelectorAll('#misses .below .help').length"), 1);
     assert_eq!(browser.eval("document.querySelector('#misses .open').ariaExpanded"), "true");
     browser.is_content(larder.admin);
@@ -251,7 +251,7 @@ fn a_new_server_shows_what_it_stores_and_counts_without_a_reload() {
     let larder = Larder::with(&origin, &format!("[stats]\nurl = '{url}'"));
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("!document.querySelector('#no-history').hidden");
-    // With no requests there are no charts of them.
+    // Without requests the charts are hidden.
     browser.until("document.querySelector('#charts').offsetHeight === 0");
     larder.get("/a/1");
     browser.until("document.querySelector('#found').innerText.startsWith('1 object,')");
@@ -301,7 +301,7 @@ fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
     }
     support::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
     let mut browser = Browser::at(larder.admin, 390);
-    // What was used before the page was opened is there at once.
+    // Objects that were used before the page was opened are shown at once.
     browser.until("document.querySelector('#top .open').innerText.endsWith('/folder/last')");
     browser.until(
         "[...document.querySelectorAll('#objects tbody th')].some((row) => row.innerText.endsWith('/last'))",
@@ -323,7 +323,7 @@ fn a_lost_server_is_told_with_the_time() {
     browser.until("!document.querySelector('#lost').hidden");
     let told = browser.text("#lost");
     assert!(told.starts_with(&format!("No answer from {admin} since ")), "{told}");
-    // A phone has room for that, too.
+    // The state also fits on a phone.
     browser.resize(390, 900, false);
     browser.until(browser::HAS_ROOM_FOR_STATE);
 }
@@ -340,7 +340,7 @@ fn other_programs_get_words_and_nobody_else_may_show_the_page() {
     assert!(ask("GET /\nAccept: */*").text().contains("/stats"));
     assert_eq!(ask("GET /page/nothing.js").status, 404);
     assert_eq!(ask("GET /page/../page.rs").status, 404);
-    // Anybody may have the page, but figures are for who asks by address.
+    // Any client may get the page, but figures are only for clients that use the address as Host.
     assert_eq!(ask("GET /\nHost: evil.test\nAccept: text/html").status, 200);
     assert_eq!(ask("GET /recent\nHost: evil.test").status, 403);
 }

@@ -9,18 +9,18 @@ use crate::browser::Browser;
 use crate::support::{Larder, Origin, Seen};
 use crate::traffic::Traffic;
 
-/// Bytes of the largest picture that may be kept.
+/// The limit of a picture's size, in bytes.
 const LARGEST: usize = 300_000;
-/// How long there is traffic before the pictures are taken, so that charts have something to show.
+/// The duration of the traffic before the pictures are taken, so that the charts have data.
 const LONG: Duration = Duration::from_secs(90);
 const PAGES: u64 = 3_000;
 
-/// Something like a shop: pictures that may be kept, an API that may for a little, carts that may not.
+/// Returns a response of a shop: pictures may be stored, the API for a short time, carts not at all.
 fn shop(seen: &Seen) -> String {
     let path = seen.target.as_str();
     let size = 400 + path.bytes().map(u64::from).sum::<u64>() % 23 * 900;
     let content = "x".repeat(size as usize);
-    // Pages are made by programs, which take their time.
+    // Applications generate the pages, which takes time.
     std::thread::sleep(Duration::from_micros(4_000 + size));
     if path.starts_with("/cart") {
         format!("200 OK\nCache-Control: private, no-store\n\n{content}")
@@ -34,11 +34,11 @@ fn shop(seen: &Seen) -> String {
     }
 }
 
-/// A path for the request with this number: few are asked for often, many seldom.
+/// Returns a path for the request with this number: a few paths are popular, most are not.
 fn path(number: u64) -> String {
     let random = fastrand::Rng::with_seed(number).f64();
     let page = (PAGES as f64).powf(random) as u64;
-    // Gently, and not always as gently: a client waits some milliseconds, more in some minutes than in others.
+    // Each client pauses for some milliseconds, with a length that varies from minute to minute.
     let wave = 2.0 + 1.5 * (number as f64 / 4_000.0).sin();
     std::thread::sleep(Duration::from_secs_f64(wave / 1_000.0));
     match number % 12 {
@@ -79,7 +79,7 @@ fn pictures() {
         ("narrow-dark", 390, 1300, true),
     ] {
         browser.resize(width, height, dark);
-        // The charts follow the width, and are redrawn with the next figures.
+        // The charts adapt to the width, and are redrawn with the next figures.
         std::thread::sleep(Duration::from_millis(2_500));
         let picture = browser.picture();
         assert!(picture.len() < LARGEST, "{name}: {} bytes", picture.len());

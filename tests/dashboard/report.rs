@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::browser::Browser;
 
-/// Bytes of the largest picture that may be kept.
+/// The limit of a picture's size, in bytes.
 const LARGEST: usize = 400_000;
 
-/// A report whose numbers mean nothing, in `directory`.
+/// Writes a report with meaningless numbers to `directory`.
 fn smoke(directory: &Path) -> PathBuf {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.args(["experiment", "thrift", "--smoke", "-o"]).arg(directory);
@@ -43,7 +43,7 @@ fn a_report_opens_alone_and_names_what_it_shows() {
         let ground = browser.eval("getComputedStyle(document.body).backgroundColor");
         assert_eq!(ground == "rgb(253, 253, 251)", !dark, "{ground}");
     }
-    // What is one click away is there without asking anybody.
+    // The hidden parts are in the file: showing them needs no request.
     browser.click("figure summary");
     browser.until("document.querySelector('figure details').open");
     assert!(browser.text("figure pre").starts_with("policy,cache size in %"));

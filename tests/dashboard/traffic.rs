@@ -1,4 +1,4 @@
-//! Clients that ask one request after the other until they are stopped.
+//! Clients that send one request after the other until they are stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use crate::support::{Client, Larder};
 
 const CLIENTS: usize = 4;
 
-/// Some clients at work.
+/// Running clients.
 pub(crate) struct Traffic {
     stopped: Arc<AtomicBool>,
     clients: Vec<JoinHandle<()>>,
 }
 
 impl Traffic {
-    /// Asks for the paths that `path` makes of 0, 1, 2, and so on.
+    /// Starts clients that request the paths that `path` returns for 0, 1, 2, and so on.
     pub(crate) fn start(larder: &Larder, path: impl Fn(u64) -> String + Send + Sync + 'static) -> Self {
         let (stopped, path) = (Arc::new(AtomicBool::new(false)), Arc::new(path));
         let next = Arc::new(AtomicU64::new(0));
@@ -33,7 +33,7 @@ impl Traffic {
         Self { clients: clients.collect(), stopped }
     }
 
-    /// Waits for the last answers.
+    /// Stops the clients and waits for the last responses.
     pub(crate) fn stop(self) {
         self.stopped.store(true, Ordering::Relaxed);
         for client in self.clients {

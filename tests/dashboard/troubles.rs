@@ -1,10 +1,10 @@
-//! What fails is told at the top of the page, with its cause and what happens now.
+//! Failures are shown at the top of the page, with their cause and the current effect.
 
 use crate::browser::Browser;
 use crate::support::{Larder, Origin, eventually, site};
 use crate::{WIDE, mixed};
 
-/// An expression that is true when the list of troubles matches.
+/// Returns an expression that is true if the list of troubles matches.
 fn told(pattern: &str) -> String {
     format!("/{pattern}/.test(document.querySelector('#troubles').innerText)")
 }

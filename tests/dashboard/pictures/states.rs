@@ -1,5 +1,5 @@
-//! Pictures of the page in every state, made by bringing the state about: `cargo x pictures` puts them into the folder
-//! `pictures` of the target directory, where a person looks at them. They are not under version control.
+//! Pictures of the page in each state, which each test causes: `cargo x pictures` writes them to the folder `pictures`
+//! of the target directory, for review by a person. They are not under version control.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -24,15 +24,15 @@ const LOOKS: [(&str, u32, bool); 4] = [
     ("phone-light", PHONE, false),
     ("phone-dark", PHONE, true),
 ];
-/// True when the charts have followed the width of the page.
+/// An expression that is true once the charts have adapted to the page's width.
 const FITS: &str = "[...document.querySelectorAll('.canvas')].every((box) => box.offsetParent === null \
      || Math.abs(box.querySelector('.uplot').clientWidth - box.clientWidth) < 2)";
 
-/// What does not fit where it stands.
+/// An expression that returns the texts that do not fit into their elements.
 const CUT: &str = "[...document.querySelectorAll('html, .scroll, th .name, td, .tile dd')] \
      .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.innerText).join(' | ')";
 
-/// Takes the page as it is, in each width and in each scheme of colours.
+/// Takes pictures of the current page, in each width and in each colour scheme.
 fn take(browser: &mut Browser, state: &str) {
     let folder = folder();
     fs::create_dir_all(&folder).expect("a folder");
@@ -51,14 +51,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("pictures")
 }
 
-/// The page of `larder`, once it follows the figures.
+/// Opens the page of `larder`, and waits until it follows the figures.
 fn page(larder: &Larder) -> Browser {
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("document.querySelector('#state').innerText === 'live'");
     browser
 }
 
-/// A shop and a wiki before these origins, with a statistics database in `folder`.
+/// Starts a shop and a wiki before these origins, with a statistics database in `folder`.
 fn shop_and_wiki(folder: &TempDir, origins: [&Origin; 3], tables: &str) -> Larder {
     let [one, other, wiki] = origins.map(|origin| format!("'{}'", origin.url()));
     Larder::start(&format!(
@@ -132,8 +132,8 @@ fn origin_down() {
     traffic.stop();
 }
 
-/// Three disks: one that another process uses, one whose folder is taken away, and where a file system can be mounted one
-/// that is full.
+/// Three disks: one is in use by another process, one loses its folder, and one is full, where a file system can be
+/// mounted.
 #[test]
 #[ignore = "takes pictures; `cargo x pictures` runs it"]
 fn disk_sick() {
@@ -152,7 +152,7 @@ fn disk_sick() {
     let larder = Larder::start_behind(&["unshare", "--mount", "sh", "-c", &mount, "sh"], &config);
     eventually("a disk in use", || (larder.stats()["disks"][1]["state"] == "ready").then_some(()));
     fs::remove_dir_all(folder.path().join("taken")).expect("removed");
-    // The file system is mounted where the proxy sees it, not where this test does.
+    // The file system is mounted in the proxy's mount namespace, not in this test's.
     let filler = format!("/proc/{}/root{}/other", larder.id(), full.display());
     let filled = fs::write(&filler, vec![0; 4 << 20]);
     assert!(filled.is_err(), "the file system has more room than it should");
@@ -169,7 +169,7 @@ fn disk_sick() {
     traffic.stop();
 }
 
-/// A node that was killed, and one that hangs; then the engine is gone, too.
+/// One node is killed, and one hangs; then the engine is killed, too.
 #[test]
 #[ignore = "takes pictures; `cargo x pictures` runs it"]
 fn cluster() {
@@ -202,7 +202,7 @@ fn server_lost() {
     take(&mut browser, "server-lost");
 }
 
-/// Runs itself where the admin listener can be asked from another address.
+/// The test runs itself again in a network with another address, from which the admin listener requires the token.
 #[test]
 #[ignore = "takes pictures; `cargo x pictures` runs it"]
 fn token() {
