@@ -1,4 +1,4 @@
-//! Disks that fail: the proxy goes on, and no client sees a wrong byte.
+//! Disks that fail: the proxy continues, and no client gets a wrong byte.
 
 use std::fs;
 use std::io::Write;
@@ -37,7 +37,7 @@ fn what_is_damaged_at_rest_is_fetched_again_counted_and_logged() {
     let larder = Larder::start(&config);
     ready(&larder);
     for path in paths {
-        // A long page may break off, once: what is wrong is found on the way.
+        // A long response may end incomplete once, because the error is detected while it is sent.
         let mut client = Client::to(larder.address());
         client.send(&format!("GET {path}"));
         let head = client.head();
@@ -78,7 +78,7 @@ fn files_of_a_later_version_are_left_alone_and_the_proxy_serves_without_them() {
     end(larder);
     let file = segments(directory.path()).remove(0);
     let mut bytes = fs::read(&file).unwrap();
-    // Both copies of the header, each with its sum.
+    // Changes the format in both copies of the header, each with its checksum.
     for copy in bytes.chunks_exact_mut(HEADER_COPY).take(2) {
         copy[8] = 99;
         let sum = XxHash3_64::oneshot_with_seed(0, &copy[..32]);
@@ -137,7 +137,7 @@ fn a_snapshot_that_cannot_be_read_is_made_up_for_by_the_records() {
     assert!(larder.get("/a-100").is_hit() && larder.get("/b-200000").is_hit());
 }
 
-/// A proxy whose disk is a file system of 3 MiB; `None` where none can be mounted.
+/// Starts a proxy whose disk is a file system of 3 MiB; returns `None` where none can be mounted.
 fn on_a_small_disk(directory: &Path, origin: &Origin) -> Option<Larder> {
     let config = config(directory, origin, "[memory]\nsize = '1MiB'");
     let tmpfs = format!("mount -t tmpfs -o size=3m tmpfs '{}'", directory.display());

@@ -1,4 +1,4 @@
-//! Looking through the disks: `larder cache`, of a running proxy and at rest.
+//! `larder cache`: the inventory of disks, of a running proxy and of a stopped one.
 
 use std::fs;
 use std::io::Read;
@@ -15,7 +15,7 @@ fn cache(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_larder")).arg("cache").args(words).output().expect("it runs")
 }
 
-/// What a command printed, having succeeded.
+/// Returns the output of a command, which must succeed.
 fn printed(words: &[&str]) -> Vec<u8> {
     let output = cache(words);
     assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
@@ -26,7 +26,7 @@ fn text(words: &[&str]) -> String {
     String::from_utf8(printed(words)).expect("text")
 }
 
-/// The exit code, and what a command complained of in one line.
+/// Returns the exit code and the last error line of a command.
 fn complaint(words: &[&str]) -> (i32, String) {
     let output = cache(words);
     let text = String::from_utf8(output.stderr).expect("text");
@@ -34,7 +34,7 @@ fn complaint(words: &[&str]) -> (i32, String) {
     (output.status.code().expect("an end"), line.to_owned())
 }
 
-/// The objects of a list, by their URLs.
+/// Returns the objects of a list, sorted by their URLs.
 pub(super) fn objects(place: &[&str]) -> Vec<Value> {
     let lines = text(&[&["ls", "--json"], place].concat());
     let mut objects: Vec<Value> =
@@ -47,7 +47,7 @@ fn name(object: &Value) -> &str {
     object["name"].as_str().expect("a name")
 }
 
-/// Asserts that this is what is stored at `place`: these pages, which `get` prints by name and by URL.
+/// Asserts that exactly these pages are stored at `place`, and that `get` prints each by name and by URL.
 fn assert_holds(place: &[&str], paths: &[&str]) {
     let objects = objects(place);
     assert_eq!(objects.len(), paths.len(), "{objects:?}");
@@ -96,7 +96,7 @@ fn what_is_stored_is_listed_printed_and_verified_while_serving_and_at_rest() {
     assert_eq!(origin.count(), PAGES.len());
 }
 
-/// Names and contents of all files but the lock.
+/// Returns the names and contents of all files except the lock.
 fn state(directory: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
     let files = files.filter(|file| file.extension().is_some_and(|extension| extension != "lock"));
@@ -196,7 +196,7 @@ fn damage_is_found_by_a_check_where_there_is_no_index() {
     type Spoil = fn(&mut Vec<u8>);
     let table: [(Spoil, u64, &str); 4] = [
         (|bytes| bytes[128..400].fill(0xff), 1, "1 damaged place, whose records are gone"),
-        // One bit of the first record's header.
+        // One bit of the first record's header is flipped.
         (|bytes| bytes[168] ^= 4, 1, "1 object was corrupt, and is gone"),
         (
             |bytes| {

@@ -1,5 +1,5 @@
-//! The disk tier as clients, origins and administrators see it: what outlives the process, and what a disk that
-//! fails costs. How records are kept, and what becomes of them when a disk lies, is tested in `larder-disk`.
+//! The disk tier from the view of clients, origins and administrators: restarts, and the effects of a failing disk. The
+//! tests of `larder-disk` cover the storage of records, and disks that return wrong data.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
@@ -22,13 +22,13 @@ use rustix::process::Signal;
 
 use support::{Answer, Larder, Origin, eventually};
 
-/// A config with a disk in `directory`, in front of `origin`, with `tables` besides.
+/// Returns a config with a disk in `directory`, before `origin`, with more `tables`.
 fn config(directory: &Path, origin: &Origin, tables: &str) -> String {
     let site = format!("[[site]]\norigin = 'http://{}'\n", origin.address);
     format!("{tables}\n[[disk]]\npath = '{}'\nsize = '64MiB'\n{site}", directory.display())
 }
 
-/// What stands at `target`: as many bytes as its number says, which differ from target to target.
+/// Returns the content at `target`: its length is the number in the path, and its bytes differ between targets.
 fn page(target: &str) -> Vec<u8> {
     let len: usize = target.rsplit('-').next().and_then(|len| len.parse().ok()).unwrap_or(100);
     let seed =
@@ -36,14 +36,14 @@ fn page(target: &str) -> Vec<u8> {
     (0..len as u64).map(|at| (seed.wrapping_mul(at / 8 + 1) >> 24) as u8 ^ at as u8).collect()
 }
 
-/// An origin of such pages, fresh for an hour.
+/// Starts an origin with such contents, fresh for an hour.
 fn pages() -> Origin {
     Origin::answering(|seen| {
         Answer::with_body("200 OK\nCache-Control: max-age=3600\nETag: \"1\"", &page(&seen.target))
     })
 }
 
-/// Waits until the disk has taken so many objects since the start, and nothing waits to be written.
+/// Waits until the disk has stored `objects` objects since the start, and no writes are queued.
 fn written(larder: &Larder, objects: u64) {
     eventually(&format!("{objects} objects on the disk"), || {
         let disk = &larder.stats()["disks"][0];
@@ -51,18 +51,18 @@ fn written(larder: &Larder, objects: u64) {
     });
 }
 
-/// Waits until the disk is in use, and all that it holds is known.
+/// Waits until the disk is in use and its index is complete.
 fn ready(larder: &Larder) {
     eventually("a disk in use", || (larder.stats()["disks"][0]["state"] == "ready").then_some(()));
 }
 
-/// Ends a proxy in an orderly way.
+/// Stops a proxy with SIGTERM.
 fn end(mut larder: Larder) {
     larder.signal(Signal::TERM);
     assert!(larder.ended().success());
 }
 
-/// Ends a proxy at once.
+/// Kills a proxy with SIGKILL.
 fn kill(mut larder: Larder) {
     larder.signal(Signal::KILL);
     larder.ended();

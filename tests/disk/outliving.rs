@@ -1,4 +1,4 @@
-//! What is found again after a restart, a crash, or in place of what memory has given up.
+//! Responses on the disk that are used after a restart, after a crash, or after their eviction from memory.
 
 use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 use crate::{config, end, kill, page, pages, ready, written};
@@ -56,7 +56,7 @@ fn a_page_larger_than_memory_is_stored_while_it_is_served_even_if_clients_leave(
     let mut client = Client::to(larder.address());
     client.send(&format!("GET {path}"));
     client.head();
-    // It has some of it before the origin has said all of it, and leaves.
+    // The client gets a part before the origin has sent the whole content, and disconnects.
     assert!(client.exactly(10_000_000) == page(path)[..10_000_000]);
     drop(client);
     gate.open();
@@ -70,7 +70,7 @@ fn a_page_larger_than_memory_is_stored_while_it_is_served_even_if_clients_leave(
     assert_eq!(origin.count(), 1);
 }
 
-/// Breaks a page of `len` bytes off after `come`, and asks for ranges of it, and the rest.
+/// Cuts a response of `len` bytes off after `come` bytes, and requests ranges of it, and the rest.
 fn break_off(len: usize, come: usize, memory: &str) {
     let (directory, path) = (tempfile::tempdir().unwrap(), format!("/broken-{len}"));
     let origin = Origin::answering(move |seen| {
@@ -135,7 +135,7 @@ fn variants_outlive_a_restart_and_each_request_gets_its_own() {
     for language in ["de", "en", "fr"] {
         ask(&larder, language);
     }
-    // Three variants, and by what they vary.
+    // Three variants, and one entry with their Vary fields.
     written(&larder, 4);
     end(larder);
     let larder = Larder::start(&config);
@@ -206,7 +206,7 @@ fn policy_and_size_change_on_a_reload_and_what_is_stored_stays() {
         (disk["policy"] == "secondhit+lru" && disk["size"] == 32 << 20).then_some(())
     });
     assert!(larder.get("/a-30000").is_hit() && larder.get("/b-30000").is_hit());
-    // The filter takes what is asked for a second time.
+    // The filter admits an object only at its second request.
     larder.get("/c-30000");
     eventually("a refusal", || (larder.stats()["disks"][0]["refused"] == 1).then_some(()));
 }

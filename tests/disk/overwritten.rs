@@ -1,4 +1,4 @@
-//! Segments that are overwritten or cut short while the proxy runs: its answers stay right.
+//! Segments that are overwritten or truncated while the proxy runs: its responses stay correct.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use crate::support::{Larder, Origin};
 use crate::{config, page, pages, ready, written};
 
-/// One object in memory, so that the disk answers.
+/// Memory has one entry, so that most responses come from the disk.
 const MEMORY: &str = "[memory]\nentries = 1";
 
 fn seed() -> u64 {
@@ -59,7 +59,7 @@ fn segments_that_are_overwritten_give_no_wrong_byte() {
     all_are_right(&larder, &paths, seed);
     written(&larder, paths.len() as u64);
     for _ in 0..6 {
-        // Twice, so that what is verified is sent unread.
+        // The second round sends the verified records without reading them.
         all_are_right(&larder, &paths, seed);
         all_are_right(&larder, &paths, seed);
         segments(directory.path()).iter().for_each(|segment| overwrite(segment, &mut rng));
@@ -82,7 +82,7 @@ fn segments_that_are_cut_short_give_no_short_answer() {
         let file = OpenOptions::new().write(true).open(&segment).unwrap();
         file.set_len(rng.u64(..file.metadata().unwrap().len())).unwrap();
     }
-    // The long one first: what is fetched again is written behind the end, where a hole is left.
+    // The long page is first: fetched pages are written behind the old end of the segment, which leaves a hole.
     paths.reverse();
     all_are_right(&larder, &paths, seed);
 }

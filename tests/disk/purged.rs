@@ -1,11 +1,11 @@
-//! What was invalidated stays so on a disk, over restarts and crashes.
+//! Invalidated responses stay invalidated on a disk, after restarts and crashes.
 
 use std::path::Path;
 
 use crate::support::{Larder, Origin};
 use crate::{config, end, kill, ready, written};
 
-/// Pages with the group that their path names; they do not change, and a POST invalidates the group `users`.
+/// Starts an origin of unchanging pages with the group in their path; a POST invalidates the group `users`.
 fn origin() -> Origin {
     Origin::by(|seen| match (seen.method.as_str(), seen.field("if-none-match")) {
         ("GET", None) => {
@@ -17,7 +17,7 @@ fn origin() -> Origin {
     })
 }
 
-/// A proxy that has a page of each of two groups on its disk.
+/// Starts a proxy that has a page of each of two groups on its disk.
 fn filled(directory: &Path, origin: &Origin) -> Larder {
     let larder = Larder::start(&config(directory, origin, ""));
     larder.get("/users/1");

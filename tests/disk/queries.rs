@@ -1,4 +1,4 @@
-//! `No-Vary-Search` and what outlives the process: it answers its own URL only.
+//! `No-Vary-Search` and stored responses after a restart: such a response answers only its own URL.
 
 use crate::support::{Larder, Origin};
 use crate::{config, end, ready, written};
@@ -26,7 +26,7 @@ fn after_a_restart_a_stored_response_answers_its_own_url_only() {
     };
     let get = |larder: &Larder, path: &str| {
         let response = larder.get(path);
-        // What was fetched is stored a moment after the client has it.
+        // The response is stored a moment after the client has received it.
         larder.settle();
         response
     };
@@ -38,11 +38,12 @@ fn after_a_restart_a_stored_response_answers_its_own_url_only() {
     end(larder);
 
     let larder = start();
-    // Whether /b?utm=2 was changed before this process began is not known. What is not known yet a purge leaves for its own URL.
+    // The process cannot know whether /b?utm=2 was changed before it started. While the field is not known, a purge
+    // applies to its own URL only.
     purge(&larder, "/b?utm=2");
     assert_eq!(get(&larder, "/b?utm=1").text(), "/b?utm=1 1");
     assert_eq!(get(&larder, "/b?utm=2").text(), "/b?utm=2 2", "it was purged");
-    // What was fetched has taken the place of all others.
+    // The latest response has replaced the equivalent ones.
     assert_eq!(get(&larder, "/b?utm=1").text(), "/b?utm=2 2");
     assert_eq!(get(&larder, "/a?utm=1").text(), "/a?utm=1 0");
     purge(&larder, "/a?utm=3");

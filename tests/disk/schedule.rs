@@ -7,7 +7,7 @@ fn origin(head: &'static str) -> Origin {
     Origin::answering(move |seen| Answer::with_body(head, &page(&seen.target)))
 }
 
-/// How many objects memory and disk have, and what the schedule says it did.
+/// Returns the number of objects in memory and on the disk, and the schedule's count of `done`.
 fn counts(larder: &Larder, done: &str) -> (u64, u64, u64) {
     let stats = larder.stats();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
@@ -34,7 +34,7 @@ fn what_nobody_asks_for_is_forgotten() {
     larder.get("/a-100");
     larder.get("/b-100000");
     eventually("an empty cache", || {
-        // This one is asked for all the time.
+        // This object is requested in each round.
         larder.get("/kept-100");
         (counts(&larder, "unused").0 == 1).then_some(())
     });

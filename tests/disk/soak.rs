@@ -1,5 +1,5 @@
-//! `kill -9` again and again under load, with every byte compared and every object looked for that was published
-//! before; and how much of the order of use a restart brings back.
+//! Repeated `kill -9` under load, with a comparison of every byte and a search for every object that was published
+//! before; and the part of the order of use that a restart restores.
 //!
 //! `LARDER_CYCLES=200` makes the first two long.
 
@@ -16,19 +16,19 @@ use super::inventory::objects;
 use crate::support::{Answer, Client, Larder, Origin, eventually};
 use crate::{config, end, ready};
 
-/// URLs of the load.
+/// The URLs of the load.
 const URLS: usize = 300;
-/// Clients at once.
+/// The number of concurrent clients.
 const CLIENTS: u64 = 4;
 
-/// What an origin has at `/n`: its version, in every line of its content.
+/// Returns the origin's content at `/n`, with its version in every line.
 fn content(n: usize, version: u64) -> Vec<u8> {
     let len = [200, 3_000, 20_000, 90_000, 700_000][n % 5] + n;
     let line = format!("page {n} version {version}\n");
     line.bytes().cycle().take(len).collect()
 }
 
-/// Which version a whole content is of; `None` if it is of none.
+/// Returns the version of a whole content; `None` if the content is not consistent.
 fn version(n: usize, body: &[u8]) -> Option<u64> {
     let line = body.split(|&byte| byte == b'\n').next()?;
     let version =
@@ -36,7 +36,7 @@ fn version(n: usize, body: &[u8]) -> Option<u64> {
     (body == content(n, version)).then_some(version)
 }
 
-/// The versions at the origin: a POST makes a new one.
+/// The versions at the origin: a POST increments one.
 type Versions = Arc<Vec<AtomicU64>>;
 
 fn origin(versions: &Versions) -> Origin {
@@ -52,18 +52,18 @@ fn origin(versions: &Versions) -> Origin {
     })
 }
 
-/// What the clients of one life of a proxy have in common.
+/// The state that the clients share during one run of a proxy.
 #[derive(Default)]
 struct Load {
     stop: AtomicBool,
     answered: AtomicU64,
-    /// What is no longer as it was.
+    /// The URLs that were changed.
     posted: Mutex<HashSet<String>>,
     wrong: Mutex<Option<String>>,
 }
 
 impl Load {
-    /// One client's requests until `stop`.
+    /// Sends one client's requests until `stop`.
     fn run(&self, larder: SocketAddr, seed: u64) {
         let mut rng = Rng::with_seed(seed);
         while !self.stop.load(Ordering::Relaxed) {
@@ -84,15 +84,15 @@ impl Load {
     }
 }
 
-/// The URLs on the disk of `larder`, once nothing waits to be written.
+/// Waits until no writes are queued, and returns the URLs on the disk of `larder`.
 fn published(larder: &Larder) -> HashSet<String> {
     eventually("nothing to write", || (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(()));
     let objects = objects(&["--admin", &larder.admin.to_string()]);
     objects.iter().map(|object| object["url"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Kills a proxy with a directory of `size` under load, again and again. Where `all_fit`, all that was published
-/// before a load is there after it, but for what was changed.
+/// Repeatedly kills a proxy with a directory of `size` under load. Where `all_fit`, all URLs that were published before
+/// a load are still there after it, except the changed ones.
 fn survive(size: &str, all_fit: bool) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let cycles = number("LARDER_CYCLES").unwrap_or(4);
@@ -160,7 +160,8 @@ fn a_restart_brings_the_order_of_use_back() {
                 (larder.stats()["disks"][0]["bytes_queued"] == 0).then_some(())
             });
         };
-        // What is not yet written when it is asked for again is a miss, and would be one by chance.
+        // Waits for the writes after each chunk, because a repeated request for an unwritten object would be a random
+        // miss.
         let ask = |larder: &Larder, requests: &[usize]| {
             let mut client = larder.client();
             for some in requests.chunks(20) {
