@@ -1,5 +1,5 @@
-//! The commands that README and docs/ print, run as printed: each page in a network and a process tree of its own, with
-//! `larder` on the path.
+//! The commands in README and docs/, run as printed: each page in separate network and process namespaces, with
+//! `larder` in the path.
 //!
 //! A page has directives in comments, which readers do not see:
 //! - `<!-- file: NAME -->` before a block: its text is written to this file before anything runs;
@@ -29,7 +29,7 @@ fn check(name: &str) {
     assert!(problems.is_empty(), "{name}:\n{}", problems.join("\n"));
 }
 
-/// A test for each page, and the list of the pages.
+/// Defines a test for each page, and the list of the pages.
 macro_rules! pages {
     ($($test:ident: $page:literal),+ $(,)?) => {
         const PAGES: &[&str] = &[$($page),+];
@@ -71,7 +71,7 @@ pages! {
     tls: "docs/tls.md",
 }
 
-/// Every Markdown file in `folder` and below it, by its path from the root.
+/// Finds each Markdown file in `folder` and below it, with its path from the root.
 fn markdown(folder: &Path, found: &mut Vec<String>) {
     for entry in folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()) {
         if entry.is_dir() {

@@ -1,35 +1,35 @@
-//! A page of documentation as steps to run, and whether their output is what the page shows.
+//! A page of documentation as steps to run, and the comparison of their output with the page.
 
-/// Something to run, with the line of the page where it stands.
+/// Commands to run, with their line in the page.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) line: usize,
     pub(crate) commands: String,
     pub(crate) how: How,
-    /// Lines of output that must come.
+    /// Expected lines of output.
     pub(crate) expected: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum How {
     Foreground,
-    /// Once this command succeeds.
+    /// Run once this command succeeds.
     After(String),
-    /// Started, and awaited until this port of loopback answers.
+    /// Run in the background; the next step waits until this port of the loopback interface answers.
     Background(u16),
-    /// Shown to readers only.
+    /// Not run.
     Not,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// Writes the files that the page shows; runs before all else.
+    /// Commands that write the files of the page; they run before all others.
     pub(crate) files: String,
     pub(crate) setup: String,
     pub(crate) steps: Vec<Step>,
 }
 
-/// What a step printed, and whether it succeeded.
+/// The output of a step, and whether it succeeded.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) text: String,
@@ -80,7 +80,7 @@ impl Page {
         }
     }
 
-    /// A step for each `$ command`, with the lines below it.
+    /// Adds a step for each `$ command`, with the lines below it.
     fn add_console(&mut self, body: &[&str], line: usize, how: &How) {
         let mut is_command = false;
         for (at, &text) in body.iter().enumerate() {
@@ -100,7 +100,8 @@ impl Page {
     }
 }
 
-/// Lines of code blocks that look like commands (`$ ..`, `larder ..`, `curl ..`) where no command is read.
+/// Returns the lines of code blocks that look like commands (`$ ..`, `larder ..`, `curl ..`) in places where no
+/// commands are read.
 pub(crate) fn hidden(text: &str) -> Vec<usize> {
     let is_command = |line: &str| ["$ ", "larder ", "curl "].iter().any(|start| line.starts_with(start));
     let (mut found, mut language) = (Vec::new(), None);
@@ -126,7 +127,7 @@ fn directive(said: &str, line: usize) -> How {
     }
 }
 
-/// What differs between the outputs and the page, a line each.
+/// Returns the differences between the outputs and the page, one line each.
 pub(crate) fn compare(page: &Page, outputs: &[Output]) -> Vec<String> {
     let mut problems = Vec::new();
     for (step, output) in page.steps.iter().filter(|step| step.is_run()).zip(outputs) {
@@ -140,7 +141,7 @@ pub(crate) fn compare(page: &Page, outputs: &[Output]) -> Vec<String> {
     problems
 }
 
-/// The first expected line that does not come after the ones before it.
+/// Returns the first expected line that does not follow the ones before it.
 fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
     let mut lines = output.lines().map(alike);
     expected
@@ -153,7 +154,8 @@ fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
         .map(String::as_str)
 }
 
-/// A line without what differs from run to run: most numbers, units, names of days and months, and the width of columns.
+/// Normalizes a line by removing the parts that vary between runs: most numbers, units, names of days and months, and
+/// the width of columns.
 fn alike(line: &str) -> String {
     const DATES: &str = "Mon, Tue, Wed, Thu, Fri, Sat, Sun, Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     const UNITS: &str = "B KiB MiB GiB us ms s";
@@ -187,7 +189,7 @@ fn alike(line: &str) -> String {
     text
 }
 
-/// Whether `word` is the same in every run, digits and all: URLs, versions of HTTP, statuses, and counts of things.
+/// Whether `word` is equal in every run, with its digits: URLs, HTTP versions, statuses, and counts of things.
 fn is_fixed(before: &str, word: &str, after: &str) -> bool {
     const THINGS: [&str; 6] = ["object", "objects", "node", "nodes", "request", "requests"];
     let number = word.trim_end_matches([',', ':', ';']);

@@ -1,4 +1,4 @@
-//! Runs the steps of a page in one shell, so that directories, variables and background jobs last.
+//! Runs the steps of a page in one shell, so that directories, variables and background jobs persist.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::page::{How, Output, Page};
 
-/// Begins a line behind the output of each step, before its exit status.
+/// The beginning of the line after the output of each step, before its exit status.
 const MARK: &str = "=== step ended:";
-/// Seconds that a page may take.
+/// The limit of a page's duration, in seconds.
 const LIMIT: &str = "120";
-/// Waits until a command succeeds, for at most 20 seconds or so.
+/// A shell function that waits until a command succeeds, for about 20 seconds.
 const AWAIT: &str = "await() {
     for try in $(seq 400); do
         (eval \"$1\") > /dev/null 2>&1 && return
@@ -20,10 +20,10 @@ const AWAIT: &str = "await() {
     false
 }";
 
-/// The output of each step, or nothing where a network of one's own cannot be had.
+/// Returns the output of each step, or `None` where namespaces are not permitted.
 ///
 /// # Panics
-/// Under `CI`, where nothing may be missing.
+/// Under `CI`, where no test may be left out.
 pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
     let apart = |options: &[&str]| {
         let mut command = Command::new("unshare");
@@ -42,7 +42,7 @@ pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let larder = Path::new(env!("CARGO_BIN_EXE_larder"));
-    // `cargo x test` builds programs there that no package has.
+    // `cargo x test` builds programs there that are in no package.
     let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools");
     let path = format!("{}:{tools}:{}", larder.parent().expect("a folder").display(), env!("PATH"));
     let mut shell = apart(options);
@@ -73,7 +73,7 @@ fn script(page: &Page) -> String {
     script
 }
 
-/// Cuts what the shell printed at the marks; a step that was not reached has failed.
+/// Splits the output of the shell at the marks; a step that was not reached has failed.
 fn outputs(text: &str, page: &Page) -> Vec<Output> {
     let mut rest = text;
     let mut next = || match rest.split_once(MARK) {
