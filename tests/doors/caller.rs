@@ -1,4 +1,4 @@
-//! A client of a door, and a proxy that has all of them.
+//! A client of a door (a listener for RPC), and a proxy with all doors.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use larder_rpc::{Answer, Call, Calling, Failure, Limits, Statistics, line, onc, 
 
 use crate::support::{Larder, PATIENCE};
 
-/// The doors that every scenario goes through.
+/// The doors of every scenario.
 pub(crate) const DOORS: [&str; 3] = ["thrift", "onc", "line"];
 
 const OPEN: &str = "\
@@ -19,13 +19,13 @@ listen = '127.0.0.1:0'
 rpcbind = 'off'
 ";
 
-/// A proxy with every door, whose clients may reach this machine.
+/// Starts a proxy with every door, whose clients may reach this machine.
 pub(crate) fn open(tables: &str) -> Larder {
     let line = "[line]\nlisten = '127.0.0.1:0'\n";
     Larder::start(&format!("{OPEN}{line}[forward]\nallow_private = true\n{tables}"))
 }
 
-/// The same with its own tables for the line listener and the reachable addresses.
+/// Starts a proxy like [`open`], but `tables` sets the line listener and the reachable addresses.
 pub(crate) fn open_with(tables: &str) -> Larder {
     Larder::start(&format!("{OPEN}{tables}"))
 }
@@ -34,7 +34,7 @@ pub(crate) fn get(url: &str) -> Call {
     Call::Fetch { url: url.to_owned() }
 }
 
-/// A client on one connection.
+/// A client with one connection.
 pub(crate) struct Caller {
     pub(crate) stream: TcpStream,
     codec: Box<dyn Calling>,
@@ -62,7 +62,7 @@ impl Caller {
         Self { stream, codec, buffer: BytesMut::new() }
     }
 
-    /// The bytes of a call.
+    /// Returns the bytes of a call.
     pub(crate) fn encode(&mut self, call: &Call) -> Bytes {
         self.codec.encode(call).expect("a call that the protocol has")
     }
@@ -78,7 +78,7 @@ impl Caller {
         self.answer().expect("an answer")
     }
 
-    /// The next answer; `None` if the connection broke before it was whole.
+    /// Returns the next answer; `None` if the connection was closed before it was complete.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         let mut block = vec![0; 64 << 10];
         loop {
@@ -114,7 +114,7 @@ impl Caller {
         }
     }
 
-    /// All that comes until the connection ends, in order or by a reset.
+    /// Returns all bytes until the connection ends, by a shutdown or a reset.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         if let Err(error) = self.stream.read_to_end(&mut rest) {

@@ -1,4 +1,4 @@
-//! Calls: what is counted, what fails, what is refused.
+//! Calls: the counts, the failures, and the refusals.
 
 use larder_rpc::{Answer, Call};
 
@@ -60,7 +60,7 @@ fn failures_say_why() {
             assert_eq!((failure.status, &failure.what), (*status, url), "{door} {failure:?}");
             assert!(failure.why.contains(why), "{door} {failure:?}");
         }
-        // This protocol has three kinds of errors, and no words.
+        // The ONC RPC program has three kinds of errors, and no messages.
         let kind = match status {
             400 | 414 => "garbage arguments",
             403 => "not permitted",
@@ -98,7 +98,7 @@ fn each_door_has_numbers_of_its_own() {
     assert_eq!((told[1].hit_ratio, told[1].byte_hit_ratio, told[1].entries), (1.0, 1.0, 1));
     let cache = (told[0].capacity, told[0].capacity_unit.as_str(), told[0].policy.as_str());
     assert_eq!(cache, (50, "entries", "lru"));
-    // The content alone: heads and bookkeeping take more.
+    // The door counts only content; the proxy also counts heads and metadata.
     assert!(!page.is_empty() && larder.stat("bytes_stored") > page.len() as u64);
     assert_eq!(told[1].bytes_stored, page.len() as u64);
     assert!(told[0].average_micros > 0.0 && told[0].p50_micros <= told[0].p99_micros);
@@ -125,7 +125,7 @@ fn a_capacity_of_content_holds_as_many_bytes_of_pages_as_it_says() {
         ("/2", (0, 2, 20, 30)),
         ("/3", (0, 3, 30, 30)),
         ("/1", (1, 3, 30, 30)),
-        // The page that was asked for least recently makes room.
+        // The least recently used page is evicted.
         ("/4", (1, 3, 30, 30)),
         ("/2", (1, 3, 30, 30)),
         ("/1", (2, 3, 30, 30)),
@@ -141,7 +141,7 @@ fn pipelined_calls_are_answered_in_their_order() {
     let larder = open("");
     let mut line = Caller::to(&larder, "line");
     let calls: String = (0..50).map(|number| format!("{}/{}\n", origin.url(), number % 7)).collect();
-    // The client's codec knows of one call at a time: the rest are for the server to find.
+    // The client's codec supports one call at a time, so the other calls are sent as raw bytes.
     line.encode(&get(&origin.url()));
     line.send(calls.as_bytes());
     let expected: Vec<_> = (0..50).map(|number| format!("+2\n/{}.\n", number % 7)).collect();
@@ -173,7 +173,7 @@ fn rules_of_the_forward_proxy_hold_for_pages_that_are_stored_as_well() {
         assert_eq!(caller.page(&format!("{url}/open")), "the page", "{door}");
         for path in ["/closed/a", "/closed/b", "/%63losed/a"] {
             let failure = caller.failure(&format!("{url}{path}"));
-            // Its clients learn of no status.
+            // Clients of `onc` get no status.
             assert!(failure.status == 403 || door == "onc", "{door} {path}: {failure:?}");
         }
     }

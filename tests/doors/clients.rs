@@ -1,4 +1,4 @@
-//! Clients that do not behave, or do nothing at all; and how doors close.
+//! Clients that violate the protocol or stay idle, and the closing of doors.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -88,7 +88,7 @@ fn too_many_connections_are_closed_on_arrival() {
     assert_eq!(kept[0].failure("nothing").status, 400);
 }
 
-/// As many clients of the line door as this project promises, or as the system allows.
+/// Connects as many clients of the line door as this project guarantees, or as the system allows.
 fn crowd(larder: &Larder) -> Vec<TcpStream> {
     let allowed = raise_open_files() / 2;
     let connect = |_| TcpStream::connect(larder.door("line")).expect("a connection");
@@ -115,7 +115,7 @@ fn ten_thousand_idle_clients_take_little_memory_until_their_time_is_up() {
     }
 }
 
-/// Bytes of memory that a process holds.
+/// Returns the bytes of a process' resident memory.
 fn resident(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");

@@ -1,4 +1,4 @@
-//! ONC RPC over UDP, and the rpcbind that tells clients where the door is.
+//! ONC RPC over UDP, and the rpcbind that tells clients the door's port.
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use crate::caller::{get, open};
 use crate::support::{Larder, Origin, PATIENCE};
 
-/// A datagram's call is a record's without the mark, and so is its answer.
+/// Sends a call in a datagram. Calls and answers in datagrams have the form of records without the record mark.
 fn ask(larder: &Larder, call: &Call) -> Answer {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -51,7 +51,7 @@ fn the_onc_door_registers_with_rpcbind_and_deregisters_on_exit() {
     let path = directory.path().join("rpcbind.sock");
     let listener = UnixListener::bind(&path).expect("a socket");
     let (sender, asked) = mpsc::channel();
-    // Says yes to every call, and tells which procedure it was of.
+    // Accepts every call, and reports its procedure.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let mut mark = [0; 4];

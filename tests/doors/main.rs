@@ -1,4 +1,4 @@
-//! The doors: programs that speak RPC get pages, over real sockets, by the codecs' own clients.
+//! The doors: listeners for programs that fetch pages by RPC, tested over real sockets with the codecs' clients.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Pages of every length and framing, whole or not at all.
+//! Pages of every length and framing: a client gets the whole page, or an error.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use larder_rpc::line;
 use crate::caller::{Caller, DOORS, get, open, open_with};
 use crate::support::{Answer, Gate, Origin};
 
-/// Bytes of every value, in no simple order.
+/// Returns bytes of every value, in no simple order.
 fn binary(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }

@@ -1,9 +1,9 @@
-//! Redirects: followed as far as they lead to a page, and no further.
+//! Redirects: a door follows them up to a page, within a limit.
 
 use crate::caller::{Caller, DOORS, open};
 use crate::support::Origin;
 
-/// `/5` leads to `/4`, and so on to `/0`, which is a page; `/loop` leads in a circle.
+/// Returns an origin where `/5` redirects to `/4`, and so on to `/0`, which is a page; `/loop` redirects in a circle.
 fn leading() -> Origin {
     Origin::by(|seen| match seen.target.trim_start_matches('/') {
         "0" => "200 OK\nCache-Control: max-age=100\n\nthe end".to_owned(),

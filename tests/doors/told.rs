@@ -1,4 +1,4 @@
-//! What a client is told, and what the access log says of the same call.
+//! The answer to a client, and the entry in the access log for the same call.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use crate::support::{Answer, Larder, Origin, PATIENCE, eventually};
 
 const BARE: &str = "[line]\nlisten = '127.0.0.1:0'\nform = 'bare'\n[forward]\nallow_private = true\n";
 
-/// An origin with a page, and with some that no client gets.
+/// Starts an origin with one page that clients get, and others that they do not.
 fn origin() -> Origin {
     Origin::answering(|seen| match seen.target.as_str() {
         "/page" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"the page"),
@@ -23,7 +23,7 @@ fn origin() -> Origin {
     })
 }
 
-/// The statuses and reasons in the log, from line number `first` on: there are `count`.
+/// Waits for `count` lines in the log from line number `first` on, and returns their statuses and reasons.
 fn logged(log: &Path, first: usize, count: usize) -> Vec<(u64, String)> {
     let text = eventually("lines", || {
         let text = fs::read_to_string(log).unwrap_or_default();
@@ -63,7 +63,7 @@ fn the_access_log_says_of_a_call_what_its_client_was_told() {
                 Some(Said::Page(page)) => assert_eq!((&page[..], status), (&b"the page"[..], 200), "{door}"),
                 Some(Said::Failure(failure)) if door == "onc" => assert_eq!(failure.status, 0),
                 Some(Said::Failure(failure)) => assert_eq!(failure.status, status, "{door} {path}"),
-                // The connection ended within the page.
+                // The connection was closed within the page.
                 None => assert_eq!(path, "/cut", "{door}"),
                 other => panic!("{door} {path}: {other:?}"),
             }
