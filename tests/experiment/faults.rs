@@ -1,4 +1,5 @@
-//! What is said, and what is left, when a run's children die, its user ends it, or its report has no place.
+//! The messages, the report and the processes of an experiment when its children die, its user interrupts it, or its
+//! report cannot be written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{command, eventually, larder, path, report, stderr};
 
-/// A program in this folder that does not do what it should.
+/// Returns the path of a faulty program in this folder.
 fn broken(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/experiment").join(name)
 }
@@ -24,7 +25,7 @@ fn start(mut command: Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// That a run failed with this as its last line, and has a report of what it had done.
+/// Asserts that a run failed with this last line, and wrote a report of its completed measurements.
 fn failed(output: &Output, last: &str, directory: &TempDir) {
     let told = stderr(output);
     assert!(told.lines().last().is_some_and(|line| line.starts_with(last)), "{told}");
@@ -32,7 +33,7 @@ fn failed(output: &Output, last: &str, directory: &TempDir) {
     assert!(report(directory.path()).contains("is incomplete"));
 }
 
-/// The children of a process, with their command lines.
+/// Returns the children of a process, with their command lines.
 fn children(process: u32) -> Vec<(Pid, String)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -43,7 +44,7 @@ fn children(process: u32) -> Vec<(Pid, String)> {
     ids.into_iter().filter_map(|id| Some((Pid::from_raw(id)?, command(id)))).collect()
 }
 
-/// Waits until `run` has a child whose command line has these words in it; all its children.
+/// Waits until `run` has a child with these words in its command line, and returns all its children.
 fn with_child(run: &Child, words: &str) -> Vec<Pid> {
     eventually(words, || {
         let children = children(run.id());
@@ -52,11 +53,11 @@ fn with_child(run: &Child, words: &str) -> Vec<Pid> {
     })
 }
 
-/// Waits until none of them runs.
+/// Waits until none of the processes runs.
 fn gone(processes: &[Pid]) {
     for process in processes {
         let stat = || fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-        // Its parent may not have collected its status.
+        // The parent may not have collected its status yet.
         let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
         eventually("a child's end", || stat().map_or(true, is_over).then_some(()));
     }
@@ -104,7 +105,7 @@ fn services_that_die_are_told_and_end_the_run() {
         (fs::read_to_string(&journal).ok()?.lines().count() > 4).then_some(())
     });
     eventually("the end", || {
-        // Those that have just done their work are no loss; the next ones are.
+        // The death of a child that has just finished its work has no effect; that of a later child does.
         for (id, _) in children(run.id()).iter().filter(|(_, command)| command.contains("live services")) {
             let _ = kill_process(*id, Signal::KILL);
         }
