@@ -1,10 +1,10 @@
-//! Fetches that end otherwise than planned: a side leaves, a purge comes, there is no room.
+//! Fetches that end early: a client or the origin disconnects, a purge arrives, or memory is full.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Answer, Gate, Larder, Origin};
 
-/// An origin whose answer, with this head, stops after five of ten digits until the gate opens.
+/// Starts an origin whose response, with this head, stops after five of ten digits until the gate opens.
 fn halting(head: &'static str, gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::answering(move |seen| match seen.method.as_str() {
@@ -51,7 +51,8 @@ fn section_3_3_nobody_takes_a_truncated_body_for_a_whole_one() {
         }
         gate.open();
         for client in &mut clients {
-            // With a length or chunks an orderly end is known to be early; without, it must not be one.
+            // With a length or chunks, the client recognizes an orderly close as early; without them, the connection
+            // must be reset.
             let early = match client.rest() {
                 None => true,
                 Some(rest) if framing == counted => rest.len() < 10,
@@ -75,7 +76,7 @@ fn section_4_4_an_unsafe_request_wins_over_a_fetch_under_way() {
     early.send("GET /");
     early.head();
     assert_eq!(larder.client().ask("POST /\n\nnew").status, 200);
-    // Who asks now must see what the POST has done.
+    // A request after the POST must get a response from after the POST.
     let mut late = larder.client();
     late.send("GET /");
     origin.wait_for(3);
@@ -135,7 +136,7 @@ fn a_body_that_no_memory_file_takes_is_streamed_and_not_stored() {
     let limit = ["prlimit", "--fsize=1000000"];
     let larder = Larder::start_behind(&limit, &format!("[[site]]\norigin = '{}'", origin.url()));
     assert!(!larder.get("/small").is_hit());
-    // More than all memory files have room for.
+    // These responses exceed the capacity of all memory files.
     for n in 0..12 {
         let response = larder.get(&format!("/{n}"));
         assert!(response.body == body && !response.is_hit(), "{n}");
@@ -199,7 +200,7 @@ fn an_origin_that_stops_in_the_middle_is_given_up() {
     gate.open();
 }
 
-/// The first answer is stored, the second breaks off after the purge, and what comes then is an error.
+/// The first response is stored, the second ends incomplete after the purge, and the third is an error.
 #[test]
 fn what_was_purged_stands_in_for_no_request_after_the_purge() {
     const STALE: &str =

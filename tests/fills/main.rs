@@ -1,5 +1,5 @@
-//! Fetches under way: one for many readers, what happens when a side leaves, which origin is asked,
-//! how many may wait, and how the process ends.
+//! Fills in flight: one for many readers, disconnecting sides, the choice of the origin, the queue, and the end of the
+//! process.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

@@ -1,11 +1,11 @@
-//! Which origin is asked, how often, and how many requests may wait.
+//! The choice of the origin, retries, and the queue of requests.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
-/// An origin that reads requests and closes without an answer.
+/// Starts an origin that reads requests and closes the connection without a response.
 fn mute() -> Origin {
     Origin::answering(|_| Answer::default().then_close())
 }
@@ -100,7 +100,7 @@ fn rfc_9110_section_9_2_2_only_idempotent_requests_are_tried_again() {
         let larder = Larder::with_site(&[&origin], "retries = 2");
         assert_eq!((larder.ask(request).status, origin.count()), (502, tries), "{request}");
     }
-    // Content can be sent once only.
+    // A request with content is not repeated, because its content can be sent only once.
     let origin = mute();
     let larder = Larder::with_site(&[&origin], "retries = 2");
     assert_eq!((larder.ask("PUT /\n\ncontent").status, origin.count()), (502, 1));

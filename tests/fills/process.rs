@@ -1,4 +1,4 @@
-//! What the process does when it is told to reload or to stop, while it serves.
+//! Reload and stop of the process while it serves.
 
 use std::net::TcpStream;
 

@@ -1,4 +1,4 @@
-//! RFC 9111 section 4: one fetch for all who ask at the same time, and nobody gets another's answer.
+//! RFC 9111 section 4: concurrent requests share one fetch, and no client gets a private response of another client.
 
 use crate::support::{Answer, Client, Gate, Larder, Origin, raise_open_files};
 
@@ -22,7 +22,7 @@ fn a_thousand_followers_of_one_slow_fetch_get_every_byte() {
     for client in &mut clients {
         client.send("GET /");
     }
-    // A client that has the beginning before the origin has sent the end reads while it arrives.
+    // A client that has the beginning of the content before the origin has sent the end reads as the content arrives.
     for client in &mut clients {
         assert_eq!(client.head().field("content-length"), Some("100000"));
         assert!(client.exactly(100) == body[..100]);
@@ -73,7 +73,7 @@ fn an_answer_for_one_user_releases_all_who_wait_at_once_and_is_remembered() {
     origin.wait_for(1);
     clients.extend((1..6).map(ask));
     gates[0].open();
-    // Their own requests arrive together: nobody waits for another's answer.
+    // The other requests are sent concurrently: no client waits for the response of another one.
     origin.wait_for(6);
     gates[1].open();
     clients.extend((6..11).map(ask));
