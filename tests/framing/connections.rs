@@ -1,4 +1,4 @@
-//! RFC 9112 section 9: connections that stay, end, or change their protocol.
+//! RFC 9112 section 9: connections that persist, end, or change their protocol.
 
 use crate::support::{Answer, Gate, Larder, Origin};
 
@@ -97,7 +97,7 @@ fn rfc_9110_section_15_2_interim_responses_are_forwarded() {
         assert_eq!(client.head().status, 102);
         assert_eq!(client.receive(method).text(), "ok");
     }
-    // HTTP/1.0 knows no interim responses.
+    // HTTP/1.0 has no interim responses.
     assert_eq!(larder.client().ask("GET / HTTP/1.0").text(), "ok");
 }
 
@@ -116,7 +116,7 @@ fn rfc_9110_section_7_8_an_accepted_upgrade_is_a_pipe() {
     });
     let larder = Larder::before(&origin);
     let mut client = larder.client();
-    // What is sent before the answer arrives belongs to the new protocol as well.
+    // Bytes that are sent before the response arrives also belong to the new protocol.
     client.raw(
         b"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\nearly",
@@ -142,7 +142,7 @@ fn rfc_9110_section_7_8_a_declined_upgrade_is_an_ordinary_answer() {
     for _ in 0..2 {
         assert_eq!(client.ask("GET /a\nConnection: Upgrade\nUpgrade: websocket").text(), "/a");
     }
-    // Without `Connection` it is not a wish to upgrade, and goes no further.
+    // Without `Connection: Upgrade`, the field is not an upgrade request, and is not forwarded.
     client.ask("GET /b\nUpgrade: websocket");
     assert_eq!(origin.last().field("upgrade"), None);
 }

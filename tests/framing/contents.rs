@@ -1,4 +1,4 @@
-//! RFC 9112 sections 6 and 7: contents in both directions, as they come.
+//! RFC 9112 sections 6 and 7: the framing of content in both directions.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn rfc_9112_section_7_1_chunked_requests_stream_with_their_trailers() {
     assert_eq!(client.receive("POST").status, 200);
     let seen = origin.last();
     assert_eq!((&seen.body[..], seen.field("transfer-encoding")), (&b"onetwo"[..], Some("chunked")));
-    // Those that servers could take for other fields stay here.
+    // Trailers that servers could merge into the header fields are not forwarded.
     assert_eq!(seen.trailers, [("Content-Digest".to_owned(), "d".to_owned())]);
 }
 
@@ -49,7 +49,7 @@ fn the_time_for_an_answer_counts_from_the_end_of_the_request() {
     let mut client = larder.client();
     client.send("POST /\nContent-Length: 8");
     for _ in 0..8 {
-        // Time has to pass for this: 800 ms in all, and never 300 ms without a byte.
+        // The upload takes 800 ms in total, with pauses shorter than 300 ms.
         std::thread::sleep(Duration::from_millis(100));
         client.raw(b"x");
     }
@@ -118,10 +118,10 @@ fn rfc_9110_section_10_1_1_a_client_that_waits_is_told_to_continue() {
     client.raw(b"abc");
     assert_eq!(client.receive("POST").text(), "abc");
     assert_eq!(origin.last().field("expect"), None);
-    // What would be refused anyway is refused at once.
+    // A content that its length shows to be too long is refused at once.
     client.send("POST /\nExpect: 100-continue\nContent-Length: 2000");
     assert_eq!(client.receive("POST").status, 413);
-    // And so is what turns out to be too much.
+    // A chunked content is refused when it exceeds the limit.
     let mut client = larder.client();
     client.send("POST /\nExpect: 100-continue\nTransfer-Encoding: chunked");
     assert_eq!(client.head().status, 100);

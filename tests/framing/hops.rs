@@ -1,4 +1,4 @@
-//! RFC 9110 section 7.6: what a proxy takes out, adds, and answers itself.
+//! RFC 9110 section 7.6: the fields that a proxy removes and adds, and the requests that it answers itself.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -50,7 +50,7 @@ fn a_request_that_goes_in_circles_is_stopped() {
     assert_eq!(origin.count(), 0);
 }
 
-/// A small proxy that sends every request to the address in `next`, to `host` if there is one, with its own `Via`.
+/// Starts a simple proxy that forwards each request to the address in `next`, with `host` if given, and adds a `Via`.
 fn forwarding(next: &Arc<OnceLock<SocketAddr>>, host: Option<&'static str>) -> Origin {
     let next = Arc::clone(next);
     Origin::answering(move |seen| {
@@ -140,7 +140,7 @@ fn rfc_9110_section_7_6_2_max_forwards_counts_down_for_options_and_trace() {
     assert_eq!((options.status, options.field("allow").is_some()), (204, true));
     assert_eq!(larder.ask("OPTIONS *").status, 204);
     assert_eq!(origin.count(), before);
-    // It means nothing elsewhere.
+    // Other methods ignore the field.
     assert_eq!(larder.ask("GET /\nMax-Forwards: 0").text(), "origin");
 }
 

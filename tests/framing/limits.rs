@@ -1,4 +1,4 @@
-//! What a client may send and how long it may take: each limit has a status of its own.
+//! Limits for the sizes and the durations of requests: each limit has a separate status.
 
 use crate::support::{Client, Larder, Origin};
 

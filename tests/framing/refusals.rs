@@ -1,8 +1,8 @@
-//! RFC 9112: doubtful messages are refused, never guessed, never forwarded.
+//! RFC 9112: ambiguous messages are refused; the proxy neither guesses their meaning nor forwards them.
 
 use crate::support::{Larder, Origin};
 
-/// Sends each message, and expects its status, a closed connection and an origin that saw nothing.
+/// Sends each message, and expects its status, a closed connection and no request at the origin.
 fn refused(table: &[(&str, u16)]) {
     let origin = Origin::always("200 OK");
     let larder = Larder::before(&origin);
@@ -17,7 +17,7 @@ fn refused(table: &[(&str, u16)]) {
     assert_eq!((origin.connections(), origin.count()), (0, 0));
 }
 
-/// A POST with these field lines and a content that either length would fit.
+/// Returns a POST with these field lines and a content that matches either length.
 fn post(lines: &str) -> String {
     format!(
         "POST / HTTP/1.1\r\nHost: site.test\r\n{lines}\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"
