@@ -11,7 +11,7 @@ fn origin() -> Origin {
     Origin::always("200 OK\nCache-Control: max-age=100\n\nbody")
 }
 
-/// What `larder check` says of a config file.
+/// Returns the exit code and the messages of `larder check` for a config file.
 fn checked(config: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("larder.toml");
@@ -23,7 +23,7 @@ fn checked(config: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_client_of_the_forward_proxy_does_not_reach_the_admin_listener() {
-    // The admin listener's port must be known before the start, for CONNECT.
+    // The test chooses the admin listener's port before the start, because the config must allow it for CONNECT.
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let config = OPEN.replace("CONNECT", &port.to_string());

@@ -1,4 +1,4 @@
-//! An engine or a node that lies: the cluster shows no secret and serves nothing forged.
+//! A malicious engine or node: the cluster reveals no secret and serves no forged response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -18,12 +18,12 @@ fn origin(body: &'static str) -> Origin {
     Origin::by(move |_| format!("200 OK\nCache-Control: max-age=3600\n\n{body}"))
 }
 
-/// How often `node` has ignored something of this kind.
+/// Returns the number of records or messages of this kind that `node` has ignored as forged.
 fn forged(node: &Larder, what: &str) -> u64 {
     cluster(node)["forged"][what].as_u64().expect("a number")
 }
 
-/// Asks `node` for so many pages, with a cookie; all of them come from the origin.
+/// Requests `pages` pages from `node`, with a cookie; all responses come from the origin.
 fn ask_with_cookies(node: &Larder, pages: usize) {
     for page in 0..pages {
         let answer = node.ask(&format!("GET /{page}\nCookie: session=secret"));
@@ -31,7 +31,7 @@ fn ask_with_cookies(node: &Larder, pages: usize) {
     }
 }
 
-/// Clients of `address` get 204; their bytes are recorded.
+/// Starts a server at `address` that answers 204 to each client and records the received bytes.
 fn listen_in(address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = eventually("the address to be free", || TcpListener::bind(address).ok());
@@ -83,12 +83,13 @@ fn who_takes_over_the_address_of_a_node_that_is_gone_learns_nothing() {
 #[test]
 fn who_takes_over_the_address_of_a_node_over_tls_gets_hellos_alone() {
     let heard = heard_at_the_address_of_a_node_that_is_gone(OVER_TLS);
-    // A record of a handshake, of any version, and in it a first message.
+    // A TLS handshake record of any version, with a ClientHello.
     assert!(heard.starts_with(&[22, 3]) && heard[5] == 1, "{heard:?}");
     assert!(!String::from_utf8_lossy(&heard).contains("HTTP"), "{heard:?}");
 }
 
-/// What is sent to the address of a node that is gone, which somebody else has; nodes have these keys.
+/// Returns the bytes that a node sends to the address of a dead node, which another server has taken over; nodes have
+/// these keys.
 fn heard_at_the_address_of_a_node_that_is_gone(keys: &str) -> Vec<u8> {
     let (engine, ours) = (Engine::start(), origin("ours"));
     let mut nodes = ["a", "b"].map(|name| node(&engine, &ours, name, keys));
@@ -99,7 +100,7 @@ fn heard_at_the_address_of_a_node_that_is_gone(keys: &str) -> Vec<u8> {
     nodes[1].signal(Signal::KILL);
     nodes[1].ended();
     let heard = listen_in(address);
-    // What was read there once is written again, as often as it is wanted.
+    // An attacker that has read the record of the dead node writes it again.
     engine.tell(&[&["hset", "{larder}:node:b"], &record[..]].concat());
     engine.tell(&["persist", "{larder}:node:b"]);
     engine.tell(&["sadd", "{larder}:nodes", "b"]);

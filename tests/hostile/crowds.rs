@@ -1,4 +1,5 @@
-//! Many clients at once, slow ones and such that send anything: the proxy neither ends nor lets others wait.
+//! Many concurrent clients, slow clients and clients that send arbitrary bytes: the proxy continues, and other clients
+//! do not wait.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,7 +9,7 @@ use crate::support::{Answer, Client, Larder, Origin, eventually, raise_open_file
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 
-/// A hit takes far less; this leaves room for a machine that does other things as well.
+/// The limit of a hit's duration: far longer than a hit takes, to allow for a busy machine.
 const PROMPT: Duration = Duration::from_secs(2);
 
 fn serves_promptly(larder: &Larder) {
@@ -17,7 +18,7 @@ fn serves_promptly(larder: &Larder) {
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
 }
 
-/// Resident memory of the process, in bytes.
+/// Returns the resident memory of the process, in bytes.
 pub(crate) fn resident(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
@@ -38,7 +39,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     let before = resident(&larder);
     let mut idle: Vec<Client> = (0..count).map(|_| larder.client()).collect();
     larder.wait_for("connections", count);
-    // Some have been used, which must not increase their cost.
+    // Some connections have been used, which must not increase their memory.
     for client in idle.iter_mut().step_by(10) {
         assert!(client.ask("GET /").is_hit());
     }
@@ -74,11 +75,11 @@ fn clients_that_send_their_head_byte_by_byte_get_408_and_slow_nobody() {
     larder.get("/");
     let mut slow: Vec<Client> = (0..300).map(|_| larder.client()).collect();
     let mut sent = "GET / HTTP/1.1\r\nHost: site.test\r\nA: aaaaaaaaaaaaaaaaaaaaa".bytes();
-    // Each byte is progress, but the head as a whole has its time.
+    // Each byte is progress, but the limit applies to the whole head.
     eventually("300 refusals", || {
         let byte = [sent.next().unwrap_or(b'a')];
         for client in &mut slow {
-            // Who has been refused already cannot send more.
+            // A client that was already refused cannot send more.
             let _ = client.stream.write_all(&byte);
         }
         serves_promptly(&larder);
@@ -109,7 +110,7 @@ fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
     larder.wait_for("connections", 0);
     larder.wait_for("in_flight", 0);
     larder.settle();
-    // What the others did not read was not lost for those who do.
+    // The response is complete for clients that read it, although other clients stopped reading.
     assert_eq!(larder.get("/stored").body.len(), LARGE);
 }
 
@@ -155,7 +156,7 @@ fn a_flood_of_pipelined_requests_is_answered_in_order() {
     assert_eq!(origin.count(), 10);
 }
 
-/// A small generator of numbers that look random (xorshift64*), so that a failure can be repeated.
+/// A small pseudorandom generator (xorshift64*), so that a failure is reproducible.
 struct Random(u64);
 
 impl Random {
@@ -174,7 +175,7 @@ impl Random {
         (0..self.below(most)).map(|_| self.next() as u8).collect()
     }
 
-    /// `bytes` with some changed, doubled, cut out or put in.
+    /// Returns `bytes` with some bytes changed, duplicated, removed or inserted.
     fn mutated(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         for _ in 0..=self.below(6) {
@@ -215,7 +216,7 @@ fn random_bytes_from_clients_never_break_it() {
             kind => random.mutated(REQUESTS[kind - 1].as_bytes()),
         };
         let mut stream = TcpStream::connect(larder.address()).expect("the proxy accepts");
-        // It may have refused the beginning and closed before it got all.
+        // The proxy may have refused the beginning and closed the connection before it received all bytes.
         let _ = stream.write_all(&sent).and_then(|()| stream.shutdown(Shutdown::Write));
         stream.set_read_timeout(Some(crate::support::PATIENCE)).expect("a limit");
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! Forged datagrams: the proxy does not amplify them.
+//! Forged datagrams: the proxy does not amplify traffic to their source.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,7 +8,7 @@ use larder_rpc::{Call, Calling, Limits, onc};
 
 use crate::support::{Client, Larder, OUTER, Origin, PATIENCE, with_outer_address};
 
-/// A socket at `ip` that has sent `count` calls to `door`.
+/// Returns a socket at `ip` that has sent `count` calls to `door`.
 fn calling(ip: IpAddr, door: SocketAddr, call: &Call, count: usize) -> UdpSocket {
     let socket = UdpSocket::bind((ip, 0)).expect("a port");
     socket.connect(door).expect("an address");

@@ -1,4 +1,4 @@
-//! Other users of the machine: files, secrets and sockets of the proxy.
+//! Other users of the machine: the rights of the proxy's files, secrets and sockets.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::{Larder, Origin, eventually};
 
-/// A proxy that keeps responses and statistics below `directory`.
+/// Starts a proxy that stores responses and statistics below `directory`.
 fn in_directory(origin: &Origin, directory: &Path) -> Larder {
     let disk = directory.join("cache/disk");
     let config = format!(
@@ -18,7 +18,7 @@ fn in_directory(origin: &Origin, directory: &Path) -> Larder {
     Larder::start_in(&config, &[("STATE_DIRECTORY", &directory.join("state")), ("TZ", Path::new("UTC"))])
 }
 
-/// All files and directories below `directory`, with their rights.
+/// Returns all files and directories below `directory`, with their modes.
 fn rights(directory: &Path) -> Vec<(String, u32)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry")) {

@@ -1,8 +1,8 @@
-//! Request fields that an origin believes and the cache key does not contain.
+//! Request fields that an origin trusts and the cache key does not contain.
 
 use crate::support::{Larder, Origin};
 
-/// The tenant that gets the page first, and the one that must not get the same.
+/// Each case has the fields of the first request, and different fields that must not select the same variant.
 #[test]
 fn fields_without_a_known_form_select_by_their_lines() {
     let cases = [
@@ -43,7 +43,7 @@ fn fields_whose_forms_are_known_select_by_their_meaning() {
     }
 }
 
-/// Fields that some origin takes for the host, the scheme, the path, the method or the client of a request.
+/// Fields from which some origins take the host, the scheme, the path, the method or the client of a request.
 const BELIEVED: &[&str] = &[
     "Forwarded: for=1.2.3.4;host=evil.test;proto=https",
     "X-Forwarded-For: 1.2.3.4",
@@ -71,7 +71,7 @@ const BELIEVED: &[&str] = &[
     "Larder-Validate: 1",
 ];
 
-/// A page that shows whatever the origin was told of the request besides its target.
+/// Starts an origin whose page shows all fields of the request, except those of the target and the cache.
 fn gullible() -> Origin {
     Origin::by(|seen| {
         let told = |(name, _): &&(String, String)| {
@@ -128,7 +128,7 @@ fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
         assert_eq!(ask("").text(), page("http", "site.test"));
         assert_eq!(ask("\nX-Forwarded-Proto: https").text(), page("https", "site.test"));
         assert_eq!(ask("\nX-Forwarded-Host: evil.test").text(), page("http", "evil.test"));
-        // What nobody can have in the key is not believed of trusted proxies either.
+        // Fields that are not in the key are not accepted from trusted proxies either.
         assert_eq!(ask("\nX-Forwarded-Prefix: /evil\nX-Forwarded-Port: 1").text(), page("http", "site.test"));
     }
     assert_eq!(origin.count(), 3);

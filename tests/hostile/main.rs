@@ -1,4 +1,5 @@
-//! Hostile clients, hostile origins and careless neighbours: one file for each kind of harm. SECURITY.md names the promises.
+//! Hostile clients, hostile origins and other users of the machine: one file for each kind of attack. SECURITY.md lists
+//! the guarantees.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

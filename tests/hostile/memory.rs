@@ -1,4 +1,4 @@
-//! Memory that a client or an origin makes the proxy hold: each byte is inside a budget.
+//! Memory that a client or an origin causes the proxy to hold: each byte is inside a budget.
 
 use std::io::{Read, Write};
 
@@ -6,10 +6,11 @@ use crate::crowds;
 use crate::support::{Client, Gate, Larder, Origin, eventually};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=1000";
-/// A quarter of what a memory of 64 MiB has for responses on their way in.
+/// A quarter of the budget for incoming responses in a memory of 64 MiB.
 const LARGE: usize = 2 << 20;
 
-/// An origin whose answers to `/large/..` send a quarter of their content, and the rest byte by byte once `gate` is open.
+/// Starts an origin whose responses to `/large/..` send a quarter of their content, and more bytes one at a time once
+/// `gate` is open.
 fn trickling(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::speaking(move |peer| {
@@ -31,7 +32,7 @@ fn trickling(gate: &Gate) -> Origin {
     })
 }
 
-/// Asks for some large answers and leaves once they have begun.
+/// Requests `count` large responses, and disconnects once they have begun.
 fn ask_and_leave(larder: &Larder, count: usize) {
     for number in 0..count {
         let mut client = larder.client();
@@ -65,7 +66,7 @@ fn a_slow_answer_that_nobody_reads_is_given_up() {
     eventually("no fill under way", || (larder.stat("fills") == 0).then_some(()));
 }
 
-/// MiB of memory that the proxy has.
+/// Returns the resident memory of the proxy, in MiB.
 fn resident(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
@@ -92,7 +93,7 @@ fn unique_fields_and_validations_stay_within_the_budget() {
     assert!((4 << 20..16 << 20).contains(&stored), "{stored} bytes accounted for");
 }
 
-/// Bytes that the proxy may need beside what a scenario is about.
+/// The bytes that the proxy may need in addition to the memory that a scenario causes.
 const SLACK: u64 = 8 << 20;
 
 fn heads(count: usize) -> Vec<u8> {
@@ -110,7 +111,7 @@ fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() 
     for client in &mut deaf {
         client.raw(&heads(1_500));
     }
-    // All that the kernel takes has left when another client is served.
+    // All requests that fit into the kernel's buffers have been read when another client is served.
     larder.wait_for("connections", 4);
     let mut hearing = larder.client();
     let last = "HEAD / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
@@ -149,7 +150,7 @@ fn revalidations_do_not_let_a_stored_head_grow_without_a_limit() {
     eventually("still validated", || (origin.count() == 8).then_some(()));
 }
 
-/// Files that the process has open.
+/// Returns the number of files that the process has open.
 fn open_files(larder: &Larder) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("it runs").count()
 }
@@ -161,7 +162,7 @@ fn silent_connections_to_the_admin_listener_are_few_and_end() {
     larder.get("/");
     let before = open_files(&larder);
     let mut silent: Vec<Client> = (0..300).map(|_| Client::to(larder.admin)).collect();
-    // Further ones are closed on arrival.
+    // The connections above the limit are closed when they arrive.
     assert!(silent.last_mut().is_some_and(Client::is_closed));
     let more = open_files(&larder).saturating_sub(before);
     assert!(more < 80, "{more} more files");

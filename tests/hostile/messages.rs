@@ -1,4 +1,4 @@
-//! Answers of origins whose framing, trailers or upgrades do not add up.
+//! Origins whose responses have invalid framing, trailers or upgrades.
 
 use crate::support::{Answer, Larder, Origin};
 

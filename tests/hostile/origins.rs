@@ -1,4 +1,4 @@
-//! Connections, places and lookups that one client or one origin could take from all others.
+//! Connections, permits and lookups that one client or one origin could take from all others.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rustix::net;
 
 use crate::support::{Answer, Client, Gate, Larder, Origin};
 
-/// Two sites, `a.test` and `b.test`, with 8 permits for both, and room for so many requests that wait.
+/// Starts a proxy with two sites, `a.test` and `b.test`, 8 permits for both, and a queue of this length.
 fn two_sites(a: &Origin, b: &Origin, queue: usize) -> Larder {
     Larder::start(&format!(
         "[limits]\nin_flight = 8\nqueue = {queue}\n\
@@ -17,7 +17,7 @@ fn two_sites(a: &Origin, b: &Origin, queue: usize) -> Larder {
     ))
 }
 
-/// An origin that answers nothing before `gate` opens.
+/// Starts an origin that responds only after `gate` opens.
 fn slow(gate: &Gate) -> Origin {
     let held = gate.clone();
     Origin::answering(move |_| {
@@ -67,7 +67,7 @@ fn a_client_does_not_wait_for_the_permit_of_another_that_asked_for_the_same() {
         client.send(&format!("GET /{number}\nHost: a.test"));
     }
     a.wait_for(4);
-    // One by a request that anybody may share, one by a reload.
+    // The first request can be coalesced, the second is a reload.
     for request in ["GET /\nHost: b.test", "GET /reload\nHost: b.test\nCache-Control: no-cache"] {
         let mut first = larder.client();
         first.send(request);
@@ -97,8 +97,8 @@ fn clients_that_asked_and_left_hold_no_permit() {
     gate.open();
 }
 
-/// Lets a client ask for `/` and another one follow, and the first one leave: how often the origin was asked for `/`
-/// until the other one had its answer, or has left, too.
+/// Lets the client of a fill for `/` disconnect while another client waits for the fill. Returns the number of requests
+/// for `/` at the origin until the other client got the response, or disconnected as well.
 fn leave(follower_stays: bool) -> usize {
     let gate = Gate::default();
     let held = gate.clone();
@@ -114,10 +114,10 @@ fn leave(follower_stays: bool) -> usize {
     leader.send("GET /");
     origin.wait_for(2);
     let host = "Host: site.test\r\n\r\n";
-    // It follows as soon as the hit before has been answered, or very soon after that.
+    // The second client joins the fill soon after it has received the hit before.
     follower.raw(format!("GET /warm HTTP/1.1\r\n{host}GET / HTTP/1.1\r\n{host}").as_bytes());
     assert_eq!(follower.receive("GET").text(), "warm");
-    // Closed so, the connection is reset.
+    // With a linger time of zero, the close resets the connection.
     net::sockopt::set_socket_linger(&leader.stream, Some(Duration::ZERO)).expect("a socket");
     drop(leader);
     if follower_stays {
@@ -133,7 +133,8 @@ fn leave(follower_stays: bool) -> usize {
 
 #[test]
 fn a_fetch_goes_on_while_somebody_waits_for_it_and_no_longer() {
-    // Where the second client was too late to follow, it has asked by itself: that need not be so each time.
+    // If the second client's request was too late to join the fill, it was sent separately: one success in 20 attempts
+    // suffices.
     assert!((0..20).any(|_| leave(true) == 1));
     leave(false);
 }
@@ -149,7 +150,7 @@ fn idle_connections_to_many_origins_leave_files_for_others() {
     }
     let open = std::fs::read_dir(format!("/proc/{}/fd", larder.id())).expect("it runs").count();
     assert!(open < 100, "{open} open files");
-    // The connection that was used last is kept.
+    // The most recently used connection is kept.
     let last = origins.last().expect("an origin");
     client.ask(&format!("GET {}/again\nHost: {}", last.url(), last.address));
     assert_eq!((last.count(), last.connections()), (2, 1));

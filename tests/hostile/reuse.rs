@@ -1,4 +1,4 @@
-//! Origins that send more than they announced: no byte of it answers another request.
+//! Origins that send more bytes than announced: none of these bytes answers another request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,8 @@ use crate::support::{Answer, Gate, Larder, Origin, eventually};
 const GOOD: &str = "200 OK\nCache-Control: max-age=100\n\ngood";
 const FOREIGN: &[u8] = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 7\r\n\r\nforeign";
 
-/// An origin that answers `/more` with `head` and sends something else behind it; and how often it has.
+/// Starts an origin that answers `/more` with `head` and sends another response behind it; returns it with the count of
+/// these responses.
 fn talkative(head: &'static str) -> (Origin, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);

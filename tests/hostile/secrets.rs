@@ -1,4 +1,4 @@
-//! Secrets: tokens that commands hold, and query strings in what the proxy writes.
+//! Secrets: the tokens of commands, and query strings in the files that the proxy writes.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::support::{Client, Larder, Origin, eventually, not_tested};
 
-/// All text that a query string could be in: the database, the access log, and the log.
+/// Returns the content of all files that could have a query string: the database, the access log, and the log.
 fn written(directory: &std::path::Path) -> String {
     let texts = ["access.log", "statistics.db", "statistics.db-wal"].map(|name| {
         String::from_utf8_lossy(&std::fs::read(directory.join(name)).unwrap_or_default()).into_owned()
@@ -51,7 +51,7 @@ fn query_strings_are_written_nowhere_if_they_are_dropped() {
     }
 }
 
-/// A larder of the user with this number: the process, and its admin listener.
+/// Starts a proxy of the user with this id; returns the process, and its admin listener.
 fn of_user(user: u32, token: &str) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.args(["serve", "--forward", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--stats", "none"]);
@@ -77,7 +77,7 @@ fn a_token_of_the_environment_is_not_shown_to_programs_of_other_users() {
         let output = command.output().expect("it runs");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // Where a token is shown, it is the wrong one; where none is, this machine needs none.
+    // A command that sends its token fails, because the token is wrong; without a token, this machine has access.
     for words in [&["stats"][..], &["why", "http://site.test/"], &["purge", "http://site.test/"]] {
         assert_eq!(ask(4_243, words), (true, String::new()), "{words:?}");
         for (user, more) in [(4_242, None), (4_243, Some(["--token", ours]))] {

@@ -1,4 +1,4 @@
-//! What one client brings about is not given to others: its cookies, its errors, its reloads.
+//! Effects of one client that others must not get: its cookies, its errors, its reloads.
 
 use crate::support::{Answer, Client, Gate, Larder, Origin};
 
@@ -112,19 +112,19 @@ fn reloads_at_the_same_time_share_the_next_fetch() {
     larder.get("/");
     larder.get("/hit");
     let mut clients: Vec<Client> = (0..20).map(|_| larder.client()).collect();
-    // All connections are known to their workers.
+    // After this request, a worker has accepted each connection.
     clients.iter_mut().for_each(|client| assert!(client.ask("GET /hit").is_hit()));
     for client in &mut clients {
         client.send("GET /\nCache-Control: no-cache");
     }
     origin.wait_for(3);
-    // Both workers have read all that was sent before these.
+    // When these are answered, both workers have read all requests that were sent before.
     (0..16).for_each(|_| assert!(larder.client().ask("GET /hit").is_hit()));
     assert_eq!(origin.count(), 3);
     gate.open();
     let bodies: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").text().to_owned()).collect();
-    // The first fetch began before the others came: it may have been answered earlier than they asked. A fetch that ends before
-    // all who wait have woken is followed by another one.
+    // The first fetch began before the other requests arrived, so its response may be older than they are. If a fetch
+    // ends before all waiting requests have woken, another fetch follows.
     assert_eq!(bodies.iter().filter(|body| *body == "2").count(), 1, "{bodies:?}");
     assert!(origin.count() <= 12, "{} requests for {bodies:?}", origin.count());
 }
@@ -145,7 +145,7 @@ fn a_request_that_the_origin_does_not_answer_fails_alone() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| match (seen.target.as_str(), seen.field("bad")) {
-        // What fails on a connection that was used before is tried once more; here it would be counted.
+        // A failure on a reused connection is retried once, which would be counted here; so the connection is closed.
         ("/warm", _) => Answer::with_body("200 OK\nConnection: close\nCache-Control: max-age=100", b"warm"),
         (_, Some(_)) => Answer::default().then_wait(&held).then_close(),
         (_, None) => Answer::with_body("200 OK\nCache-Control: max-age=100", b"good"),
@@ -157,7 +157,7 @@ fn a_request_that_the_origin_does_not_answer_fails_alone() {
     origin.wait_for(2);
     let mut others: Vec<_> = (0..5).map(|_| larder.client()).collect();
     for other in &mut others {
-        // Each waits as soon as the hit before has been answered.
+        // Each request waits for the fill as soon as the hit before it has been answered.
         let host = "Host: site.test\r\n\r\n";
         other.raw(format!("GET /warm HTTP/1.1\r\n{host}GET / HTTP/1.1\r\n{host}").as_bytes());
         assert_eq!(other.receive("GET").text(), "warm");

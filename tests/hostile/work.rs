@@ -1,4 +1,4 @@
-//! Requests and answers built to cost processor time: the work stays linear in their length.
+//! Requests and responses that are designed to cost processor time: the work remains linear in their length.
 
 use crate::support::{Answer, Larder, Origin};
 
