@@ -1,4 +1,4 @@
-//! A client that writes any frames, and reads those of the proxy.
+//! A client that sends arbitrary frames, and reads the frames of the proxy.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ use larder_http2::{Fields, PREFACE};
 
 use crate::support::{Larder, PATIENCE};
 
-/// Name and value of a field.
+/// The name and the value of a field.
 pub(crate) type Line = (String, String);
 
 pub(crate) const DATA: u8 = 0;
@@ -24,7 +24,7 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// A frame of the proxy.
+/// A frame from the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -33,16 +33,16 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// What has come of a response.
+/// The received parts of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Statuses of interim responses.
+    /// The statuses of interim responses.
     pub(crate) interim: Vec<u16>,
     pub(crate) fields: Vec<Line>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<Line>,
-    /// All of it has come.
+    /// Whether the response is complete.
     pub(crate) whole: bool,
     /// The code with which the proxy reset the stream.
     pub(crate) reset: Option<u32>,
@@ -53,16 +53,16 @@ pub(crate) struct Client {
     stream: TcpStream,
     input: Vec<u8>,
     decoder: Decoder,
-    /// Opens windows for all content that comes.
+    /// Whether the client opens windows for all received content.
     pub(crate) reads: bool,
     pub(crate) responses: BTreeMap<u32, Response>,
     /// The code of the last GOAWAY.
     pub(crate) farewell: Option<u32>,
     pub(crate) authority: String,
-    /// What may be sent on each stream, less the first window of a stream. That of the connection has the number 0.
+    /// The bytes that may be sent on each stream, minus the stream's initial window. The connection has the number 0.
     windows: BTreeMap<u32, i64>,
     first_window: i64,
-    /// Answers to PING.
+    /// The number of answers to PING.
     pongs: usize,
 }
 
@@ -73,12 +73,12 @@ impl Response {
 }
 
 impl Client {
-    /// A connection to the site.
+    /// Connects to the site.
     pub(crate) fn new(larder: &Larder) -> Self {
         Self::with(larder.address(), &[])
     }
 
-    /// A connection on which the client sends these settings.
+    /// Connects and sends these settings.
     pub(crate) fn with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).expect("the proxy accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -120,13 +120,13 @@ impl Client {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// The same to a proxy that may close meanwhile.
+    /// Sends a frame to a proxy that may have closed the connection; returns false if it cannot be sent.
     pub(crate) fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()
     }
 
-    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it answers; false if it does
-    /// not take them.
+    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it responds; returns
+    /// false if they cannot be sent.
     pub(crate) fn try_send_at_once(
         &mut self,
         stream: u32,
@@ -137,7 +137,7 @@ impl Client {
         self.stream.write_all(&[request, frame(kind, 0, stream, payload)].concat()).is_ok()
     }
 
-    /// An encoded head.
+    /// Returns an encoded head.
     pub(crate) fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
         let pseudo =
             [(":method", method), (":scheme", "http"), (":authority", &self.authority), (":path", path)];
@@ -150,7 +150,7 @@ impl Client {
         self.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
     }
 
-    /// Sends a request with content in so many pieces, which its end follows as a frame of its own.
+    /// Sends a request with content in these pieces, and ends the stream with a separate frame.
     pub(crate) fn post(&mut self, stream: u32, path: &str, fields: &[(&str, &str)], pieces: &[&[u8]]) {
         let head = self.head("POST", path, fields);
         self.send(HEADERS, END_HEADERS, stream, &head);
@@ -160,13 +160,13 @@ impl Client {
         self.send(DATA, END_STREAM, stream, &[]);
     }
 
-    /// Bytes that the windows let the client send on `stream`.
+    /// Returns the number of bytes that the windows allow on `stream`.
     fn room(&self, stream: u32) -> usize {
         let used = |stream| self.windows.get(&stream).copied().unwrap_or(0);
         (65_535 + used(0)).min(self.first_window + used(stream)).max(0) as usize
     }
 
-    /// Sends on `stream` until a window is closed, and stays closed while the proxy answers some frames.
+    /// Sends on `stream` until a window is closed, and remains closed while the proxy answers some frames.
     pub(crate) fn fill(&mut self, stream: u32) {
         let mut quiet = 0;
         while quiet < 20 {
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// Sends a POST with this content as the windows allow it.
+    /// Sends a POST with this content as far as the windows allow at each time.
     pub(crate) fn upload(&mut self, stream: u32, mut content: &[u8]) {
         let head = self.head("POST", "/", &[]);
         self.send(HEADERS, END_HEADERS, stream, &head);
@@ -206,7 +206,7 @@ impl Client {
         self.response(stream)
     }
 
-    /// The whole response on a stream, or how far it came.
+    /// Waits until the response on a stream is complete or reset, and returns it.
     pub(crate) fn response(&mut self, stream: u32) -> Response {
         while !self.responses.get(&stream).is_some_and(|response| response.whole || response.reset.is_some())
         {
@@ -216,12 +216,12 @@ impl Client {
         self.responses.remove(&stream).expect("a response")
     }
 
-    /// Sends nothing more, as a client that closes its connection.
+    /// Closes the sending direction, as a client that disconnects.
     pub(crate) fn leave(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
-    /// Reads until `is_there`; false at the end of the connection.
+    /// Reads until `is_there`; returns false at the end of the connection.
     pub(crate) fn until(&mut self, is_there: impl Fn(&Self) -> bool) -> bool {
         while !is_there(self) {
             if !self.step() {
@@ -231,7 +231,7 @@ impl Client {
         true
     }
 
-    /// Reads one frame and does what it asks for; false at the end of the connection.
+    /// Reads and handles one frame; returns false at the end of the connection.
     pub(crate) fn step(&mut self) -> bool {
         let Some(Frame { kind, flags, stream, payload }) = self.frame() else { return false };
         let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("4 bytes"));
@@ -249,7 +249,7 @@ impl Client {
             GOAWAY => self.farewell = Some(code(4)),
             RST_STREAM => {
                 let response = self.responses.entry(stream).or_default();
-                // A request that has not ended is not wanted any more. The response is whole.
+                // With RST_STREAM after a complete response, the proxy only stops the rest of the request.
                 if !response.whole {
                     response.reset = Some(code(0));
                 }
@@ -328,7 +328,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// An encoded field section.
+/// Returns an encoded field section.
 pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = Vec::new();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! A thousand connections with a hundred streams each, half of which read nothing.
+//! Five hundred connections that read no content, and as many that read it, with a hundred streams each.
 
 use super::client::*;
 use super::hostile::resident;
@@ -6,7 +6,8 @@ use crate::support::{Answer, Larder, Origin, raise_open_files};
 
 const CONNECTIONS: usize = 500;
 const STREAMS: u32 = 100;
-/// What a stream may hold whose response waits for a window, with its share of the connection (docs/limits.md).
+/// The limit of memory for a stream whose response waits for a window, with its share of the connection
+/// (docs/limits.md).
 const HELD: usize = 4 << 10;
 
 #[test]
@@ -28,7 +29,7 @@ fn half_of_a_crowd_that_stalls_takes_little_memory_and_holds_up_nobody() {
         let frames = streams().map(|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
         client.raw(&frames.collect::<Vec<_>>().concat());
     };
-    // Half of the streams of one kind wait for their own window, those of the other for that of the connection.
+    // The streams of half of the connections wait for their own window, the others for the connection's window.
     let stalled: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
             let window = if number % 2 == 0 { 0 } else { 1 << 30 };

@@ -1,4 +1,4 @@
-//! A gRPC service behind a site, with the stock client and server of Python.
+//! A gRPC service behind a site, with the usual client and server of Python.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Larder, SelfSigned};
 
-/// What the client prints if each kind of method works.
+/// The output of the client if each kind of method works.
 const EXPECTED: &str = r"say: b'olleh' [('x-first', '1')] [('x-data-bin', b'\x00\xff'), ('x-last', '2')]
 large: True
 fail: NOT_FOUND no such thing: 100% ü [('x-last', '3')]
@@ -24,7 +24,7 @@ fn python(words: &[&str]) -> Command {
     command
 }
 
-/// The server; ends with the test.
+/// The server, which ends with the test.
 struct Server {
     child: Child,
     port: u16,

@@ -1,4 +1,4 @@
-//! Early hints: clients of HTTP/2 get them without a key in the config.
+//! Early hints: clients of HTTP/2 get them without a setting.
 
 use crate::client::Client;
 use crate::support::{Larder, Origin, site};

@@ -1,4 +1,4 @@
-//! Clients that break rules, or that cause work and take no answers.
+//! Clients that violate the protocol, or that cause work and do not read the responses.
 
 use super::client::*;
 use crate::support::{Answer, Gate, Larder, Origin};
@@ -22,7 +22,7 @@ fn malformed_requests_reach_no_origin() {
     ] {
         let mut head = client.head("GET", "/", &[]);
         for (name, value) in fields {
-            // The encoder leaves out what HTTP/2 does not have.
+            // These bytes are encoded by hand, because the encoder omits fields that HTTP/2 does not allow.
             head.extend(
                 [&[0, name.len() as u8][..], name.as_bytes(), &[value.len() as u8], value.as_bytes()]
                     .concat(),
@@ -64,7 +64,7 @@ fn limits_of_heads_and_content_have_their_own_statuses() {
     assert_eq!(origin.count(), 1);
 }
 
-/// Attacks until the proxy ends the connection. Others are served.
+/// Repeats `attack` until the proxy ends the connection, and asserts that other clients are served.
 fn ends(attack: impl Fn(&mut Client, u32) -> bool) {
     let gate = Gate::default();
     let waits = gate.clone();
@@ -115,13 +115,13 @@ fn a_client_that_opens_no_window_is_given_up() {
     for stream in (1..100).step_by(2) {
         client.ask(stream, "GET", "/", &[("cookie", &cookie)]);
     }
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     assert_eq!(Client::new(&larder).get(1, "/").body.len(), 200_000);
     for stream in (1..100).step_by(2) {
         let response = client.response(stream);
         assert!(response.reset.is_some() && response.status == 200, "{stream}: {response:?}");
     }
-    // The connection goes on.
+    // The connection remains usable.
     client.send(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
     assert_eq!(client.get(101, "/").body.len(), 200_000);
 }
@@ -131,7 +131,7 @@ fn a_client_that_does_not_finish_is_given_up() {
     let origin = Origin::always(STORED);
     let timeouts = "[timeouts]\nhead = '300ms'\nidle = '300ms'\nstall = '300ms'\n";
     let larder = Larder::with(&origin, timeouts);
-    // An idle connection, half a frame, and half a preface.
+    // An idle connection, an incomplete frame, and an incomplete preface.
     let mut idle = Client::new(&larder);
     assert!(!idle.until(|_| false));
     assert_eq!(idle.farewell, Some(0));
@@ -141,7 +141,7 @@ fn a_client_that_does_not_finish_is_given_up() {
     let mut preface = larder.client();
     preface.raw(b"PRI * HTTP/2.0\r\n\r\n");
     assert!(preface.rest().is_none_or(|rest| !rest.is_empty()));
-    // Content that stops is refused on its stream.
+    // A stalled content is refused on its stream.
     let mut client = Client::new(&larder);
     let head = client.head("POST", "/", &[]);
     client.send(HEADERS, END_HEADERS, 1, &head);
@@ -164,7 +164,7 @@ fn many_streams_that_stall_take_little_memory() {
         for stream in (1..200).step_by(2) {
             client.ask(stream, "GET", "/", &[("cookie", &cookie)]);
         }
-        // Their heads come, their content waits.
+        // The heads arrive, and the content waits for a window.
         assert!(client.until(|client| client.responses.len() == 100));
     }
     let grown = resident(&larder).saturating_sub(before);
@@ -172,7 +172,7 @@ fn many_streams_that_stall_take_little_memory() {
     assert_eq!(Client::new(&larder).get(1, "/").body.len(), 100_000);
 }
 
-/// Bytes that the process has in memory.
+/// Returns the resident memory of the process, in bytes.
 pub(crate) fn resident(larder: &Larder) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");

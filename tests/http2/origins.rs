@@ -1,4 +1,5 @@
-//! Origins that speak HTTP/2: one connection for many requests, content and trailers both ways, and origins that break rules.
+//! Origins that speak HTTP/2: one connection for many requests, content and trailers in both directions, and origins
+//! that violate the protocol.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-/// Answers each request with its content and trailers, and a POST with an interim response first.
+/// Answers each request with the request's content and trailers, and a POST with an interim response first.
 fn echo(server: &mut server::Server<'_>) {
     while let Some((stream, seen)) = server.request() {
         if seen.method == "POST" {
@@ -52,7 +53,7 @@ fn content_trailers_and_interim_responses_pass_both_ways() {
         assert_eq!(seen.field(":authority"), Some("a.example"));
         assert_eq!(seen.field("te"), Some("trailers"));
         if stream == 3 {
-            // With a length, the content has ended before trailers come.
+            // With a Content-Length, the content is complete before the trailers arrive.
             assert_eq!(response.trailers, [("x-sum".to_owned(), "7".to_owned())]);
         }
     }
@@ -121,7 +122,7 @@ fn a_response_without_content_ends_with_its_head() {
 fn both_directions_go_on_as_long_as_they_like() {
     let gate = Gate::default();
     let waits = gate.clone();
-    // It speaks first, then says again what it hears.
+    // The origin sends first, then repeats the received content.
     let (larder, _origin) = before(move |server| {
         let Some(Heard::Head { stream, end: false, .. }) = server.hear() else { panic!("no request") };
         server.send(HEADERS, END_HEADERS, stream, &section(&[OK]));
@@ -163,12 +164,12 @@ fn requests_share_connections_as_far_as_the_origin_allows() {
         let mut held = Vec::new();
         while let Some((stream, seen)) = server.request() {
             held.push(stream);
-            // The setting is known once the first request has been answered.
+            // The proxy knows the setting once the first request has been answered.
             if seen.target != "/first" {
                 if held.len() < 2 {
                     continue;
                 }
-                // A connection that had answered already would take a third request.
+                // A connection that had already answered would accept a third request.
                 all.fetch_add(2, Ordering::SeqCst);
                 eventually("four requests", || (all.load(Ordering::SeqCst) == 4).then_some(()));
             }
@@ -192,7 +193,7 @@ fn what_the_origin_has_not_processed_is_sent_again() {
             let is_first = known.lock().unwrap().insert(format!("{} {}", seen.method, seen.target));
             match seen.target.as_str() {
                 "/refused" if is_first => server.send(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes()),
-                // It leaves, and names a stream before this one as the last.
+                // The origin closes the connection, with an earlier stream as the last one in GOAWAY.
                 "/left" if is_first => {
                     let last = stream.saturating_sub(2).to_be_bytes();
                     return server.send(GOAWAY, 0, 0, &[last, [0; 4]].concat());
@@ -225,7 +226,7 @@ fn literal(mut head: Vec<u8>, name: &str, value: &str) -> Vec<u8> {
 fn an_origin_that_breaks_rules_gives_no_answer_and_harms_no_other_request() {
     let (larder, _origin) = before(|server| {
         while let Some((stream, seen)) = server.request() {
-            // As they are, whatever an encoder would make of them.
+            // These fields are encoded by hand, because an encoder could change them.
             let head = |fields: &[(&str, &str)]| {
                 fields.iter().fold(section(&[OK]), |head, (name, value)| literal(head, name, value))
             };
@@ -286,7 +287,7 @@ fn content_that_ends_early_is_not_taken_for_whole() {
             server.send(DATA, 0, stream, b"abc");
             match seen.target.as_str() {
                 "/counted" | "/reset" => server.send(RST_STREAM, 0, stream, &2_u32.to_be_bytes()),
-                // The connection ends.
+                // The return closes the connection.
                 _ => return,
             }
         }
@@ -321,7 +322,7 @@ fn an_origin_sends_no_more_than_its_window_to_a_client_that_does_not_read() {
             match seen.target.as_str() {
                 "/" => server.answer(stream, &[OK], b"fine", &[]),
                 _ => {
-                    // As much as the window allows: 256 KiB.
+                    // The origin sends as much as the window allows: 256 KiB.
                     server.send(HEADERS, END_HEADERS, stream, &section(&[OK, ("cache-control", "no-store")]));
                     for _ in 0..16 {
                         server.send(DATA, 0, stream, &[7; 16_384]);
@@ -331,7 +332,7 @@ fn an_origin_sends_no_more_than_its_window_to_a_client_that_does_not_read() {
             }
         }
     });
-    // The clients open no window for more than a little.
+    // The client opens only a small window for each stream.
     let mut slow = Client::with(larder.address(), &[(4, 1_000)]);
     slow.reads = false;
     for number in 0..50 {
@@ -386,7 +387,7 @@ fn another_origin_answers_for_one_that_is_gone() {
         assert_eq!(larder.ask("POST /\n\ncontent").text(), "content");
         assert_eq!(larder.get("/").status, 200);
     }
-    // A mixed site is no different.
+    // A site with origins of both versions behaves in the same way.
     let old = Origin::always("200 OK\nCache-Control: no-store\n\nold");
     let mixed = format!("[[site]]\norigin = ['http://{}', 'h2c://{}']", old.address, well.address);
     let larder = Larder::start(&mixed);

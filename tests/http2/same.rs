@@ -1,4 +1,4 @@
-//! The same requests by both versions have the same answers.
+//! The same requests have the same responses over both versions.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::client::{Client, Line};
 use crate::support::{Answer, Larder, Origin, Seen, eventually};
 
-/// Responses that have something of everything.
+/// Starts an origin whose responses have all kinds of framing and fields.
 fn origin() -> Origin {
     Origin::answering(|seen: &Seen| {
         let date = "Date: Thu, 01 Jan 2026 00:00:00 GMT";
@@ -47,7 +47,7 @@ fn origin() -> Origin {
     })
 }
 
-/// Fields that are the same in both versions, in lower case and without what time or chance changes.
+/// Returns the fields that are equal in both versions, in lower case, without parts that depend on time or chance.
 fn comparable(fields: &[Line]) -> Vec<Line> {
     let of_version = ["connection", "transfer-encoding", "keep-alive", "age"];
     let fields = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
@@ -58,7 +58,7 @@ fn comparable(fields: &[Line]) -> Vec<Line> {
                 value.split("; ").filter(|part| !part.starts_with("ttl=") && !part.starts_with("boundary="));
             let mut value = parts.collect::<Vec<_>>().join("; ");
             if name == "via" {
-                // The number of a URL is the process's own, and the version is that of the client's request.
+                // The number behind the URL differs between processes, and the version is that of the client's request.
                 value.truncate(value.find(" (").unwrap_or(value.len()));
                 value = value.replace("2.0 Larder", "1.1 Larder");
             }
@@ -69,7 +69,7 @@ fn comparable(fields: &[Line]) -> Vec<Line> {
     kept
 }
 
-/// Method, path, fields and content of a request.
+/// The method, path, fields and content of a request.
 type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
 
 const CASES: &[Case] = &[
@@ -118,7 +118,7 @@ const CASES: &[Case] = &[
     ("GET", "/x", &[("max-forwards", "x"), ("te", "trailers")], ""),
 ];
 
-/// What an origin has seen of a request, as far as it is the same in both versions.
+/// Returns the parts of a request at the origin that are equal in both versions.
 fn comparable_request(seen: &Seen) -> (String, String, Vec<Line>, Vec<u8>) {
     (seen.method.clone(), seen.target.clone(), comparable(&seen.fields), seen.body.clone())
 }
@@ -127,7 +127,7 @@ fn comparable_request(seen: &Seen) -> (String, String, Vec<Line>, Vec<u8>) {
 fn both_versions_have_the_same_decisions_fields_and_content() {
     let origins = [origin(), origin()];
     let larders = origins.each_ref().map(Larder::before);
-    // The first round stores.
+    // The first round stores the responses.
     for round in 0..2 {
         for (method, path, fields, content) in CASES {
             let lines: String = fields.iter().map(|(name, value)| format!("\r\n{name}: {value}")).collect();
@@ -150,7 +150,7 @@ fn both_versions_have_the_same_decisions_fields_and_content() {
             assert_eq!(comparable(&response.fields), comparable(&expected.fields), "{what}");
             assert_eq!(comparable(&response.trailers), comparable(&expected.trailers), "{what}");
             match fields.contains(&("range", "bytes=0-0,2-2")) {
-                // The boundary between its parts is random.
+                // The boundary between the parts is random.
                 true => assert_eq!(response.body.len(), expected.body.len(), "{what}"),
                 false => assert!(response.body == expected.body, "{what}"),
             }
@@ -212,7 +212,7 @@ fn logs_and_figures_tell_the_versions_apart() {
         let larder =
             Larder::with(&origin, &format!("access_log = '{form}'\naccess_log_file = '{}'\n", log.display()));
         let lines = || fs::read_to_string(&log).unwrap_or_default();
-        // Misses and hits.
+        // The first round has misses, the second has hits.
         for round in 0..2 {
             let wait = |count| eventually("a line", || (lines().lines().count() >= count).then_some(()));
             let mut old = larder.client();

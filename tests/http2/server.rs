@@ -1,4 +1,4 @@
-//! An origin that speaks HTTP/2: it hears what the proxy sends, and sends any frames.
+//! An origin that speaks HTTP/2: it reads the frames of the proxy, and sends arbitrary frames.
 
 use larder_http2::PREFACE;
 use larder_http2::hpack::{Bounds, Decoder, List};
@@ -8,16 +8,16 @@ use crate::support::{Larder, Origin, Peer, Seen};
 
 const ACK: u8 = 1;
 
-/// What the proxy does on a stream.
+/// An event that the proxy caused on a stream.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// A request, all of it if it has no content.
+    /// The head of a request; `end` if it has no content.
     Head { stream: u32, fields: Vec<Line>, end: bool },
-    /// Content.
+    /// A part of the content.
     Data { stream: u32, data: Vec<u8>, end: bool },
-    /// The end of content, with trailers.
+    /// The end of the content, with trailers.
     Trailers { stream: u32, fields: Vec<Line> },
-    /// The end of a stream, with its code.
+    /// The reset of a stream, with its code.
     Reset { code: u32 },
 }
 
@@ -27,18 +27,18 @@ pub(crate) struct Server<'p> {
     decoder: Decoder,
 }
 
-/// A proxy before an origin that does on each connection what `script` says.
+/// Starts a proxy before an origin that runs `script` on each connection.
 pub(crate) fn before(script: impl Fn(&mut Server<'_>) + Send + Sync + 'static) -> (Larder, Origin) {
     let origin = origin(script);
     (Larder::start(&site(&[&origin], "")), origin)
 }
 
-/// The origin alone.
+/// Starts an origin that runs `script` on each connection.
 pub(crate) fn origin(script: impl Fn(&mut Server<'_>) + Send + Sync + 'static) -> Origin {
     origin_with(&[], script)
 }
 
-/// The same with these settings.
+/// Starts an origin like [`origin`], with these settings.
 pub(crate) fn origin_with(
     settings: &'static [(u16, u32)],
     script: impl Fn(&mut Server<'_>) + Send + Sync + 'static,
@@ -50,7 +50,7 @@ pub(crate) fn origin_with(
     })
 }
 
-/// The table of a site before such origins.
+/// Returns the table of a site before such origins.
 pub(crate) fn site(origins: &[&Origin], keys: &str) -> String {
     let origins: Vec<_> = origins.iter().map(|origin| format!("'h2c://{}'", origin.address)).collect();
     format!("[[site]]\norigin = [{}]\n{keys}\n", origins.join(", "))
@@ -70,7 +70,7 @@ impl<'p> Server<'p> {
         self.peer.send(&frame(kind, flags, stream, payload));
     }
 
-    /// What the proxy does next on a stream; `None` at the end of the connection.
+    /// Waits for the next event on a stream; returns `None` at the end of the connection.
     pub(crate) fn hear(&mut self) -> Option<Heard> {
         loop {
             let header = self.peer.exactly(9)?;
@@ -90,7 +90,7 @@ impl<'p> Server<'p> {
                     });
                 }
                 DATA => {
-                    // The client's windows are those of a real server, and content is read at once.
+                    // The client's windows are as large as those of a real server, and content is acknowledged at once.
                     if !payload.is_empty() {
                         let more = (payload.len() as u32).to_be_bytes();
                         self.send(WINDOW_UPDATE, 0, 0, &more);
@@ -118,7 +118,8 @@ impl<'p> Server<'p> {
         list.fields().iter().map(line).collect()
     }
 
-    /// The next request, whole; `None` at the end of the connection. Resets of others are overheard.
+    /// Waits for the next complete request; returns `None` at the end of the connection. Resets of other streams are
+    /// ignored.
     pub(crate) fn request(&mut self) -> Option<(u32, Seen)> {
         let mut seen = Seen::default();
         loop {
@@ -148,7 +149,7 @@ impl<'p> Server<'p> {
         }
     }
 
-    /// Sends a response: `fields` with the status in front, content in one piece, and trailers.
+    /// Sends a response: `fields` beginning with the status, the content, and trailers.
     pub(crate) fn answer(
         &mut self,
         stream: u32,

@@ -1,4 +1,4 @@
-//! Streams beside each other: content both ways, trailers, interim responses, windows, the end of the process.
+//! Concurrent streams: content in both directions, trailers, interim responses, windows, and the end of the process.
 
 use rustix::process::Signal;
 
@@ -120,7 +120,7 @@ fn large_content_passes_small_windows_whole() {
         assert!(response.whole && response.body == content, "{path}: {} bytes", response.body.len());
         larder.settle();
     }
-    // Several at once share the connection.
+    // Several concurrent streams share the connection's window.
     for stream in [7, 9, 11] {
         client.ask(stream, "GET", "/stored", &[]);
     }
@@ -139,7 +139,7 @@ fn the_most_urgent_response_comes_first() {
     larder.settle();
     let mut client = Client::with(larder.address(), &[(4, 1 << 20)]);
     client.reads = false;
-    // All three wait for the window of the connection.
+    // All three responses wait for the window of the connection.
     for (stream, priority) in [(1, "u=5"), (3, "u=4"), (5, "u=0")] {
         client.ask(stream, "GET", "/", &[("priority", priority)]);
     }
@@ -228,6 +228,6 @@ fn a_preface_may_come_byte_by_byte() {
         client.raw(&[*byte]);
     }
     client.raw(&frame(SETTINGS, 0, 0, &[]));
-    // The settings of the proxy.
+    // The proxy answers with its settings.
     assert_eq!(client.exactly(9)[3], SETTINGS);
 }

@@ -1,4 +1,4 @@
-//! Clients that users have.
+//! Common HTTP/2 clients.
 
 use std::process::Command;
 

@@ -15,14 +15,14 @@ const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
 const CONNECT_ERROR: u32 = 10;
 
-/// Repeats in capitals what it gets, until that ends.
+/// Returns the received bytes in capitals until the connection ends.
 fn echo(peer: &mut Peer) {
     while let Some(byte) = peer.exactly(1) {
         peer.send(&byte.to_ascii_uppercase());
     }
 }
 
-/// A forward proxy that lets clients reach `origin`.
+/// Starts a forward proxy that lets clients reach `origin`.
 fn forward(origin: &Origin, tables: &str) -> Larder {
     let port = origin.address.port();
     Larder::start(&format!("[forward]\nallow_private = true\nconnect_ports = [{port}]\n{tables}"))
@@ -32,7 +32,7 @@ fn connect(client: &mut Client, stream: u32, authority: &str) {
     client.send(HEADERS, END_HEADERS, stream, &section(&[(":method", "CONNECT"), (":authority", authority)]));
 }
 
-/// Reads until so many bytes have come through a tunnel.
+/// Reads until `count` bytes have arrived through a tunnel, and returns them.
 fn carried(client: &mut Client, stream: u32, count: usize) -> Vec<u8> {
     let has =
         |client: &Client| client.responses.get(&stream).is_some_and(|response| response.body.len() >= count);
@@ -51,13 +51,13 @@ fn rfc9113_section_8_5_a_tunnel_carries_bytes_both_ways() {
     assert_eq!(carried(&mut client, 1, 5), b"EARLY");
     let head = &client.responses[&1];
     assert_eq!((head.status, head.field("content-length")), (200, None));
-    // More than any window, in both directions.
+    // The tunnel transports more than the size of any window, in both directions.
     for _ in 0..100 {
         client.send(DATA, 0, 1, &[b'x'; 8_000]);
         let came = client.responses[&1].body.len();
         carried(&mut client, 1, came + 8_000);
     }
-    // Other streams go on beside it.
+    // Other streams are served at the same time.
     connect(&mut client, 3, &origin.address.to_string());
     client.send(DATA, END_STREAM, 3, b"other");
     let other = client.response(3);
@@ -94,7 +94,7 @@ fn each_direction_ends_on_its_own() {
     assert!(client.responses.get(&1).is_none_or(|response| response.reset.is_none()));
 }
 
-/// A `CONNECT` with content that is whole, as one piece of bytes.
+/// Returns the frames of a `CONNECT` with complete content.
 fn whole(origin: &Origin, content: &[u8]) -> Vec<u8> {
     let head = section(&[(":method", "CONNECT"), (":authority", &origin.address.to_string())]);
     let mut bytes = frame(HEADERS, END_HEADERS, 1, &head);
@@ -106,7 +106,7 @@ fn whole(origin: &Origin, content: &[u8]) -> Vec<u8> {
 #[test]
 fn whole_content_of_a_client_that_leaves_arrives() {
     let origin = Origin::speaking(|peer| {
-        // The client is not there for it.
+        // The client has already disconnected when the proxy receives these bytes.
         peer.send(&[b'h'; 1_000]);
         let mut rest = Vec::new();
         if peer.stream.read_to_end(&mut rest).is_ok() {
@@ -121,7 +121,7 @@ fn whole_content_of_a_client_that_leaves_arrives() {
     origin.wait_for(1);
     larder.wait_for("requests", 1);
     larder.wait_for("connections", 0);
-    // That of a stream that was reset does not.
+    // The content of a stream that was reset does not arrive as complete.
     let mut client = Client::with(larder.forward, &[]);
     connect(&mut client, 1, &origin.address.to_string());
     assert_eq!(carried(&mut client, 1, 1_000).len(), 1_000);
@@ -191,7 +191,7 @@ fn an_origin_that_resets_its_connection_resets_the_clients_stream() {
         let (stream, _) = listener.accept().expect("a connection");
         while stream.peek(&mut [0; 3]).is_ok_and(|count| count < 3) {}
         waits.pass();
-        // What is not read makes the kernel reset the connection.
+        // The unread bytes make the kernel reset the connection.
     });
     let larder =
         Larder::start(&format!("[forward]\nallow_private = true\nconnect_ports = [{}]\n", address.port()));
@@ -221,7 +221,7 @@ fn tunnels_that_are_refused_or_fail_are_ordinary_responses() {
         let response = client.response(stream);
         assert_eq!((response.status, response.whole), (status, true), "{authority}");
     }
-    // Sites have no tunnels.
+    // A site does not accept tunnels.
     let larder = Larder::before(&origin);
     let mut client = Client::new(&larder);
     connect(&mut client, 1, "a.example:443");
@@ -249,7 +249,7 @@ fn tunnels_that_stall_do_not_stall_other_streams() {
     let larder = forward(&tunnels, &format!("ports = [{}]\n", origin.address.port()));
     let mut client = Client::with(larder.forward, &[]);
     client.authority = origin.address.to_string();
-    // The sockets take some MiB; then the window of the stream closes.
+    // The sockets buffer some MiB; then the window of the stream closes.
     for stream in [1, 3, 5, 7] {
         connect(&mut client, stream, &tunnels.address.to_string());
         client.fill(stream);
@@ -273,7 +273,7 @@ fn tunnels_count_as_connections() {
     client.send(DATA, 0, 1, b"a");
     assert_eq!(carried(&mut client, 1, 1), b"A");
     let mut other = Client::new(&larder);
-    // With two connections and a tunnel, there is room neither for a tunnel nor for a WebSocket.
+    // Two connections and a tunnel use up the limit: a further tunnel or WebSocket is refused.
     larder.wait_for("connections", 3);
     connect(&mut client, 3, &origin.address.to_string());
     let refused = client.response(3);
@@ -281,7 +281,7 @@ fn tunnels_count_as_connections() {
     websocket(&mut other, 1, "websocket", "/chat");
     assert_eq!(other.response(1).status, 503);
     assert_eq!(chats.count(), 0);
-    // Requests that are no tunnel are answered.
+    // Requests without a tunnel are answered.
     assert_eq!(other.get(3, "/unaware").body, b"a page");
     client.send(DATA, END_STREAM, 1, &[]);
     assert!(client.response(1).whole);
@@ -303,7 +303,7 @@ fn a_tunnel_waits_for_the_windows_of_its_client_and_of_the_proxy() {
     client.reads = false;
     connect(&mut client, 1, &origin.address.to_string());
     assert_eq!(carried(&mut client, 1, 1_000).len(), 1_000);
-    // Nothing more comes before an answer on another stream.
+    // No more content arrives before a response on another stream.
     connect(&mut client, 3, "a.example:1");
     assert_eq!(client.response(3).status, 403);
     assert_eq!(client.responses[&1].body.len(), 1_000);
@@ -313,7 +313,7 @@ fn a_tunnel_waits_for_the_windows_of_its_client_and_of_the_proxy() {
     assert_eq!(carried(&mut client, 1, 300_000).len(), 300_000);
 }
 
-/// The answer to a handshake with this key (RFC 6455 section 4.2.2).
+/// Returns the Sec-WebSocket-Accept value for this key (RFC 6455 section 4.2.2).
 fn accept(key: &str) -> String {
     let mut openssl = Command::new("openssl")
         .args(["dgst", "-sha1", "-binary"])
@@ -326,7 +326,7 @@ fn accept(key: &str) -> String {
     STANDARD.encode(openssl.wait_with_output().expect("it ends").stdout)
 }
 
-/// An origin that accepts WebSockets for `/chat` alone.
+/// Starts an origin that accepts WebSockets only for `/chat`.
 fn chat() -> Origin {
     Origin::speaking(|peer| {
         while let Some(seen) = peer.request() {
@@ -390,7 +390,7 @@ fn rfc8441_a_websocket_is_an_upgrade_for_the_origin() {
     client.send(DATA, END_STREAM, 1, b"d");
     let all = client.response(1);
     assert_eq!((&all.body[..], all.whole, all.reset), (&b"hiABCD"[..], true, None));
-    // Each handshake has a key of its own.
+    // Each handshake has a different key.
     let first = seen.field("sec-websocket-key").expect("a key").to_owned();
     websocket(&mut client, 3, "WebSocket", "/chat");
     carried(&mut client, 3, 2);
