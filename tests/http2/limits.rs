@@ -1,4 +1,4 @@
-//! What clients may cause by streams that are open: memory, time and frames.
+//! Limits for the effects of open streams: memory, time and frames.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn interim_responses_that_nobody_reads_do_not_gather() {
     let waits = gate.clone();
     let hint = format!("HTTP/1.1 103 Early Hints\r\nLink: <{}>\r\n\r\n", "x".repeat(4_000));
     let origin = Origin::answering(move |_| {
-        // 8 MB on each stream.
+        // The origin sends 8 MB on each stream.
         let hints = (0..20).fold(Answer::default(), |answer, _| answer.then(hint.repeat(100)));
         hints.then_wait(&waits).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     });
@@ -29,7 +29,7 @@ fn interim_responses_that_nobody_reads_do_not_gather() {
     }
     origin.wait_for(10);
     gate.open();
-    // The client has read nothing until here.
+    // Up to here, the client has read nothing.
     for stream in (1..20).step_by(2) {
         let response = client.response(stream);
         assert_eq!((response.status, &response.body[..]), (200, &b"ok"[..]));
@@ -72,7 +72,7 @@ fn streams_that_stall_hold_little_of_what_a_disk_has() {
     assert!(client.until(|client| client.responses.len() == objects.len()), "heads come, content waits");
     let grown = resident(&larder).saturating_sub(before);
     assert!(grown < 32 << 20, "60 streams hold {grown} bytes");
-    // They go on when their windows open.
+    // The responses continue when their windows open.
     client.send(SETTINGS, 0, 0, &[0, 4, 0, 0x20, 0, 0]);
     for stream in &objects {
         assert_eq!(client.response(*stream).body, content, "{stream}");
@@ -99,7 +99,7 @@ fn frames_are_read_while_streams_write() {
     let came =
         |client: &Client| -> usize { client.responses.values().map(|response| response.body.len()).sum() };
     assert!(client.until(|client| came(client) > 1 << 20));
-    // Requests and content go in while so much comes out.
+    // The proxy reads requests and content while it writes large responses.
     for stream in [7, 9] {
         client.post(stream, "/", &[], &[&[b'a'; 10_000][..]; 6]);
         assert_eq!(client.response(stream).body, b"hello");
@@ -124,7 +124,8 @@ fn streams_that_wait_for_others_are_not_given_up() {
     larder.settle();
     let mut client = Client::with(larder.address(), &[(4, 1 << 20)]);
     client.reads = false;
-    // The first is urgent: it alone uses the window of the connection, which opens bit by bit for longer than `stall`.
+    // The first stream is urgent: it alone uses the window of the connection, which opens in small steps for longer
+    // than `stall`.
     client.ask(1, "GET", "/", &[("priority", "u=0")]);
     client.ask(3, "GET", "/", &[("priority", "u=7")]);
     let begun = Instant::now();
@@ -167,7 +168,8 @@ fn a_client_that_only_pings_is_idle() {
     assert_eq!(client.farewell, Some(NO_ERROR));
 }
 
-/// What 1,000 streams hold whose responses stall, if each head has so many fields of 4,000 bytes in as many bytes.
+/// Returns the memory of 1,000 streams with stalled responses, if each head has `fields` fields of 4,000 bytes, encoded
+/// in one byte each.
 fn held(fields: usize) -> usize {
     let content = vec![b'x'; 100_000];
     let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
@@ -180,7 +182,7 @@ fn held(fields: usize) -> usize {
         for stream in (1..200).step_by(2) {
             let mut head = client.head("GET", "/", &[]);
             if stream == 1 {
-                // An entry of the dynamic table, which each later byte repeats.
+                // The first head adds an entry to the dynamic table, which each later byte repeats.
                 head.extend([&[0x40, 4][..], b"x-xx", &[0x7f, 0x9d, 0x1e]].concat());
                 head.extend([b'y'; 3_996]);
             }
@@ -196,7 +198,7 @@ fn held(fields: usize) -> usize {
 #[test]
 fn large_heads_of_small_blocks_are_not_kept_while_responses_stall() {
     let (small, large) = (held(1), held(6));
-    // They would be 20 MB more.
+    // Stored heads would be 20 MB more.
     assert!(large < small + (10 << 20), "{large} instead of {small} bytes");
 }
 
@@ -231,7 +233,7 @@ fn content_that_comes_byte_by_byte_is_refused() {
     while !client.responses.contains_key(&1) {
         assert!(begun.elapsed() < PATIENCE, "it goes on for ever");
         client.try_send(DATA, 0, 1, b"x");
-        // The answer to this one comes at once.
+        // The answer to the PING arrives at once.
         client.send(PING, 0, 0, &[7; 8]);
         assert!(client.step());
         sleep(Duration::from_millis(20));
