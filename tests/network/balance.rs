@@ -1,8 +1,8 @@
-//! Which of several origins a request goes to.
+//! Balancing of requests between several origins.
 
 use super::support::{Answer, Gate, Larder, Origin, eventually};
 
-/// A proxy that passes every request on to these origins, with their weights, and `keys`.
+/// Starts a proxy that forwards every request to these origins, with their weights, and `keys`.
 fn before(origins: &[(&Origin, u16)], keys: &str) -> Larder {
     let origin = |(origin, weight): &(&Origin, u16)| format!("'{} weight={weight}'", origin.url());
     let origins: Vec<_> = origins.iter().map(origin).collect();

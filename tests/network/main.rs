@@ -1,5 +1,4 @@
-//! How connections come and go: PROXY headers of proxies in front, Unix sockets, which of several
-//! origins is asked, and where its name leads.
+//! Connections: the PROXY protocol, Unix sockets, balancing between origins, and the resolution of their names.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]

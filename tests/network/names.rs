@@ -1,4 +1,4 @@
-//! Names of origins whose addresses change. The proxy has a hosts file of its own.
+//! Origin names whose addresses change. The proxy has a separate hosts file.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -8,16 +8,16 @@ use std::thread;
 use super::relay::pass_on;
 use super::support::{Larder, Origin, eventually, not_tested};
 
-/// Runs what follows with the file `$0` in place of the system's hosts.
+/// Runs the following command with the file `$0` in place of the system's hosts file.
 const WITH_HOSTS: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
 
-/// Passes the bytes of each connection to `at` on to `origin`.
+/// Forwards the bytes of each connection to `at` to `origin`.
 fn relay(at: SocketAddr, origin: &Origin) {
     let (listener, address) = (TcpListener::bind(at).expect("a free port"), origin.address);
     thread::spawn(move || listener.incoming().flatten().for_each(|near| pass_on(near, address, b"")));
 }
 
-/// The command that goes on in a mount namespace, if there can be one.
+/// Returns the command that runs another command in a mount namespace, if that is permitted.
 fn apart() -> Option<Vec<&'static str>> {
     let all = [vec!["unshare", "--mount"], vec!["unshare", "--map-root-user", "--mount"]];
     all.into_iter().find(|words| {
@@ -50,7 +50,7 @@ fn kept_connections_to_addresses_that_a_name_has_lost_get_no_further_requests() 
     }
     assert!(one.connections() <= 2, "connections are kept, one for each worker");
     fs::write(&hosts, "127.0.0.2 origin.test\n").unwrap();
-    // So many that each of the two workers has some.
+    // So many requests that each of the two workers gets some.
     let answers = || (0..32).map(|_| larder.get("/").text().to_owned()).collect::<Vec<_>>();
     eventually("the new address", || answers().iter().all(|answer| answer == "two").then_some(()));
     fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();

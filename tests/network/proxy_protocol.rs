@@ -1,5 +1,5 @@
-//! The PROXY protocol: which client counts, and what is refused. The clients over TLS are curl, behind a proxy that passes
-//! bytes on.
+//! The PROXY protocol: the client's address, and refusals. The clients over TLS are curl, behind a proxy that forwards
+//! bytes.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -12,12 +12,12 @@ use super::support::{Client, Larder, Origin, SelfSigned, eventually, site};
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
 const FROM_LOOPBACK: &str = "[reverse]\nlisten = '127.0.0.1:0'\nproxy_protocol = '127.0.0.1'\n";
 
-/// A header of version 1 that names `client`.
+/// Returns a header of version 1 with the address `client`.
 fn line(client: &str) -> Vec<u8> {
     format!("PROXY TCP4 {client} 198.51.100.1 1234 80\r\n").into_bytes()
 }
 
-/// A header of version 2 with an additional value.
+/// Returns a header of version 2 with an additional TLV.
 fn binary(client: [u8; 4]) -> Vec<u8> {
     let block = [&client[..], &[198, 51, 100, 1], &[4, 210, 0, 80], &[0x20, 0, 2, 7, 7]].concat();
     header(0x21, 0x11, &block)
@@ -27,7 +27,7 @@ fn header(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
     [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family, 0, block.len() as u8], block].concat()
 }
 
-/// A connection that begins with `header`.
+/// Opens a connection that begins with `header`.
 fn behind(address: SocketAddr, header: &[u8]) -> Client {
     let mut client = Client::to(address);
     client.raw(header);
@@ -133,7 +133,7 @@ fn a_reload_changes_which_proxies_send_headers() {
     eventually("headers to be accepted", || (ask().status == 200).then_some(()));
 }
 
-/// A proxy in front that passes bytes on, each connection behind `header`; where it listens.
+/// Starts a proxy in front that forwards bytes and sends `header` first on each connection; returns its address.
 fn balancer(larder: SocketAddr, header: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -169,7 +169,7 @@ fn headers_come_before_tls_and_before_http2() {
             assert_eq!(curl(&words, &format!("https://{tls}/")), format!("192.0.2.1 {spoken}"));
         }
     }
-    // The header of curl's own names its own address.
+    // The header that curl itself sends has curl's address.
     let (plain, tls) = (larder.address(), larder.door("reverse, TLS"));
     for url in [format!("http://{plain}/"), format!("https://{tls}/")] {
         assert_eq!(curl(&["--haproxy-protocol"], &url), "127.0.0.1");

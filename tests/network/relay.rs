@@ -1,10 +1,10 @@
-//! What stands between the proxy and others, and passes bytes on.
+//! A relay of bytes between the proxy and its clients or origins.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
-/// Connects to `to`, sends `first`, and passes the bytes of both connections on until they end.
+/// Connects to `to`, sends `first`, and forwards the bytes of both connections until they end.
 pub(crate) fn pass_on(mut near: TcpStream, to: SocketAddr, first: &[u8]) {
     let Ok(mut far) = TcpStream::connect(to) else { return };
     far.write_all(first).expect("it reads");

@@ -18,7 +18,7 @@ use super::support::{Answer, Client, Larder, Origin, eventually, site};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
 
-/// A server at a Unix socket: it passes the bytes of each connection to `origin`.
+/// Starts a server at a Unix socket, which forwards the bytes of each connection to `origin`.
 fn at_socket(origin: &Origin, path: &Path) {
     let (listener, address) = (UnixListener::bind(path).expect("a new path"), origin.address);
     // The calls that read and write are those of TCP.
@@ -27,7 +27,7 @@ fn at_socket(origin: &Origin, path: &Path) {
     thread::spawn(move || listener.incoming().flatten().for_each(pass_on));
 }
 
-/// A proxy of a site whose origin is `origin`, written as in the config, with `keys`.
+/// Starts a proxy for a site with `origin`, as written in the config, and `keys`.
 fn before(origin: &str, keys: &str) -> Larder {
     Larder::start(&format!("[[site]]\norigin = '{origin}'\n{keys}\n"))
 }
@@ -38,7 +38,7 @@ fn folder() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A proxy that listens at `path`, in front of `origin`, with `keys` of `[reverse]`.
+/// Starts a proxy that listens at `path`, before `origin`, with `keys` of `[reverse]`.
 fn listening(path: &Path, origin: &Origin, keys: &str) -> Larder {
     Larder::start(&config(path, origin, keys))
 }
@@ -59,7 +59,7 @@ fn an_origin_at_a_socket_is_asked_over_connections_that_are_kept() {
     });
     at_socket(&origin, &path);
     let larder = before(&format!("unix:{}", path.display()), "");
-    // One worker has both this connection and that to the origin.
+    // One connection, so that one worker serves it and has the connection to the origin.
     let mut client = larder.client();
     for hit in [false, true] {
         let response = client.ask("GET /large");
@@ -208,7 +208,7 @@ fn the_file_has_its_permissions_stays_over_a_reload_and_goes_with_the_process() 
     }
 }
 
-/// Tries to serve at `path`; it must not start.
+/// Starts `larder serve` at `path`, which must fail, and returns its errors.
 fn refused(path: &Path) -> String {
     let listen = format!("unix:{}", path.display());
     let words = ["serve", "--origin", "http://127.0.0.1:9", "--admin", "off", "--stats", "none", "--listen"];
