@@ -1,11 +1,11 @@
-//! `/stats` by site, by reason, and what requests took.
+//! `/stats`: the figures by site, by reason, and the durations of requests.
 
 use serde_json::{Value, json};
 
 use super::support::{Larder, Origin, eventually};
 use super::{mixed, site};
 
-/// The values of these fields.
+/// Returns the values of these fields.
 fn values(of: &Value, names: &[&str]) -> Vec<u64> {
     names.iter().map(|name| of[name].as_u64().unwrap_or_else(|| panic!("no {name} in {of}"))).collect()
 }
@@ -63,10 +63,10 @@ fn times_are_those_of_hits_misses_the_rest_and_origins() {
     for request in ["GET /a", "GET /a", "GET /a", "GET /b", "GET /v", "GET /v", "POST /a"] {
         client.ask(request);
     }
-    // Hits behind a miss, in one packet.
+    // Two hits follow a miss in one packet.
     client.raw(&"GET /c HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(3).into_bytes());
     (0..3).for_each(|_| drop(client.receive("GET")));
-    // A time is counted once the reply has left.
+    // A duration is counted once the response has been sent.
     let counts = [("hit", 4), ("validated", 1), ("miss", 4), ("other", 1), ("origin", 6)];
     let latency = eventually("all times", || {
         let latency = larder.stats()["latency"].clone();

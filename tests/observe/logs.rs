@@ -1,4 +1,4 @@
-//! Access logs: each form as the laboratory reads it, and files that are moved away under load.
+//! Access logs: the laboratory reads each form; and log files that are moved away under load.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::mixed;
 use super::support::{Client, Larder, Origin, eventually};
 
-/// What `larder` prints.
+/// Returns the output of `larder`.
 fn answer(words: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_larder")).args(words).output().expect("it runs");
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -51,7 +51,8 @@ fn the_laboratory_reads_the_same_requests_from_each_form() {
         let larder = Larder::with(&origin, &keys(form, &log));
         for (before, request) in requests.iter().enumerate() {
             larder.ask(request);
-            // A line is written once the reply has been sent: without this, the next one could be first.
+            // A line is written once the response has been sent: without this wait, the next request's line could be
+            // first.
             eventually("a line", || (lines(&log).len() > before).then_some(()));
         }
         let log = log.to_str().expect("text");

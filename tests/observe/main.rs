@@ -1,4 +1,5 @@
-//! What the proxy says of itself: the figures of sites, reasons and times, metrics, access logs; and traces that pass by.
+//! Reports about the proxy: the figures of sites, reasons and durations, metrics, and access logs; and forwarded trace
+//! contexts.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -15,7 +16,7 @@ mod metrics;
 use serde_json::Value;
 use support::{Larder, Origin, Seen};
 
-/// Stores `/a..`, validates `/v..`, and fails `/f..`.
+/// Returns responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
 fn mixed(seen: &Seen) -> String {
     match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
         (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
@@ -25,7 +26,7 @@ fn mixed(seen: &Seen) -> String {
     }
 }
 
-/// What `/stats` says of a site.
+/// Returns the figures of a site in `/stats`.
 fn site<'s>(stats: &'s Value, name: &str) -> &'s Value {
     let mut sites = stats["sites"].as_array().expect("sites").iter();
     sites.find(|site| site["site"] == name).unwrap_or_else(|| panic!("no site {name} in {stats}"))

@@ -1,4 +1,4 @@
-//! `GET /metrics`: what Prometheus reads, against `/stats` and by Prometheus' own tool.
+//! `GET /metrics`: the metrics for Prometheus, compared with `/stats` and checked by Prometheus' own tool.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -14,11 +14,11 @@ use super::{mixed, site};
 /// Whether the program can send spans.
 const TRACES: bool = cfg!(feature = "otlp");
 
-/// Samples by name and labels, as they stand on the page.
+/// The samples of the page, by name and labels.
 struct Page(BTreeMap<String, f64>);
 
 impl Page {
-    /// Reads a page as strictly as version 0.0.4 of the format lets it, and more: help, type, then samples.
+    /// Parses a page, more strictly than version 0.0.4 of the format: help, type, then samples.
     fn read(text: &str) -> Self {
         let (mut samples, mut seen) = (BTreeMap::new(), HashSet::new());
         let mut family = "";
@@ -49,7 +49,7 @@ impl Page {
         *self.0.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", self.0))
     }
 
-    /// The sum of the samples of `name` whose labels have `label` in them.
+    /// Returns the sum of the samples of `name` whose labels contain `label`.
     fn sum(&self, name: &str, label: &str) -> f64 {
         let of = |series: &&String| series.starts_with(&format!("{name}{{")) && series.contains(label);
         self.0.keys().filter(of).map(|series| self.0[series]).sum()
@@ -62,7 +62,7 @@ fn scrape(larder: &Larder) -> String {
     response.text().to_owned()
 }
 
-/// A proxy that has something of everything to tell, and of what these tables say.
+/// Starts a proxy with all features that have metrics, and more tables.
 fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let (disk, database) = (folder.path().join("disk"), folder.path().join("s.db"));
@@ -71,14 +71,14 @@ fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
         database.display(),
         disk.display(),
     );
-    // The collector is not there.
+    // No collector listens there.
     let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
     let listener = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let tls = SelfSigned::new(folder.path(), "proxy.test").table();
     (Larder::with(origin, &[traces, listener, &tls, &tables, "\n", more].concat()), folder)
 }
 
-/// Requests of every kind.
+/// Sends requests of every kind.
 fn load(larder: &Larder) {
     let requests =
         ["GET /a", "GET /a", "POST /a\n\nx", "GET /v", "GET /v", "GET /f", "GET /b", "GET /a\nA b: c"];
@@ -90,7 +90,7 @@ fn load(larder: &Larder) {
                 }
             });
         }
-        // Pages are whole and sums grow, whatever happens meanwhile.
+        // During the load, each page is complete and sums do not decrease.
         let mut last = 0.0;
         for _ in 0..10 {
             let requests = Page::of(larder).sum("larder_requests_total", "");
@@ -99,7 +99,7 @@ fn load(larder: &Larder) {
         }
     });
     larder.settle();
-    // A request is counted once its reply has been sent.
+    // A request is counted once its response has been sent.
     larder.wait_for("requests", 1_600);
 }
 
@@ -197,7 +197,7 @@ fn every_metric_is_there_and_in_the_reference() {
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let reference = include_str!("../../docs/metrics.md");
     let named = reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    // Those of ACME are there where a site uses it; `tests/acme` reads them.
+    // The metrics of ACME exist only if a site uses it; `tests/acme` reads them.
     let named = named.filter(|name| !name.starts_with("larder_acme_"));
     let named: Vec<_> = named.filter(|name| TRACES || !name.starts_with("larder_trace_")).collect();
     assert_eq!(there, named);
