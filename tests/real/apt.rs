@@ -1,4 +1,4 @@
-//! apt, downloading from a local package repository through the forward proxy.
+//! apt, which downloads from a local package repository through the forward proxy.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::servers::Server;
 use super::support::Larder;
 use super::{output, program};
 
-/// A repository of one package, below `root`.
+/// Creates a repository of one package, below `root`.
 fn repository(root: &Path) {
     let package = root.join("build");
     let (pool, index) = (root.join("site/pool"), root.join("site/dists/stable/main/binary-all"));
@@ -32,7 +32,7 @@ fn repository(root: &Path) {
     fs::write(stable.join("Release"), release).expect("written");
 }
 
-/// Updates and downloads as a machine that has never done so; the package's bytes.
+/// Updates and downloads on a machine without stored lists or packages; returns the package's bytes.
 fn install(root: &Path, repository: &str, larder: &Larder) -> Vec<u8> {
     let machine = tempfile::tempdir_in(root).expect("a directory");
     let path = |name: &str| machine.path().join(name).display().to_string();
@@ -72,7 +72,7 @@ fn apt_gets_packages_from_the_cache() {
     let (pool, indices) = (origin.log("/pool/").len(), origin.log("/dists/").len());
     assert_eq!(pool, 1);
 
-    // Another machine: the package comes from the cache, the index is only asked whether it is still good.
+    // Another machine gets the package from the cache; the index is only revalidated.
     assert!(install(directory.path(), &origin.url(), &larder) == package, "wrong bytes");
     assert_eq!(origin.log("/pool/").len(), pool);
     let later = origin.log("/dists/").split_off(indices);

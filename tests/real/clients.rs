@@ -1,4 +1,4 @@
-//! What curl and wrk do besides plain GETs.
+//! curl and wrk with requests other than plain GETs.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::curl::curl;
 use super::servers::Server;
 use super::{output, program, reverse};
 
-/// Text that compresses, and bytes that do not.
+/// Creates files of compressible text and of incompressible bytes.
 fn tree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("text"), "all work and no play\n".repeat(2_000)).expect("written");

@@ -1,4 +1,4 @@
-//! curl, and what it was answered.
+//! curl, and the response that it received.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Asks for `url` with curl and `words`.
+/// Requests `url` with curl and the options `words`.
 pub(crate) fn curl(words: &[&str], url: &str) -> Answer {
     let directory = tempfile::tempdir().expect("a directory");
     let (head, body) = (directory.path().join("head"), directory.path().join("body"));
@@ -30,7 +30,7 @@ pub(crate) fn curl(words: &[&str], url: &str) -> Answer {
     command.arg("--dump-header").arg(&head).arg("--output").arg(&body).args(words).arg(url);
     output(&mut command);
     let head = fs::read_to_string(head).expect("a head");
-    // Interim responses come first.
+    // Interim responses precede the final one.
     let last = head.trim_end().rsplit("\r\n\r\n").next().expect("a head");
     let (line, lines) = last.split_once("\r\n").expect("fields");
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
@@ -49,7 +49,7 @@ impl Answer {
         self.field("cache-status").is_some_and(|status| status.contains("; hit"))
     }
 
-    /// The parts of a `multipart/byteranges`: where each belongs, and its bytes.
+    /// Returns the parts of a `multipart/byteranges`: the Content-Range and the bytes of each.
     pub(crate) fn parts(&self) -> Vec<(String, Vec<u8>)> {
         let boundary =
             self.field("content-type").and_then(|value| value.split_once("boundary=")).expect("parts").1;
@@ -69,7 +69,7 @@ impl Answer {
     }
 }
 
-/// What stands before and after the first `wanted`.
+/// Returns the bytes before and after the first `wanted`.
 fn after<'t>(text: &'t [u8], wanted: &[u8]) -> Option<(&'t [u8], &'t [u8])> {
     let at = text.windows(wanted.len()).position(|window| window == wanted)?;
     Some((&text[..at], &text[at + wanted.len()..]))

@@ -7,11 +7,11 @@ use super::curl::{Answer, curl};
 use super::reverse;
 use super::servers::Server;
 
-/// Documentation that every Debian package brings along.
+/// The documentation that every Debian package contains.
 const TREE: &str = "/usr/share/doc";
 const FILES: usize = 30;
 
-/// Paths of files of all sizes, the smallest and largest included.
+/// Returns the paths of files of all sizes, including the smallest and the largest.
 fn documents() -> Vec<String> {
     let mut files = Vec::new();
     let folders = fs::read_dir(TREE).expect("documentation").map_while(Result::ok).map(|entry| entry.path());
@@ -24,7 +24,7 @@ fn documents() -> Vec<String> {
     (0..FILES).map(|n| files[last * n / (FILES - 1)].1.clone()).collect()
 }
 
-/// Size and path below [`TREE`] of the plain files of a folder that need no escapes in a URL.
+/// Returns the size and the path below [`TREE`] of each plain file in a folder whose name needs no escapes in a URL.
 fn files_in(folder: &Path) -> Vec<(u64, String)> {
     let entries = fs::read_dir(folder).expect("a folder").map_while(Result::ok);
     let files = entries.filter_map(|entry| {
@@ -56,7 +56,7 @@ fn served_again_without_the_origin(origin: &Server) {
     assert_eq!((origin.count(), asked), (asked, documents.len()), "the cache asked again");
 }
 
-/// Asserts that the origin and the cache say the same to `words`.
+/// Asserts that the origin and the cache respond equally to a request with the options `words`.
 fn agree(origin: &str, proxy: &str, path: &str, words: &[&str]) {
     let (expected, got) = (curl(words, &format!("{origin}{path}")), curl(words, &format!("{proxy}{path}")));
     let context =
@@ -78,7 +78,7 @@ fn agree(origin: &str, proxy: &str, path: &str, words: &[&str]) {
             assert!(got.body == expected.body, "wrong bytes: {}", context());
         }
     } else if got.status != 304 {
-        // Error pages are nobody's representation, and Apache does not say a length there.
+        // Error pages are not a representation of the resource, and Apache sends no length with them.
         fields = expected.field("content-range").map(|_| "content-range").into_iter().collect();
     }
     for name in fields {
@@ -86,7 +86,7 @@ fn agree(origin: &str, proxy: &str, path: &str, words: &[&str]) {
     }
 }
 
-/// Without invalid ones, which a recipient must ignore (RFC 9110 section 14.2) and nginx refuses.
+/// Valid ranges only: a recipient must ignore invalid ones (RFC 9110 section 14.2), but nginx refuses them.
 const RANGES: &[&str] = &[
     "bytes=0-0",
     "bytes=0-99",
@@ -103,13 +103,13 @@ const RANGES: &[&str] = &[
 fn ranges_and_conditionals_agree(origin: &Server) {
     let (_larder, proxy) = reverse(&origin.url());
     let documents = documents();
-    // Small, middling and large.
+    // A small, a medium and a large file.
     for path in [&documents[FILES / 3], &documents[FILES * 2 / 3], &documents[FILES - 1]] {
         let whole = curl(&[], &format!("{}{path}", origin.url()));
         let etag = whole.field("etag").expect("an etag");
         let modified = whole.field("last-modified").expect("a date");
         let cases = conditions(etag, modified);
-        // What is not stored yet, then what is stored in part or whole.
+        // In the first round the file is not stored, in the second it is stored in part or whole.
         for _ in 0..2 {
             for range in RANGES {
                 agree(&origin.url(), &proxy, path, &["--header", &format!("Range: {range}")]);
@@ -123,8 +123,8 @@ fn ranges_and_conditionals_agree(origin: &Server) {
     }
 }
 
-/// What a cache may answer. `If-Match` and `If-Unmodified-Since` that fail are the origin's alone to notice
-/// (RFC 9111 section 4.3.2), and a cache need not ask it.
+/// Returns the conditions that a cache may evaluate. `If-Match` and `If-Unmodified-Since` are for the origin (RFC 9111
+/// section 4.3.2), and a cache with a fresh response need not forward them.
 fn conditions(etag: &str, modified: &str) -> Vec<Vec<String>> {
     const OLD: &str = "Thu, 01 Jan 1998 00:00:00 GMT";
     let range = || "Range: bytes=1-4".to_owned();

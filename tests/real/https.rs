@@ -1,4 +1,4 @@
-//! Origins that speak TLS.
+//! Origins with TLS.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use super::support::{Client, Larder};
 
 const PAGE: &str = "a page that was encrypted once";
 
-/// nginx with one page.
+/// Starts nginx with one page.
 fn origin(folder: &tempfile::TempDir) -> Server {
     fs::write(folder.path().join("page"), PAGE).expect("written");
     Server::nginx_with_tls(folder.path())
@@ -92,7 +92,7 @@ fn a_collector_may_speak_tls() {
     let larder = Larder::start_in(&config, &[("SSL_CERT_FILE", &collector.certificate())]);
     became(&larder, "sent");
     assert_eq!(larder.stats()["traces"]["dropped"], 0);
-    // One that nobody vouches for is told nothing.
+    // A proxy that does not trust the collector's certificate sends no spans.
     let stranger = Larder::start(&config);
     became(&stranger, "dropped");
     assert_eq!(stranger.stats()["traces"]["sent"], 0);

@@ -1,7 +1,7 @@
 //! Real origins (nginx, Apache, a Python server) behind the real binary, and real clients (curl, apt, wrk) before it.
 //!
-//! What an origin answers directly is the oracle for what it answers through the cache. A program that is
-//! missing fails its tests and says how to get it.
+//! The origin's direct response is the oracle for the response through the cache. A missing program fails its tests
+//! with a message about its package.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -21,7 +21,7 @@ use std::process::Command;
 
 use support::Larder;
 
-/// A command for `program` of the Debian package `package`.
+/// Returns a command for `program` of the Debian package `package`.
 fn program(program: &str, package: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -34,7 +34,7 @@ fn program(program: &str, package: &str) -> Command {
     Command::new(found)
 }
 
-/// What `command` prints; it must succeed.
+/// Returns the output of `command`, which must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -42,7 +42,7 @@ fn output(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// A reverse proxy in front of `origin`, and where it is.
+/// Starts a reverse proxy before `origin`, and returns its URL.
 fn reverse(origin: &str) -> (Larder, String) {
     let larder = Larder::start(&format!("[[site]]\norigin = '{origin}'\n"));
     let url = format!("http://{}", larder.address());

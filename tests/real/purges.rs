@@ -1,4 +1,4 @@
-//! The examples of `docs/purge.md`, as they stand there.
+//! The examples of `docs/purge.md`, run as printed.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Origins that people run, each a process with its own port, configuration and access log.
+//! Common HTTP servers as origins, each a process with its own port, configuration and access log.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::support::{Client, eventually};
 use super::{output, program};
 
-/// A running origin; ends with the test.
+/// A running origin, which ends with the test.
 pub(crate) struct Server {
     child: Child,
     directory: TempDir,
@@ -20,7 +20,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// nginx, serving the files below `root` as good for an hour, text compressed for who can read it.
+    /// Starts nginx, which serves the files below `root` with a lifetime of an hour, and text compressed for clients
+    /// that accept it.
     pub(crate) fn nginx(root: &Path) -> Self {
         Self::configured(|directory, port| {
             let file = directory.join("nginx.conf");
@@ -31,7 +32,7 @@ impl Server {
         })
     }
 
-    /// nginx as [`Server::nginx`], and besides by https with a certificate for `localhost` that nobody knows.
+    /// Starts nginx as [`Server::nginx`], and additionally with https and an untrusted certificate for `localhost`.
     pub(crate) fn nginx_with_tls(root: &Path) -> Self {
         Self::configured(|directory, port| {
             let file = directory.join("nginx.conf");
@@ -57,17 +58,17 @@ impl Server {
         })
     }
 
-    /// Where a client finds the certificate that it should trust.
+    /// Returns the path of the certificate that a client should trust.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.directory.path().join("cert.pem")
     }
 
-    /// Its port.
+    /// Returns its port.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Apache, serving the files below `root` as good for an hour.
+    /// Starts Apache, which serves the files below `root` with a lifetime of an hour.
     pub(crate) fn apache(root: &Path) -> Self {
         Self::configured(|directory, port| {
             let file = directory.join("apache.conf");
@@ -80,7 +81,7 @@ impl Server {
         })
     }
 
-    /// The Python server of `slow.py`.
+    /// Starts the Python server of `slow.py`.
     pub(crate) fn python() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let log = fs::File::create(directory.path().join("access.log")).expect("a log");
@@ -94,8 +95,8 @@ impl Server {
         Self { child, directory, address }
     }
 
-    /// Starts what `command` makes of a directory and a free port, on another port if that one was taken
-    /// in the meantime.
+    /// Starts the command that `command` returns for a directory and a free port; tries another port if that port was
+    /// taken in the meantime.
     fn configured(command: impl Fn(&Path, u16) -> Command) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         for _ in 0..5 {
@@ -118,7 +119,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// The access log's lines for requests under `prefix`, once all that has been answered is in it.
+    /// Returns the access log's lines for requests under `prefix`, after all answered requests have been logged.
     pub(crate) fn log(&self, prefix: &str) -> Vec<String> {
         let mark = format!("/mark-{}", fastrand::u64(..));
         Client::to(self.address).ask(&format!("GET {mark}"));
@@ -132,7 +133,7 @@ impl Server {
         })
     }
 
-    /// How many requests arrived, besides those of [`Server::log`].
+    /// Returns the number of requests that arrived, without those of [`Server::log`].
     pub(crate) fn count(&self) -> usize {
         self.log("/").len()
     }
@@ -140,7 +141,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not KILL: Apache's children would stay.
+        // Not KILL, which would leave Apache's child processes running.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A server that streams slowly: nobody waits for the end, and one fetch feeds all.
+//! A server that streams slowly: clients read before its end, and one fetch serves all clients.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -28,7 +28,7 @@ fn a_slow_stream_reaches_every_client_as_it_comes() {
         assert_eq!(line, "begin\n");
         (child, stream)
     };
-    // All of them have read the beginning before the origin goes on.
+    // All clients have read the beginning before the origin continues.
     let clients = [begin(), begin(), begin()];
     curl(&[], &format!("{}/go-on", origin.url()));
     let expected: String = (0..100).map(|number| format!("{number}\n").repeat(100)).collect();
