@@ -1,4 +1,4 @@
-//! Passwords and tokens that rules ask for.
+//! Rules that require passwords or tokens.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -18,7 +18,7 @@ fn passwd(file: &Path, arguments: &[&str], password: &str) -> Output {
     let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
     larder.arg("passwd").arg(file).args(arguments).stdin(Stdio::piped());
     let mut larder = larder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("larder runs");
-    // It may not read what it does not need.
+    // The command may exit before it reads the password.
     let _ = writeln!(larder.stdin.take().expect("its input"), "{password}");
     larder.wait_with_output().expect("it ends")
 }
@@ -172,7 +172,7 @@ fn a_file_of_users_keeps_its_owner_its_permissions_and_its_place() {
     let (users, file) = (folder.path().join("users"), folder.path().join("file"));
     fs::write(&file, BEA).expect("written");
     fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("permissions");
-    // Root alone may give files away.
+    // Only root can change the owner of a file.
     let before = chown(&file, Some(1), Some(1)).map_or_else(|_| owner(&file), |()| (1, 1));
     symlink("file", &users).expect("a link");
     assert!(passwd(&users, &["ann"], "secret").status.success());

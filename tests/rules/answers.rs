@@ -100,7 +100,7 @@ fn clients_that_are_refused_get_no_answer_of_our_own_either() {
         assert_eq!(status("/closed"), 403, "{method}");
         assert_ne!(status("/"), 403, "{method}");
     }
-    // Origins that answer TRACE would show it, too.
+    // The origin could answer TRACE with the secret field, so the proxy does not send it.
     larder.ask("TRACE /b\nX-Own: 2");
     assert_eq!(
         ["x-own", "x-origin-key"].map(|name| origin.last().field(name).map(str::to_owned)),

@@ -1,4 +1,4 @@
-//! `cors`, `security_headers` and `default`: fields for browsers.
+//! `cors`, `security_headers` and `default`: response fields for browsers.
 
 use crate::support::{Larder, Origin};
 use crate::with_rules;

@@ -1,4 +1,4 @@
-//! What is counted for each rule.
+//! The counts of each rule.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Lists of domains in files.
+//! Files with lists of domains.
 
 use std::fs;
 

@@ -1,10 +1,10 @@
-//! `larder check --test`: what users expect of their rules.
+//! `larder check --test`: users' expectations of their rules.
 
 use std::process::{Command, Output};
 
 use crate::support::SelfSigned;
 
-/// Compares `config` with `tests`.
+/// Runs the tests `tests` for `config`.
 pub(crate) fn check(config: &str, tests: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("larder.toml"), config).expect("written");
@@ -14,7 +14,7 @@ pub(crate) fn check(config: &str, tests: &str) -> Output {
     larder.current_dir(folder.path()).output().expect("it runs")
 }
 
-/// The blocks of TOML in the page about rules.
+/// Returns the blocks of TOML in the page about rules.
 fn blocks() -> Vec<&'static str> {
     let page = include_str!("../../docs/rules.md");
     page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
@@ -72,7 +72,7 @@ fn the_url_that_an_origin_is_asked_for_can_be_expected() {
     }
 }
 
-/// Checks `tests`, all of which `config` meets.
+/// Asserts that `config` meets all `tests`.
 fn meets(config: &str, tests: &str) {
     let done = check(config, tests);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -1,4 +1,4 @@
-//! Fields of requests, stored responses and replies.
+//! Rules for the fields of requests, stored responses and replies.
 
 use crate::support::Origin;
 use crate::with_rules;

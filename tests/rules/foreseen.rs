@@ -1,5 +1,5 @@
-//! What `larder check --test` says of a config is what that config does: rules, requests and answers that chance puts together go
-//! through a proxy, and what comes of them is what is expected of the command. `LARDER_SEED` repeats the choices of a run.
+//! `larder check --test` predicts the behaviour of a config: random rules, requests and responses go through a proxy,
+//! and the results become the expectations of the command. `LARDER_SEED` repeats the choices of a run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::expectations::check;
 use crate::support::{Larder, Origin, Response, Seen, site};
 
-/// Rules of a config, and requests for it.
+/// The number of rules in a config; then that of requests for it, and of configs.
 const RULES: usize = 5;
 const REQUESTS: usize = 12;
 const CONFIGS: usize = 10;
@@ -40,7 +40,7 @@ const OF_RESPONSE: &[&str] = &[
     "match = { response_field = 'ETag' }\n",
 ];
 
-/// What holds for all requests of a path.
+/// Effects that are equal for all requests of a path.
 const FOR_RESOURCES: &[&str] = &[
     "key_fields = 'X-A'",
     "key_cookies = 'session'",
@@ -50,7 +50,7 @@ const FOR_RESOURCES: &[&str] = &[
     "host = 'api.test'",
     "host = 'origin'",
 ];
-/// What takes effect before there is a response.
+/// Effects on the request, before there is a response.
 const FOR_REQUESTS: &[&str] = &[
     "query = 'drop'",
     "query = { keep = ['a'], sort = true }",
@@ -78,7 +78,7 @@ const FOR_REQUESTS: &[&str] = &[
     "cache = false\nstop = true",
     "stop = true",
 ];
-/// What may wait for the response.
+/// Effects on the response.
 const FOR_RESPONSES: &[&str] = &[
     "cache = false",
     "cache = true",
@@ -123,10 +123,10 @@ const FIELDS: &[&str] = &[
 ];
 const CLIENTS: &[&str] = &["10.1.2.3", "192.0.2.7", "198.51.100.1"];
 
-/// Fields that tell of the connection and of how a reply was obtained.
+/// Fields about the connection and about the way in which a reply was obtained; they are not compared.
 const UNTOLD: &[&str] =
     &["via", "cache-status", "date", "age", "connection", "keep-alive", "transfer-encoding"];
-/// Fields of a request that this proxy writes for its origins.
+/// Request fields that this proxy writes for its origins.
 const INTRODUCED: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "content-length"];
 
 fn some<'a>(rng: &mut Rng, all: &[&'a str]) -> &'a str {
@@ -149,7 +149,7 @@ fn rule(rng: &mut Rng) -> String {
     format!("[[site.rule]]\n{}{}\n", some(rng, conditions), some(rng, effects))
 }
 
-/// A request, and the answer that the origin has for it.
+/// A request, and the origin's response to it.
 struct Case {
     method: &'static str,
     target: String,
@@ -176,12 +176,13 @@ impl Case {
         }
     }
 
-    /// As the origin writes it.
+    /// Returns the response as the origin sends it.
     fn answer(&self) -> String {
         format!("{}\nContent-Length: {}\n\n{}", self.answer, self.body.len(), self.body)
     }
 
-    /// What a client gets, and whether all that takes place within one second by any clock: what is stored is not a second old then.
+    /// Returns the reply to the client, and whether the request took place within one second of the clock, so that the
+    /// lifetime of the stored response has just begun.
     fn ask(&self, larder: &Larder) -> (Response, bool) {
         let Self { method, target, client, .. } = self;
         let lines: String = self.fields.iter().map(|line| format!("\n{line}")).collect();
@@ -191,7 +192,7 @@ impl Case {
         (reply, begun.subsec_millis() > 100 && begun.as_secs() == now().as_secs())
     }
 
-    /// What came of it, as an expectation. `seen` is what the origin was asked.
+    /// Returns the result as an expectation. `seen` is the request at the origin.
     fn expectation(
         &self,
         origin: &Origin,
@@ -224,7 +225,7 @@ impl Case {
     }
 }
 
-/// What `Cache-Status` tells, as keys of an expectation; of the lifetime only if it has just begun.
+/// Returns the outcome in `Cache-Status` as keys of an expectation; includes the lifetime only if it has just begun.
 fn outcome(line: &str, is_new: bool) -> String {
     let members: Vec<_> = line.split("; ").collect();
     let value = |name: &str| members.iter().find_map(|member| member.strip_prefix(name)?.strip_prefix('='));
@@ -243,7 +244,7 @@ fn outcome(line: &str, is_new: bool) -> String {
     }
 }
 
-/// All `lines` of a head but for `untold` ones, and that there is none of other `names`.
+/// Returns an expectation of all `lines` of a head except the `untold` fields, and of the absence of the other `names`.
 fn told<'n>(lines: &[(String, String)], names: impl Iterator<Item = &'n str>, untold: &[&str]) -> String {
     let mut all: Vec<(String, String)> = Vec::new();
     for (name, value) in lines {
@@ -262,7 +263,7 @@ fn told<'n>(lines: &[(String, String)], names: impl Iterator<Item = &'n str>, un
     table(all.into_iter().map(|(name, value)| format!("{name}: {value}")))
 }
 
-/// A table of field lines.
+/// Returns a table of field lines.
 fn table(lines: impl Iterator<Item = String>) -> String {
     let pair = |line: String| {
         let (name, value) = line.split_once(": ").expect("a line");

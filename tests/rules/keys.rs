@@ -1,4 +1,4 @@
-//! What a response is stored under.
+//! Rules for the keys of stored responses.
 
 use crate::support::{Larder, Origin, site};
 use crate::with_rules;

@@ -1,4 +1,4 @@
-//! What is cached, and for how long.
+//! Rules for storing responses, and for their lifetime.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Limits: so many requests in a time, and at once.
+//! Limits of the rate of requests, and of concurrent requests.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use crate::support::{Answer, Client, Gate, Larder, Origin, Response, eventually,
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 
-/// A site with these limits for what is below `/a/`.
+/// Returns a site with these limits for the paths below `/a/`.
 fn limited(origin: &Origin, limit: &str) -> String {
     format!("{}\n[[site.rule]]\nmatch = {{ path = '/a/*' }}\nlimit = {limit}\n", site(&[origin], ""))
 }
@@ -141,7 +141,7 @@ fn so_many_are_in_progress_at_once_until_their_replies_are_sent() {
     gate.open();
     assert_eq!(slow.content(&head).0, b"halfx");
     eventually("the end of the reply", || (larder.get("/a/quick").status == 200).then_some(()));
-    // A client that leaves gives back what it has.
+    // A client that disconnects frees its place.
     let mut left = larder.client();
     left.send("GET /a/slow");
     drop(left);

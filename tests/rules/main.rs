@@ -1,4 +1,5 @@
-//! `[[site.rule]]`: how rules change what is cached, stored apart, changed, answered and refused, as clients and origins see it.
+//! `[[site.rule]]`: the effects of rules on caching, keys, changes, answers and refusals, from the view of clients and
+//! origins.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -27,7 +28,7 @@ mod ways;
 
 use support::{Larder, Origin};
 
-/// A site with these rules.
+/// Starts a proxy with a site with these rules.
 fn with_rules(origin: &Origin, rules: &str) -> Larder {
     Larder::start(&support::site(&[origin], rules))
 }

@@ -1,4 +1,4 @@
-//! Rules that send a part of a site's paths elsewhere.
+//! Rules that send a part of a site's paths to other origins.
 
 use crate::support::{Answer, Gate, Origin};
 use crate::with_rules;
@@ -28,7 +28,8 @@ fn paths_have_origins_paths_and_hosts_of_their_own_for_all_clients() {
         ("/xy/z", "site /inner/y/z site.test".to_owned()),
         ("/a", "site /a site.test".to_owned()),
     ] {
-        // What the first client makes Larder store, others get: `stop` for some of them changes nothing.
+        // All clients share the stored response of the first client; so `stop` for some clients does not change the
+        // origin.
         assert_eq!(larder.ask(&format!("GET {path}\nCookie: c=1")).text(), answer, "{path}");
         let other = larder.get(path);
         assert_eq!((other.text(), other.is_hit()), (&*answer, true), "{path}");

@@ -1,10 +1,10 @@
-//! Pages in place of the content of errors.
+//! Pages that replace the content of errors.
 
 use super::expectations::check;
 use crate::support::{Larder, Origin, eventually, site};
 use crate::with_rules;
 
-/// Rules with pages: of the whole site for 404 and 5xx, of `/api/*` for 500 to 503.
+/// Returns rules with pages: for the whole site for 404 and 5xx, and for `/api/*` for 500 to 503.
 fn rules(folder: &std::path::Path) -> String {
     let file = |name: &str, text: &str| {
         std::fs::write(folder.join(name), text).expect("written");

@@ -1,8 +1,8 @@
-//! Rules with errors: the command says what is wrong, where, and what would do.
+//! Invalid rules: the command reports the error, its position, and the valid alternatives.
 
 use std::process::Command;
 
-/// What `larder check` says of a site with this rule, without the beginning that all lines share.
+/// Returns the messages of `larder check` for a site with this rule, without the prefix that all lines share.
 fn check(rule: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("larder.toml");

@@ -1,9 +1,9 @@
-//! Whichever way a request comes in, rules hold for it.
+//! Rules apply to every request, regardless of the way in which it arrives.
 
 use crate::http2::{self, END_HEADERS, HEADERS, section};
 use crate::support::{Client, Larder, Origin, site};
 
-/// A site of which a part is stored and closed to all but one network.
+/// Returns a proxy for a site of which a part is stored, and closed to all but one network.
 fn closed(origin: &Origin) -> Larder {
     let rule =
         "purge_from = '127.0.0.0/8'\n[[site.rule]]\nmatch = { path = '/closed/*' }\nallow = ['10.0.0.0/8']\n";
