@@ -1,5 +1,5 @@
-//! Clients that nobody here wrote: made by the stock compilers from the definitions that ship, and tools that
-//! systems bring.
+//! Independent clients: clients compiled by the usual compilers from the definitions that ship, and tools of the
+//! system.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -88,7 +88,7 @@ fn netcat_by_lines() {
     assert!(many.into_iter().all(|nc| end(nc) == b"+9\nsmall one.\n"));
 }
 
-/// The page that the line protocol framed, in chunks of at most 1,024 bytes.
+/// Returns the page from an answer of the line protocol, which frames it in chunks of at most 1,024 bytes.
 fn page(mut answer: &[u8]) -> Vec<u8> {
     let mut page = Vec::new();
     while answer != b".\n" {

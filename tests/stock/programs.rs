@@ -1,4 +1,4 @@
-//! The clients: compiled as their authors' manuals say, once for each test program.
+//! The clients, compiled as the compilers' manuals describe, once for each test program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Definitions, as they ship.
+/// The definitions that ship.
 const THRIFT: &str = include_str!("../../crates/rpc/larder.thrift");
 const ONC: &str = include_str!("../../crates/rpc/webpage.x");
 
-/// A client that takes a place and a command.
+/// A client that takes a port and a command.
 pub(crate) struct Stock {
     folder: TempDir,
     words: Vec<String>,
 }
 
 impl Stock {
-    /// Python, binary protocol, buffered transport.
+    /// Builds the Python client: binary protocol, buffered transport.
     pub(crate) fn python() -> Self {
         let folder = folder(&[("larder.thrift", THRIFT), ("client.py", include_str!("client.py"))]);
         run(
             program("thrift", "thrift-compiler").args(["--gen", "py", "-out", ".", "larder.thrift"]),
             &folder,
         );
-        // Where Debian's package puts it, whatever Python comes first on the path.
+        // The path of Debian's package, in case another Python is first in the path.
         Self { folder, words: ["/usr/bin/python3", "client.py"].map(str::to_owned).to_vec() }
     }
 
-    /// C++, compact protocol, framed transport.
+    /// Builds the C++ client: compact protocol, framed transport.
     pub(crate) fn cpp() -> Self {
         let folder = folder(&[("larder.thrift", THRIFT), ("client.cpp", include_str!("client.cpp"))]);
         run(
@@ -41,7 +41,7 @@ impl Stock {
         Self { folder, words: vec!["./client".to_owned()] }
     }
 
-    /// C, by `rpcgen`, with pages as `opaque`, so that it learns their lengths.
+    /// Builds the C client by `rpcgen`, with pages as `opaque`, so that it gets their lengths.
     pub(crate) fn c() -> Self {
         let opaque = ONC.replace("    string webPageContents", "    opaque webPageContents");
         assert_ne!(opaque, ONC);
@@ -57,20 +57,20 @@ impl Stock {
         Self { folder, words: vec!["./client".to_owned()] }
     }
 
-    /// What it prints.
+    /// Runs the client and returns its output.
     pub(crate) fn says(&self, words: &[&str]) -> String {
         let mut command = Command::new(&self.words[0]);
         command.current_dir(&self.folder).args(&self.words[1..]).args(words);
         output(&mut command).trim_end().to_owned()
     }
 
-    /// What it saved.
+    /// Returns the page that the client saved.
     pub(crate) fn saved(&self) -> Vec<u8> {
         fs::read(self.folder.path().join("page")).expect("a page")
     }
 }
 
-/// A command for `program` of the Debian package `package`.
+/// Returns a command for `program` of the Debian package `package`.
 pub(crate) fn program(program: &str, package: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -83,7 +83,7 @@ pub(crate) fn program(program: &str, package: &str) -> Command {
     Command::new(found)
 }
 
-/// What `command` prints; it must succeed.
+/// Returns the output of `command`, which must succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The ONC door in the machine's directory of programs.
+//! The registration of the ONC door with the machine's rpcbind.
 
 use std::os::unix::net::UnixStream;
 use std::process::Child;
@@ -9,10 +9,10 @@ use crate::programs::{Stock, output, program};
 use crate::scenario::Site;
 use crate::support::{Larder, eventually};
 
-/// 0x23451111.
+/// The program number 0x23451111.
 const PROGRAM: &str = "591728913";
 
-/// The machine's rpcbind, or one that ends with the test.
+/// The machine's rpcbind, or a started one that ends with the test.
 struct Directory(Option<Child>);
 
 impl Directory {
@@ -43,7 +43,7 @@ fn is_listed() -> bool {
     output(program("rpcinfo", "rpcbind").arg("127.0.0.1")).lines().any(|line| line.contains(PROGRAM))
 }
 
-/// rpcbind listens on every address there is, so that one of our own gets a network of its own.
+/// rpcbind listens on all addresses, so a started one runs in a separate network namespace.
 #[test]
 fn clients_find_the_onc_door_by_its_program_number() {
     let may_unshare =

@@ -1,11 +1,11 @@
-//! What every client is put through.
+//! The scenarios of every client.
 
 use crate::programs::Stock;
 use crate::support::{Answer, Larder, Origin};
 
 const MIB: usize = 1 << 20;
 
-/// Pages, by path.
+/// An origin with pages, by path.
 pub(crate) struct Site(Origin);
 
 impl Site {
@@ -23,23 +23,23 @@ impl Site {
         self.0.url()
     }
 
-    /// Requests for `path`.
+    /// Returns the number of requests for `path`.
     pub(crate) fn count(&self, path: &str) -> usize {
         self.0.count_of(path)
     }
 }
 
-/// All bytes there are, NUL first.
+/// Returns bytes of all values, NUL first.
 pub(crate) fn binary() -> Vec<u8> {
     (0..3_000_u32).map(|at| (at % 256) as u8).collect()
 }
 
-/// 25 MiB.
+/// Returns 25 MiB.
 pub(crate) fn huge() -> Vec<u8> {
     (0..25 * MIB as u32).map(|at| (at % 251) as u8).collect()
 }
 
-/// A proxy with every door, whose clients may reach this machine.
+/// Starts a proxy with every door, whose clients may reach this machine.
 pub(crate) fn open() -> Larder {
     Larder::start(
         "[thrift]\nlisten = '127.0.0.1:0'\n[line]\nlisten = '127.0.0.1:0'\n\
@@ -47,8 +47,8 @@ pub(crate) fn open() -> Larder {
     )
 }
 
-/// What a client can count on, whatever it speaks: `unreachable` and `missing` is what it says of a host that does
-/// not answer and of a page that is not there.
+/// Tests the common guarantees of all protocols: `unreachable` and `missing` are the client's messages for a host that
+/// does not respond and for a page that does not exist.
 pub(crate) fn all(stock: &Stock, door: &str, unreachable: &str, missing: &str) {
     let (site, larder) = (Site::open(), open());
     let port = larder.door(door).port().to_string();
