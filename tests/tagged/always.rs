@@ -1,4 +1,4 @@
-//! A cache that validates whatever it uses, each time.
+//! A cache that validates a stored response before each use.
 
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
 use crate::{cache, gateway};
@@ -9,7 +9,7 @@ fn always(origin: &Origin, keys: &str) -> Larder {
     Larder::with_site(&[origin], &format!("validate = 'always'\n{keys}"))
 }
 
-/// Answers 304 to who shows `"1"`.
+/// Returns an origin that answers 304 to requests with the tag `"1"`.
 fn validating() -> Origin {
     Origin::by(|seen| match seen.field("if-none-match") {
         Some("\"1\"") => "304 Not Modified\nETag: \"1\"".to_owned(),

@@ -1,6 +1,6 @@
-//! Random reads and changes through a cache, a gateway and a backend that commits some changes long after everybody has
-//! given up. Nothing that is read is older than what was acknowledged; and where a change has an unknown end, what is
-//! read is what the backend has at that moment.
+//! Random reads and changes through a cache, a gateway and a backend that commits some changes long after the cache or
+//! the gateway has timed out. No read may be older than the acknowledged changes; and while the result of a change is
+//! unknown, each read must return the backend's current data.
 //!
 //! `LARDER_SEED` repeats a run.
 
@@ -11,24 +11,24 @@ use crate::late::{Data, Versions, shown};
 use crate::started;
 use crate::support::{Larder, eventually};
 
-/// Users, and as many paths.
+/// The number of users, and of paths.
 const ENTITIES: u32 = 3;
 const STEPS: u32 = 60;
-/// Changes of a round that are given up.
+/// The changes of a round that time out.
 const LATE: usize = 4;
-/// It waits for a backend so long.
+/// The timeout for the first byte from the backend.
 const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
 
-/// Clients of one cache, and what they have seen go wrong.
+/// A run with one cache, and the faults that it found.
 struct Round {
     rng: Rng,
     data: Data,
     gateway: Larder,
     front: Larder,
     acknowledged: std::collections::HashMap<String, u32>,
-    /// Changes that were given up and not yet committed.
+    /// The changes that timed out and were not yet committed.
     pending: Vec<String>,
-    /// Pools in which there was such a change: users, paths.
+    /// Whether there was such a change in the pool of users, and of paths.
     doubted: [bool; 2],
     given_up: usize,
     wrong: Vec<String>,
@@ -67,7 +67,7 @@ impl Round {
     fn commit(&mut self) {
         let name = self.pending.swap_remove(self.rng.usize(..self.pending.len()));
         self.data.commit(&name);
-        // A gateway that still waits learns of the commit with the answer.
+        // A gateway that still waits for the backend learns of the commit from the response.
         let left = self.pending.len() as u64;
         eventually("the answer at the gateway", || (self.gateway.stat("in_flight") <= left).then_some(()));
     }
@@ -84,7 +84,7 @@ impl Round {
     }
 }
 
-/// What goes wrong in a round with these keys for the cache and the gateway.
+/// Returns the faults in a round with these keys for the cache and the gateway.
 fn wrong(seed: u64, keys: &str) -> Vec<String> {
     let mut rng = Rng::with_seed(seed);
     let (behind, before) = if rng.bool() { (IMPATIENT, "") } else { ("", IMPATIENT) };
@@ -96,7 +96,7 @@ fn wrong(seed: u64, keys: &str) -> Vec<String> {
     let mut round =
         Round { rng, data, gateway, front, acknowledged, pending, doubted: [false; 2], given_up: 0, wrong };
     (0..STEPS).for_each(|_| round.step());
-    // At least once it happens that somebody reads between a change that was given up and its commit.
+    // At least one read takes place between the timeout of a change and its commit.
     round.give_up("/users/1");
     round.read("/paths/1");
     while !round.pending.is_empty() {

@@ -1,4 +1,5 @@
-//! Changes whose end is unknown: what a gateway tells caches meanwhile, and what a cache does that has given up.
+//! Changes with an unknown result: the responses of a gateway to caches meanwhile, and the behaviour of a cache that
+//! has timed out.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use crate::late::{Data, shown};
 use crate::support::{Answer, Gate, Larder, Origin, Response, eventually};
 use crate::{cache, gateway, is_current, started};
 
-/// It waits for a backend so long.
+/// The timeout for the first byte from the backend.
 const IMPATIENT: &str = "[timeouts]\nfirst_byte = '100ms'";
 /// A change that the backend holds.
 const HELD: &str = "PUT /users/1\nHold: it\n\nx";
 
-/// Whether the cache in front had it; the gateway behind it says what it did, too.
+/// Whether the response is a hit of the cache in front; the gateway behind it also adds a member to Cache-Status.
 fn is_hit(response: &Response) -> bool {
     response.fields.iter().any(|(_, value)| value.starts_with("front; hit"))
 }
@@ -94,7 +95,7 @@ fn a_late_change_is_seen_at_once_after_either_side_gave_up() {
             assert_eq!(shown(front.get(target).text()), (0, 0), "{target}");
         }
         data.commit("it");
-        // A gateway that still waits learns of the commit with the answer.
+        // A gateway that still waits for the backend learns of the commit from the response.
         behind.wait_for("in_flight", 0);
         for target in ["/users/1", "/paths/1"] {
             assert_eq!(shown(front.get(target).text()), (1, 0), "{target}: {gateway_keys}");
@@ -134,7 +135,7 @@ fn a_502_of_a_server_in_between_leaves_the_same_doubt() {
 #[test]
 fn after_the_doubt_what_is_new_is_kept_again() {
     for (gateway_keys, cache_keys) in [(IMPATIENT, ""), ("", IMPATIENT)] {
-        // What is promised takes for granted that the change is committed before the doubt ends.
+        // The guarantee requires a commit before the doubt ends, so a slow run is repeated.
         eventually("a commit within a second", || after_the_doubt(gateway_keys, cache_keys).then_some(()));
     }
 }
@@ -149,7 +150,7 @@ fn after_the_doubt(gateway_keys: &str, cache_keys: &str) -> bool {
     assert_eq!(front.ask(HELD).status, 504);
     let old = shown(front.get("/paths/1").text());
     data.commit("it");
-    // A gateway that still waits learns of the commit with the answer.
+    // A gateway that still waits for the backend learns of the commit from the response.
     behind.wait_for("in_flight", 0);
     if begun.elapsed() > Duration::from_secs(1) {
         return false;
@@ -207,7 +208,7 @@ fn a_try_that_is_lost_on_an_idle_connection_leaves_doubt_though_the_next_one_is_
             _ => Answer::with_body("200 OK", b""),
         })
     };
-    // On one connection, the client stays with one worker and its idle connections. The site does not retry.
+    // With one connection, the client uses one worker and its idle connections to the origin. The site does not retry.
     let changed = |larder: &Larder, origin: &Origin| {
         let mut client = larder.client();
         for request in ["GET /feeds/1", "DELETE /users/1"] {
@@ -229,8 +230,8 @@ fn a_try_that_is_lost_on_an_idle_connection_leaves_doubt_though_the_next_one_is_
     }
 }
 
-/// A backend that holds the first DELETE at `first`, then commits it and cuts the connection, and holds the next one at
-/// `second`.
+/// Starts a backend that holds the first DELETE at `first`, then commits it and closes the connection, and holds the
+/// next DELETE at `second`.
 fn cutting(first: &Gate, second: &Gate) -> Origin {
     let (first, second, version) = (first.clone(), second.clone(), AtomicU32::new(0));
     Origin::answering(move |seen| {

@@ -1,11 +1,11 @@
-//! A gateway beside its backend.
+//! A gateway before its backend.
 
 use std::time::Duration;
 
 use crate::support::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
 use crate::{gateway, is_current};
 
-/// A backend without tags, whose content is the number of changes it has seen.
+/// Starts a backend without tags, whose content is its number of changes.
 fn counting() -> Origin {
     let changes = std::sync::atomic::AtomicU32::new(0);
     Origin::by(move |seen: &Seen| match seen.method.as_str() {
@@ -17,7 +17,7 @@ fn counting() -> Origin {
     })
 }
 
-/// The tag of what is at `target` now.
+/// Returns the current tag of `target`.
 fn tag(larder: &Larder, target: &str) -> String {
     larder.get(target).field("etag").expect("a tag").to_owned()
 }
@@ -120,7 +120,7 @@ fn a_backend_that_is_gone_leaves_doubt_only_if_it_was_there() {
     });
     let larder = gateway(&origin, "retries = 0");
     let tag = tag(&larder, "/users");
-    // Pools of their own: what is in doubt among those that share one reaches others at random.
+    // `/paths` and `/feeds` get separate pools: doubt in a shared pool affects its other members at random.
     ["/paths", "/feeds"].iter().for_each(|target| drop(larder.get(target)));
     assert_eq!(larder.ask("POST /users\n\nx").status, 502);
     assert!(!is_current(&larder, "/users", &tag));
@@ -143,7 +143,7 @@ fn a_client_that_leaves_in_the_middle_blanks_as_well() {
     assert!(!is_current(&larder, "/users", &tag), "the backend may have taken what it got");
 }
 
-/// A figure of the first pool.
+/// Returns a figure of the first pool.
 fn pool(larder: &Larder, figure: &str) -> u64 {
     larder.stats()["gateways"][0]["pools"][0][figure].as_u64().expect("a number")
 }

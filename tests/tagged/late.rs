@@ -1,20 +1,20 @@
-//! A backend that commits a change when a test lets it, after everybody has stopped waiting for the answer.
+//! A backend that commits a change when the test allows it, after the cache or the gateway has timed out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::support::{Answer, Gate, Origin, Seen, eventually};
 
-/// Users and paths, each with a version; a path shows its user.
+/// Users and paths, each with a version; the content of a path includes its user's version.
 #[derive(Clone, Default)]
 pub(crate) struct Data(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     versions: HashMap<String, u32>,
-    /// Of changes that are held, by what they are called.
+    /// The gates of held changes, by the names of the changes.
     gates: HashMap<String, Gate>,
-    /// Changes that were held and have been committed.
+    /// The number of changes that were held and have been committed.
     committed: u32,
 }
 
@@ -22,7 +22,8 @@ struct State {
 pub(crate) type Versions = (u32, u32);
 
 impl Data {
-    /// A backend that serves the data. A change with a field `Hold` waits until it is [let go](Self::commit).
+    /// Starts a backend that serves the data. A change with a field `Hold` waits until the test [commits](Self::commit)
+    /// it.
     pub(crate) fn origin(&self, answer: &'static str) -> Origin {
         let data = self.clone();
         Origin::answering(move |seen| match seen.method.as_str() {
@@ -51,7 +52,7 @@ impl Data {
         format!("{user} {path}")
     }
 
-    /// What `target` shows now.
+    /// Returns the current versions of `target`.
     pub(crate) fn versions(&self, target: &str) -> Versions {
         let state = self.state();
         let of = |target: &str| state.versions.get(target).copied().unwrap_or_default();
@@ -61,7 +62,7 @@ impl Data {
         }
     }
 
-    /// Lets the change called `name` be committed; returns when it is.
+    /// Lets the backend commit the change called `name`, and waits until it is committed.
     pub(crate) fn commit(&self, name: &str) {
         let before = self.state().committed;
         self.state().gates.entry(name.to_owned()).or_default().open();
@@ -69,7 +70,7 @@ impl Data {
     }
 }
 
-/// What a response shows.
+/// Returns the versions in the content of a response.
 pub(crate) fn shown(text: &str) -> Versions {
     let (user, path) = text.split_once(' ').unwrap_or_else(|| panic!("'{text}' is not of the backend"));
     (user.parse().expect("a number"), path.parse().expect("a number"))

@@ -1,5 +1,5 @@
-//! Changing data: gateways that store tags, and caches that revalidate each use. Which responses are tagged is tested
-//! with the pools themselves; here they meet sockets, and clients and backends that fail.
+//! Changing data: gateways that store tags, and caches that revalidate each use. Unit tests of the pools cover the
+//! choice of tagged responses; these tests add sockets, and clients and backends that fail.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -16,24 +16,24 @@ mod restarts;
 
 use support::{Larder, Origin, site};
 
-/// A gateway in front of `origin`, of which `users` blanks `paths`, with `keys` besides.
+/// Starts a gateway before `origin`, with a coupling by which changes of `users` blank `paths`, and `keys`.
 fn gateway(origin: &Origin, keys: &str) -> Larder {
     started(origin, "", keys)
 }
 
-/// The same with `tables` of the config file.
+/// Starts a gateway like [`gateway`], with `tables` of the config file.
 fn started(origin: &Origin, tables: &str, keys: &str) -> Larder {
     let keys = format!("role = 'tags'\ncouple = {{ users = ['paths'] }}\n{keys}");
     let config = format!("{tables}\n{}", site(&[origin], &keys));
     Larder::start_settled(&config, &[("site1", &origin.url())])
 }
 
-/// A cache in front of `backend`.
+/// Starts a cache before `backend`.
 fn cache(backend: &str, keys: &str) -> Larder {
     Larder::start(&format!("name = 'front'\n[[site]]\norigin = '{backend}'\n{keys}"))
 }
 
-/// Whether the gateway knows `tag` to be current for `target`, without asking its backend.
+/// Whether the gateway confirms `tag` as current for `target` without a request to its backend.
 fn is_current(larder: &Larder, target: &str, tag: &str) -> bool {
     larder.ask(&format!("GET {target}\nIf-None-Match: {tag}")).cache() == "hit; detail=tag-current"
 }

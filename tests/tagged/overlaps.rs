@@ -1,4 +1,4 @@
-//! Reads that overlap writes, with a backend that is held where the race is.
+//! Reads that overlap writes, with a backend that is held at the point of the race.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::support::{Answer, Gate, Larder, Origin, eventually};
 use crate::{gateway, is_current};
 
-/// A backend whose answers show a version, and that can be held: a read after it has read, a write before or after it
-/// has changed the version.
+/// A backend whose responses contain a version, and which can be held: a read after it has read the version, a write
+/// before or after it has changed the version.
 struct Held {
     origin: Origin,
     gate: Gate,

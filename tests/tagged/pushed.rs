@@ -1,4 +1,4 @@
-//! A gateway that tells caches what belongs together, and what is invalid (RFC 9875).
+//! A gateway that sends groups and invalidations to caches (RFC 9875).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

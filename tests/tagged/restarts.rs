@@ -1,4 +1,4 @@
-//! A gateway that starts does not know what its last process had in progress, unless that one ended in order.
+//! A gateway that starts does not know the changes in progress of its last process, unless that process ended in order.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::is_current;
 use crate::late::Data;
 use crate::support::{Larder, Origin, eventually, site};
 
-/// A gateway before `origin` that remembers in `state` how it ended.
+/// Starts a gateway before `origin` that records in `state` whether it ended in order.
 fn gateway(origin: &Origin, state: &Path, keys: &str) -> Larder {
     let config = format!("{keys}\n{}", site(&[origin], "role = 'tags'"));
     Larder::start_in(&config, &[("STATE_DIRECTORY", state)])
@@ -29,7 +29,7 @@ fn end(mut larder: Larder) {
     assert!(larder.ended().success());
 }
 
-/// The file that an orderly end leaves, as if there had been one.
+/// Writes the file that an orderly end leaves.
 fn pretend_order(origin: &Origin, state: &Path) {
     let line = format!("\"site1\" {}\n", origin.url());
     std::fs::write(state.join("settled-127.0.0.1:0"), line).expect("written");
@@ -41,7 +41,7 @@ fn only_an_orderly_end_spares_the_next_start_a_doubt() {
     let origin = data.origin("200 OK");
     let first = gateway(&origin, state.path(), "");
     assert!(!makes_tags(&first), "nobody knows what was before");
-    // Its own doubt is not over when it ends.
+    // The first process ends during its doubt, so it does not leave the file itself.
     end(first);
     pretend_order(&origin, state.path());
     let second = gateway(&origin, state.path(), "");
@@ -109,8 +109,8 @@ fn a_gateway_that_was_out_of_the_config_for_a_while_has_no_old_tags() {
     assert_eq!((response.status, response.field("etag")), (200, None));
 }
 
-/// Changes, kills and orderly ends at random; how often a tag of old content is called current. If it `pretends`, each
-/// process finds what an orderly end leaves.
+/// Changes, kills and orderly ends at random; returns how often a tag of old content is confirmed as current. If
+/// `pretends`, each process finds the file of an orderly end.
 fn old_tags(seed: u64, pretends: bool) -> usize {
     let (mut rng, data, state) = (Rng::with_seed(seed), Data::default(), state());
     let origin = data.origin("200 OK");
