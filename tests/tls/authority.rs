@@ -1,4 +1,4 @@
-//! An authority of the test's own, and the certificates that it signs.
+//! A certificate authority of a test, and the certificates that it signs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ impl Authority {
         Self { folder, issuer: Issuer::new(params, key) }
     }
 
-    /// The file with its own certificate.
+    /// Returns the file with the authority's certificate.
     pub(crate) fn file(&self) -> String {
         self.folder.path().join("ca.pem").display().to_string()
     }
 
-    /// Writes a certificate for `names`, in place of an earlier one called `name`.
+    /// Writes a certificate for `names`, and replaces an earlier one called `name`.
     pub(crate) fn pair(&self, name: &str, names: &[&str]) -> Pair {
         self.signed(name, names, &PKCS_ECDSA_P256_SHA256)
     }
 
-    /// The same with another kind of key.
+    /// Writes a certificate like [`Self::pair`], with an Ed25519 key.
     pub(crate) fn ed25519(&self, name: &str, names: &[&str]) -> Pair {
         self.signed(name, names, &PKCS_ED25519)
     }
 
-    /// A certificate that has expired.
+    /// Writes an expired certificate.
     pub(crate) fn expired(&self, name: &str) -> Pair {
         self.until(name, &[], &PKCS_ECDSA_P256_SHA256, 2001)
     }
@@ -73,7 +73,7 @@ impl Authority {
 }
 
 impl Pair {
-    /// The table of a config with it.
+    /// Returns the table of a config with this certificate.
     pub(crate) fn table(&self) -> String {
         format!("[[tls]]\ncert = '{}'\nkey = '{}'\n", self.cert.display(), self.key.display())
     }

@@ -1,4 +1,4 @@
-//! Which certificate a client gets, and what happens when their files change.
+//! The choice of the certificate for a client, and changes of certificate files.
 
 use std::fs;
 use std::process::Command;

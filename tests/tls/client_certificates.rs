@@ -1,4 +1,5 @@
-//! Certificates of clients: which clients are let in, and what origins, caches and logs have of their certificates.
+//! Client certificates: the clients that are accepted, and the certificates in requests to origins, in caches and in
+//! logs.
 
 use std::fs;
 use std::process::Command;
@@ -25,7 +26,7 @@ const FORGED: [&str; 8] = [
     "Client_Cert-Chain: :Zm9yZ2Vk:",
 ];
 
-/// A config with `keys` for the listeners, in front of `origin`.
+/// Returns a config with `keys` for the listeners, before `origin`.
 fn config(authority: &Authority, origin: &Origin, keys: &str, top: &str) -> String {
     let pair = authority.pair("site", &["site.test", "localhost"]);
     format!("{top}{LISTEN}{keys}\n{}{}", pair.table(), super::support::site(&[origin], ""))
@@ -35,7 +36,7 @@ fn asking(authority: &Authority, rule: &str) -> String {
     format!("client_ca = '{}'\nclient_auth = '{rule}'", authority.file())
 }
 
-/// Answers with the certificate that it was told of.
+/// Starts an origin whose responses contain the certificate in the request.
 fn teller(cache: &'static str) -> Origin {
     Origin::by(move |seen| {
         let lines = seen
@@ -47,14 +48,14 @@ fn teller(cache: &'static str) -> Origin {
     })
 }
 
-/// What an origin is told of the client with `pair`.
+/// Returns the field about the client with `pair` that an origin gets.
 fn told_of(pair: &Pair) -> String {
     let file = fs::read_to_string(&pair.cert).expect("a certificate");
     let leaf = CertificateDer::from_pem_slice(file.as_bytes()).expect("a certificate");
     format!("[client-cert=:{}:]", STANDARD.encode(&leaf))
 }
 
-/// Asks for `path` with curl and the certificate of `pair`.
+/// Requests `path` with curl and the certificate of `pair`.
 fn ask(larder: &Larder, authority: &Authority, pair: Option<&Pair>, path: &str, words: &[&str]) -> Said {
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     if let Some(pair) = pair {
@@ -149,7 +150,7 @@ fn a_response_for_one_certificate_is_served_to_no_other_client() {
     let (alice, bob) = (authority.pair("alice", &[]), authority.pair("bob", &[]));
     let larder = Larder::start(&config(&authority, &origin, &asking(&authority, "request"), ""));
     let told = told_of(&alice);
-    // What a client without a certificate would have to write to pass for another one.
+    // The field that a client without a certificate would send to impersonate another client.
     let forged = format!("Client-Cert: {}", told.trim_matches(['[', ']']).trim_start_matches("client-cert="));
     let clients = [
         (Some(&alice), told.clone(), &[][..]),
@@ -189,7 +190,7 @@ fn no_lifetime_is_guessed_for_a_client_with_a_certificate() {
     }
 }
 
-/// `s_client` with the certificate of `pair`.
+/// Runs `s_client` with the certificate of `pair`.
 fn resume(larder: &Larder, authority: &Authority, pair: Option<&Pair>, words: &[&str]) -> Said {
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     if let Some(pair) = pair {

@@ -1,4 +1,4 @@
-//! curl and `openssl s_client`, and what they were told.
+//! curl and `openssl s_client`, and their output.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::Authority;
 
-/// What a client printed.
+/// The output of a client.
 pub(crate) struct Said {
     pub(crate) ok: bool,
     pub(crate) out: Vec<u8>,
@@ -18,13 +18,13 @@ impl Said {
         String::from_utf8_lossy(&self.out).into_owned()
     }
 
-    /// Whether `text` is in what it printed.
+    /// Whether the output contains `text`.
     pub(crate) fn has(&self, text: &str) -> bool {
         self.text().contains(text) || self.err.contains(text)
     }
 }
 
-/// Asks for `path` of `host` at `address` with curl and `words`; prints the head, too.
+/// Requests `path` of `host` at `address` with curl and the options `words`; prints the head, too.
 pub(crate) fn curl(
     authority: &Authority,
     address: SocketAddr,
@@ -40,7 +40,7 @@ pub(crate) fn curl(
     said(&mut command, b"")
 }
 
-/// Connects with `openssl s_client` and `words`, sends `input`, and reads to the end.
+/// Connects with `openssl s_client` and the options `words`, sends `input`, and reads to the end.
 pub(crate) fn s_client(authority: &Authority, address: SocketAddr, words: &[&str], input: &str) -> Said {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", &address.to_string(), "-CAfile", &authority.file()]);
@@ -51,20 +51,20 @@ pub(crate) fn s_client(authority: &Authority, address: SocketAddr, words: &[&str
 fn said(command: &mut Command, input: &[u8]) -> Said {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    // A program that ends early reads no more.
+    // A program that exits early stops reading.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     let output = child.wait_with_output().expect("it ends");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     Said { ok: output.status.success(), out: output.stdout, err }
 }
 
-/// A program that was started; ends with the test.
+/// A started program, which ends with the test.
 pub(crate) struct Started {
     child: Child,
     said: Vec<String>,
 }
 
-/// Starts `command`, which says what it does up to a line that begins with `to try it: `.
+/// Starts `command`, and reads its output up to a line that begins with `to try it: `.
 pub(crate) fn started(mut command: Command) -> Started {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
@@ -79,7 +79,7 @@ pub(crate) fn started(mut command: Command) -> Started {
 }
 
 impl Started {
-    /// The rest of the last line that begins with `start`.
+    /// Returns the rest of the last line that begins with `start`.
     pub(crate) fn line(&self, start: &str) -> String {
         let found = self.said.iter().rev().find_map(|line| line.strip_prefix(start));
         found.unwrap_or_else(|| panic!("no line '{start}' in {:?}", self.said)).to_owned()

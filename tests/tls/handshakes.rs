@@ -1,6 +1,8 @@
-//! Clients that begin with TLS and go no further: they are counted, nothing is kept of them, and others do not wait.
+//! Clients that begin a TLS handshake and disconnect: they are counted, hold no resources, and do not delay other
+//! clients.
 //!
-//! `LARDER_HANDSHAKES=100000` has so many of them, and `LARDER_CONNECTIONS=10000` so many idle connections.
+//! `LARDER_HANDSHAKES=100000` sets the number of handshakes, and `LARDER_CONNECTIONS=10000` the number of idle
+//! connections.
 
 use std::env::var;
 use std::io::Write;
@@ -25,7 +27,7 @@ fn larder(authority: &Authority, origin: &Origin, more: &str) -> Larder {
     Larder::start(&format!("{LISTEN}{more}{table}{}", site(&[origin], "")))
 }
 
-/// Resident memory of the process, in bytes.
+/// Returns the resident memory of the process, in bytes.
 fn resident(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
@@ -36,10 +38,10 @@ fn failed(larder: &Larder, how: &str) -> u64 {
     larder.stats()["tls"]["handshakes"][how].as_u64().expect("a number")
 }
 
-/// Connects, sends `bytes`, and is gone: with a reset if `hard`.
+/// Connects, sends `bytes`, and disconnects: with a reset if `hard`.
 fn leave(address: SocketAddr, bytes: &[u8], hard: bool) {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    // It may not read any more.
+    // The proxy may have stopped reading.
     let _ = stream.write_all(bytes);
     if hard {
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("an option");
@@ -109,13 +111,13 @@ fn idle_connections_over_tls_hold_little() {
         assert!(client.answer("body").starts_with("HTTP/1.1 200"));
         client
     };
-    // What is allocated once is there.
+    // Memory that is allocated only once is allocated before the measurement.
     drop((0..100).map(|_| connect()).collect::<Vec<_>>());
     larder.wait_for("connections", 0);
     let before = resident(&larder);
     let mut idle: Vec<_> = (0..count).map(|_| connect()).collect();
     larder.wait_for("connections", count);
-    // After three seconds they let go of what is quickly made again.
+    // After three seconds, idle connections free the memory that can be recreated quickly.
     let each = || resident(&larder).saturating_sub(before) / count;
     eventually("little for each", || (each() < 6 << 10).then_some(()));
     std::thread::sleep(Duration::from_secs(number("LARDER_SETTLE", 0)));

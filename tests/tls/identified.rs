@@ -1,4 +1,4 @@
-//! Clients with a certificate: what may not be shared with others.
+//! Clients with a certificate: responses that may not be shared with other clients.
 
 use std::fs;
 use std::process::Command;
@@ -8,14 +8,14 @@ use super::clients::curl;
 use super::support::{Larder, Origin, site};
 use super::{Authority, LISTEN, TLS};
 
-/// A proxy in front of `origin` that asks its clients for a certificate, with `keys` of the site's table.
+/// Returns the config of a proxy before `origin` that requests client certificates, with `keys` of the site's table.
 fn asking(authority: &Authority, origin: &Origin, keys: &str) -> String {
     let pair = authority.pair("site", &["site.test"]);
     let ask = format!("client_ca = '{}'\nclient_auth = 'request'\n", authority.file());
     format!("{LISTEN}{ask}{}{}", pair.table(), site(&[origin], keys))
 }
 
-/// What a client with the certificate of `pair` is answered.
+/// Returns the response to a client with the certificate of `pair`.
 fn told(larder: &Larder, authority: &Authority, pair: Option<&Pair>, words: &[&str]) -> String {
     let files = pair.map(|pair| [&pair.cert, &pair.key].map(|file| file.display().to_string()));
     let mut all: Vec<&str> = words.to_vec();

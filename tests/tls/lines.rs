@@ -6,7 +6,7 @@ use std::process::Command;
 use super::Authority;
 use super::support::{Client, Larder, Origin};
 
-/// Asks for `url` twice over one connection, ends it, and prints what was answered.
+/// Requests `url` twice over one connection, closes it, and prints the answers.
 const ASK: &str = "import socket, ssl, sys
 port, authority, version, url = sys.argv[1:]
 context = ssl.create_default_context(cafile=authority)
@@ -20,7 +20,7 @@ with socket.create_connection(('127.0.0.1', int(port)), timeout=60) as stream:
             print(lines.read(len('+6\\na page.\\n')).decode(), end='')
         print(client.version())";
 
-/// What a line is answered with: the length of the content, the content and a full stop.
+/// The answer to a line: the length of the content, the content and a full stop.
 const ANSWER: &str = "+6\na page.\n";
 
 fn ask(authority: &Authority, address: SocketAddr, version: &str, url: &str) -> String {

@@ -1,5 +1,4 @@
-//! Listeners that speak TLS: certificates, versions, sessions, and what requests become over them. The clients are curl and
-//! OpenSSL's.
+//! Listeners with TLS: certificates, versions, sessions, and requests over them. The clients are curl and OpenSSL's.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -22,7 +21,7 @@ mod wild;
 use authority::Authority;
 use support::{Larder, Origin, site};
 
-/// A reverse proxy in front of `origin` that also listens for TLS, with `keys` of the site's table.
+/// Starts a reverse proxy before `origin` that also listens for TLS, with `keys` of the site's table.
 fn larder(authority: &Authority, origin: &Origin, keys: &str) -> Larder {
     Larder::start(&config(authority, origin, keys))
 }
@@ -33,5 +32,5 @@ fn config(authority: &Authority, origin: &Origin, keys: &str) -> String {
 }
 
 const LISTEN: &str = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
-/// What a listener for sites over TLS is called.
+/// The name of a TLS listener for sites.
 const TLS: &str = "reverse, TLS";

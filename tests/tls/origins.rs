@@ -1,4 +1,4 @@
-//! Origins with TLS: whom they are signed by, which name they have, and what they want to be shown.
+//! Origins with TLS: the authority that signs them, their name, and the client certificate that they require.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -7,14 +7,14 @@ use super::authority::Pair;
 use super::support::{Larder, Origin, eventually};
 use super::{Authority, LISTEN, TLS};
 
-/// `openssl s_server`, which answers with a page about the connection.
+/// `openssl s_server`, which responds with a page about the connection.
 struct Server {
     address: SocketAddr,
     child: Child,
 }
 
 impl Server {
-    /// With a certificate, and a certificate wanted of clients that `wants` signs.
+    /// Starts a server with the certificate `pair` that requires a client certificate signed by `wants`.
     fn new(pair: &Pair, wants: &Authority) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address");
@@ -37,7 +37,7 @@ impl Drop for Server {
     }
 }
 
-/// A site whose origin listens for TLS at `address`.
+/// Starts a proxy for a site whose origin listens for TLS at `address`.
 fn site(address: SocketAddr, keys: &str) -> Larder {
     Larder::start(&format!("[[site]]\norigin = 'https://{address}'\nretries = 0\n{keys}"))
 }
@@ -59,7 +59,7 @@ fn an_origin_is_signed_by_the_sites_authority_and_has_its_name() {
     let address = origin.door(TLS);
     for (keys, expected) in [
         (named.as_str(), Some("a page")),
-        // By the address in its URL, and by authorities that did not sign it.
+        // The name is the URL's address, or the authorities did not sign the certificate.
         (ca.as_str(), None),
         (other.as_str(), None),
         ("tls_name = 'origin.test'", None),

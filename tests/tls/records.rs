@@ -1,5 +1,5 @@
-//! Records that no stock client sends: what the rules permit is served, and all else ends the connection with the alert that
-//! says why, and reaches nobody.
+//! TLS records that common clients do not send: valid ones are served, and all others end the connection with the alert
+//! for their error and cause no request to the origin.
 
 use super::support::{Larder, Origin};
 use super::wild::{Ended, Wild, suites};
@@ -36,7 +36,7 @@ impl World {
         Self { authority, origin, larder }
     }
 
-    /// What `act` does on a connection with each suite; it is told whether the version is 1.3.
+    /// Calls `act` with a connection for each suite, and whether its version is 1.3.
     fn each(&self, mut act: impl FnMut(&mut Wild, bool, &str)) {
         for suite in suites() {
             let mut wild = Wild::to(self.larder.door(TLS), &self.authority, suite);
@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-/// How a connection ends whose client did something that is answered by a fatal alert.
+/// Returns the end of a connection with a fatal alert.
 fn fatal(alert: u8) -> Ended {
     Ended { alert: Some((2, alert)), answer: String::new() }
 }
@@ -56,7 +56,7 @@ fn records_without_content_and_alerts_that_mean_nothing_are_passed_over() {
     world.each(|wild, _, suite| {
         for piece in GET.chunks(7) {
             wild.send(CONTENT, b"");
-            // A warning: the user has cancelled.
+            // The warning `user_canceled`.
             wild.send(ALERT, &[1, 90]);
             wild.send(CONTENT, piece);
         }
@@ -82,12 +82,12 @@ fn records_are_as_long_as_the_rules_permit() {
         head.extend_from_slice(b"\r\n\r\n");
         wild.send(CONTENT, &head);
         assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
-        // One byte more, sealed as it should be.
+        // One byte more than the limit, correctly sealed.
         wild.send(CONTENT, &[b'a'; MOST + 1]);
         assert_eq!(wild.ended(), fatal(RECORD_OVERFLOW), "{suite}");
         assert!(is_v13 || suite.starts_with("TLS_ECDHE"), "{suite}");
     });
-    // A header that promises more than any record has.
+    // A header with a length above the limit for any record.
     world.each(|wild, is_v13, suite| {
         let [high, low] = (MOST as u16 + if is_v13 { 257 } else { 2049 }).to_be_bytes();
         wild.raw(&[CONTENT, 3, 3, high, low]);
@@ -100,11 +100,11 @@ fn what_may_not_follow_a_handshake_is_refused() {
     let world = World::new();
     let hello = [1, 0, 0, 1, 0];
     for (kind, content, in_13, in_12) in [
-        // A handshake, or a part of one.
+        // A handshake message, or a part of one.
         (HANDSHAKE, &hello[..], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[0, 0, 0, 0], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[], UNEXPECTED_MESSAGE, UNEXPECTED_MESSAGE),
-        // A key update that asks for what there is not, one that is not whole, and two in one record.
+        // A key update with an invalid request, one that is incomplete, and two in one record.
         (HANDSHAKE, &[24, 0, 0, 1, 2], DECODE_ERROR, NO_RENEGOTIATION),
         (HANDSHAKE, &[24, 0, 0, 1], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
@@ -121,7 +121,7 @@ fn what_may_not_follow_a_handshake_is_refused() {
         });
     }
     world.each(|wild, is_v13, suite| {
-        // Of TLS 1.2, nothing of this type is looked into.
+        // In TLS 1.2, the content of a record of this type is not examined.
         wild.send(HEARTBEAT, &[1, 0, 1, 0]);
         assert_eq!(wild.ended(), fatal(UNEXPECTED_MESSAGE), "{suite} {is_v13}");
     });
@@ -151,7 +151,7 @@ fn a_record_that_is_spoilt_or_comes_twice_ends_the_connection() {
 #[test]
 fn fatal_alerts_end_the_connection_without_an_answer() {
     let world = World::new();
-    // A failed handshake, an unknown alert, and the end of all that the client sends.
+    // A failed handshake, an unknown alert, and close_notify.
     for (alert, expected) in [([2, 40], None), ([2, 200], None), ([1, 0], Some((1, 0)))] {
         world.each(|wild, _, suite| {
             wild.send(CONTENT, &GET[..20]);
@@ -170,7 +170,7 @@ fn fatal_alerts_end_the_connection_without_an_answer() {
 fn content_that_breaks_off_is_not_taken_for_whole() {
     let world = World::new();
     for head in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
-        // Without a word, and with one that comes too soon.
+        // Without close_notify, and with a close_notify that is early.
         for is_told in [false, true] {
             world.each(|wild, _, suite| {
                 let content = if head.starts_with('C') { "12345" } else { "5\r\n12345\r\n" };

@@ -1,4 +1,4 @@
-//! What requests over TLS become, and what is answered.
+//! Requests over TLS, and the responses to them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -170,10 +170,10 @@ fn a_client_that_speaks_no_tls_is_told_so_and_others_are_served() {
     let mut plain = TcpStream::connect(larder.door(TLS)).expect("it accepts");
     plain.write_all(b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("it reads");
     let mut told = String::new();
-    // What was not read may end the connection with an error.
+    // Unread bytes may end the connection with an error.
     let _ = plain.read_to_string(&mut told);
     assert!(told.starts_with("HTTP/1.1 400"), "{told}");
-    // Half a message, noise, and silence.
+    // Half a message, noise, no bytes, and an invalid header.
     let mut rest = Vec::new();
     for bytes in [&b"\x16\x03\x01\x02\x00\x01"[..], &[0x80; 600], b"", b"\x16\x03\x01\xff\xff"] {
         let mut stream = TcpStream::connect(larder.door(TLS)).expect("it accepts");

@@ -1,4 +1,4 @@
-//! Sessions that are resumed, by the same process and by the next.
+//! Sessions that are resumed, by the same process and by the next one.
 
 use super::clients::s_client;
 use super::support::{Larder, Origin};

@@ -1,4 +1,4 @@
-//! A client that keeps no rules: after the handshake, which rustls makes, it seals whatever records a test wants.
+//! A client that can violate TLS: after the handshake by rustls, it seals arbitrary records.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,28 +22,28 @@ use super::support::PATIENCE;
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
-/// A connection whose handshake is done.
+/// A connection whose handshake is complete.
 pub(crate) struct Wild {
     stream: TcpStream,
     seals: Seals,
     opens: (Box<dyn MessageDecrypter>, u64),
 }
 
-/// How the server ended a connection, and what it answered before.
+/// The end of a connection by the server, and the response before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// The level and the description of its alert.
+    /// The level and the description of the server's alert.
     pub(crate) alert: Option<(u8, u8)>,
     pub(crate) answer: String,
 }
 
-/// The suites of both versions.
+/// Returns the suites of both versions for the keys of these tests.
 pub(crate) fn suites() -> Vec<SupportedCipherSuite> {
     let all = provider().cipher_suites.clone().into_iter();
     all.filter(|suite| !format!("{:?}", suite.suite()).contains("_RSA_")).collect()
 }
 
-/// The first message of a client, in a record.
+/// Returns the first message of a client, in a record.
 pub(crate) fn hello(authority: &Authority) -> Vec<u8> {
     let mut bytes = Vec::new();
     client(authority, suites()[0]).write_tls(&mut bytes).expect("memory");
@@ -64,7 +64,7 @@ fn client(authority: &Authority, suite: SupportedCipherSuite) -> ClientConnectio
 }
 
 impl Wild {
-    /// Connects to `address` with `suite` alone.
+    /// Connects to `address` with only `suite`.
     pub(crate) fn to(address: SocketAddr, authority: &Authority, suite: SupportedCipherSuite) -> Self {
         let mut client = client(authority, suite);
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -75,7 +75,7 @@ impl Wild {
                 client.write_tls(&mut stream).expect("it reads");
             }
             if client.is_handshaking() {
-                // One record at a time: none behind the handshake is read.
+                // One record at a time, so that no record after the handshake is read.
                 let record = read_record(&mut stream).expect("a record");
                 client.read_tls(&mut &record[..]).expect("memory");
                 client.process_new_packets().expect("a handshake");
@@ -86,7 +86,7 @@ impl Wild {
         Self { stream, seals: Seals::new(suite, sends), opens: (decrypter(suite, receives.1), receives.0) }
     }
 
-    /// A record of this type and content.
+    /// Seals a record of this type and content.
     pub(crate) fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
         self.seals.record(kind, content)
     }
@@ -97,17 +97,17 @@ impl Wild {
         self.raw(&record);
     }
 
-    /// Sends bytes as they are. A server that has ended the connection reads no more.
+    /// Sends raw bytes. Errors are ignored: a server that has ended the connection stops reading.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Ends the connection without a word.
+    /// Closes the sending direction without close_notify.
     pub(crate) fn leave(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Reads up to the end of an answer whose content is `content`, or of the connection.
+    /// Reads up to the end of a response whose content is `content`, or to the end of the connection.
     pub(crate) fn answer(&mut self, content: &str) -> String {
         let mut answer = String::new();
         while !answer.ends_with(content) {
@@ -117,7 +117,7 @@ impl Wild {
         answer
     }
 
-    /// Reads to the end of the connection.
+    /// Reads to the end of the connection, and returns the alert and the response.
     pub(crate) fn ended(&mut self) -> Ended {
         let (mut alert, mut answer) = (None, String::new());
         while let Some((kind, bytes)) = self.receive() {
@@ -129,7 +129,7 @@ impl Wild {
         Ended { alert, answer }
     }
 
-    /// The next record that is not a message of a handshake; `None` at the end.
+    /// Returns the next record that is not a handshake message; `None` at the end of the connection.
     fn receive(&mut self) -> Option<(ContentType, Vec<u8>)> {
         loop {
             let mut record = read_record(&mut self.stream)?;
@@ -145,7 +145,7 @@ impl Wild {
     }
 }
 
-/// A whole record; `None` at the end of the connection.
+/// Reads a whole record; returns `None` at the end of the connection.
 fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut record = vec![0; HEADER];
     stream.read_exact(&mut record).ok()?;
@@ -154,13 +154,13 @@ fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Seals any record at all; rustls refuses those that no stock client sends (RFC 8446 section 5.2, RFC 5246 section 6.2.3.3).
+/// Seals arbitrary records; rustls refuses invalid ones (RFC 8446 section 5.2, RFC 5246 section 6.2.3.3).
 struct Seals {
     key: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
     is_v13: bool,
-    /// Bytes of the nonce that are sent.
+    /// The number of the nonce's bytes that are sent.
     explicit: usize,
 }
 
@@ -179,7 +179,7 @@ impl Seals {
         Self { key, iv, sequence, is_v13, explicit }
     }
 
-    /// The next record, of this type and content.
+    /// Seals the next record, with this type and content.
     fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
         let number = self.sequence.to_be_bytes();
         let mut nonce = self.iv;
