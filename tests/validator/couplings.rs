@@ -1,4 +1,4 @@
-//! Couplings that are there, and are found; and those that are not.
+//! Couplings that exist and are found; and the absence of false ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::support::{Larder, Origin, Seen, eventually};
 use super::{found, stats, validated, validating};
 
-/// What /feeds answers depends on /users, and not on /paths.
+/// Returns an origin where /feeds depends on /users, and not on /paths.
 fn services(lines: &'static str) -> Origin {
     let users = Arc::new(AtomicU32::new(0));
     Origin::by(move |Seen { method, target, fields, .. }| {
@@ -28,7 +28,7 @@ const FOUND: &str = "after POST /users, 100% of GETs under /feeds changed within
 const ROUNDS: u64 = 120;
 const LINE: &str = "couple = { users = [\"feeds\"] }";
 
-/// Writes to /users and to /paths in turn, and looks at a feed after each, as `look` does.
+/// Writes to /users and to /paths in turn, and calls `look` after each write to request a feed.
 fn drive(larder: &Larder, look: impl Fn(u64)) {
     look(0);
     for round in 1..=ROUNDS {
@@ -47,7 +47,7 @@ fn revalidations_tell_what_a_write_changes() {
     let [coupling] = &found["couplings"].as_array().expect("a list")[..] else { panic!("{found}") };
     assert!(coupling["text"].as_str().is_some_and(|text| text.starts_with(FOUND)), "{found}");
     assert_eq!(found["config"][0]["line"], LINE);
-    // The first look had nothing to compare with.
+    // There was no earlier response to compare the first one with.
     assert_eq!((&found["looks"], &found["writes"]), (&(ROUNDS - 1).into(), &ROUNDS.into()));
     let said = stats(&larder, "--couplings");
     assert!(said.starts_with(&format!("site1: {FOUND}")), "{said}");
@@ -64,7 +64,7 @@ fn where_hits_ask_nobody_the_validator_tells_it() {
         eventually("a look", || (found(&larder, "/couplings")["looks"] == round).then_some(()));
     });
     let validated = validated(&larder, ROUNDS + 1);
-    // Since the first write to users.
+    // The hits after the first write to users are stale.
     assert_eq!((&validated["ok"], &validated["stale"]), (&2.into(), &(ROUNDS - 1).into()), "{validated}");
     assert_eq!(found(&larder, "/couplings")["config"][0]["line"], LINE);
 }
@@ -75,7 +75,7 @@ fn writes_that_fail_or_change_nothing_couple_nothing() {
     let origin = Origin::by(move |seen| match (&*seen.method, &*seen.target) {
         ("POST", "/users") => "500 Oops".to_owned(),
         ("POST", _) => "204 No Content".to_owned(),
-        // Every third time it is another one, whatever was written.
+        // Every third response has a new tag, independent of the writes.
         _ => format!(
             "200 OK\nCache-Control: no-cache\nETag: \"{}\"\n\nx",
             number.fetch_add(1, Ordering::AcqRel) / 3

@@ -1,4 +1,4 @@
-//! Hits that are compared with what the origin answers by then.
+//! Hits that the validator compares with the origin's current responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::support::{Answer, Gate, Larder, Origin, Seen, eventually};
 use super::{stats, validated, validating};
 
-/// Whether a request is the validator's.
+/// Whether a request is from the validator.
 fn is_marked(seen: &Seen) -> bool {
     seen.field("larder-validate") == Some("1")
 }
 
-/// An origin whose content is a number that the test sets, and whose answers have these lines; with the number.
+/// Returns an origin with these lines in its responses, and the number in their content, which the test can set.
 fn numbered(lines: &'static str) -> (Origin, Arc<AtomicU32>) {
     let number = Arc::new(AtomicU32::new(1));
     let shown = Arc::clone(&number);
@@ -20,14 +20,14 @@ fn numbered(lines: &'static str) -> (Origin, Arc<AtomicU32>) {
     (origin, number)
 }
 
-/// An HTTP date so many seconds ago.
+/// Returns the HTTP date that is `seconds` before now.
 fn date_before(seconds: u32) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let then = u32::try_from(now).expect("before 2106") - seconds;
     String::from_utf8_lossy(&larder_semantics::date::format(then)).into_owned()
 }
 
-/// The counts of a report, in this order: ok, stale, changed meanwhile, unstable, failed.
+/// Returns the counts of a report, in this order: ok, stale, changed meanwhile, unstable, failed.
 fn counts(larder: &Larder, hits: u64) -> [u64; 5] {
     let found = validated(larder, hits);
     ["ok", "stale", "changed_meanwhile", "unstable", "failed"].map(|name| found[name].as_u64().expect(name))
@@ -46,11 +46,11 @@ fn a_hit_that_the_origin_has_replaced_is_stale() {
     larder.wait_for_log("s: http://site.test/users/7 (site site1, route \"users\"), a hit (fresh)");
     let route = &validated(&larder, 2)["routes"][0];
     assert_eq!((&route["site"], &route["route"]), (&"site1".into(), &"users".into()));
-    // Nobody knows since when, so for as long as it is old.
+    // The time of the change is unknown, so the staleness is the age of the response.
     let stalest = route["staleness"]["max"].as_u64().expect("seconds");
     assert!((300..320).contains(&stalest), "{route}");
     assert!(stats(&larder, "--validator").contains("50.00%"), "{}", stats(&larder, "--validator"));
-    // What was fetched again was not stored, and nobody has asked for it.
+    // The validator's response was not stored, and its request was not counted.
     assert_eq!((larder.get("/users/7").text(), larder.stat("requests")), ("number 1", 4));
 }
 
@@ -143,7 +143,7 @@ fn an_origin_in_trouble_says_nothing_of_hits() {
 
 #[test]
 fn what_was_revalidated_is_checked_too() {
-    // It says that nothing changed, to who asks that; but it has.
+    // The origin wrongly answers 304 to conditional requests, although the content has changed.
     let origin = Origin::by(|seen| match (seen.number, seen.field("if-none-match")) {
         (0, _) => "200 OK\nCache-Control: no-cache\nETag: \"1\"\n\nold".to_owned(),
         (_, Some(_)) => "304 Not Modified\nETag: \"1\"".to_owned(),
@@ -172,7 +172,7 @@ fn the_same_is_asked_for_without_conditions() {
     assert_eq!((&*last.target, last.field("accept-language"), is_marked(&last)), ("/a?b", Some("de"), true));
     assert_eq!((last.field("if-none-match"), last.field("range")), (None, None));
     assert!(last.field("via").is_some());
-    // Neither a HEAD nor another validator's request is repeated.
+    // The validator repeats neither a HEAD nor a request of another validator.
     larder.ask("HEAD /a?b\nAccept-Language: de");
     assert!(larder.ask("GET /a?b\nAccept-Language: de\nLarder-Validate: 1").is_hit());
     assert_eq!((counts(&larder, 3), origin.count()), ([3, 0, 0, 0, 0], 4));

@@ -1,5 +1,5 @@
-//! The validator and the search for couplings, as an operator sees them: a proxy whose hits are fetched again, and an
-//! origin that changes when the test says so.
+//! The validator and the search for couplings, from the view of an operator: a proxy whose hits are fetched again, and
+//! an origin that changes when the test sets it.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "../support/mod.rs"]
@@ -14,17 +14,18 @@ use serde_json::Value;
 
 use support::{Larder, Origin, eventually};
 
-/// A proxy before `origin` that validates every hit, as `keys` of the table say besides.
+/// Starts a proxy before `origin` that validates every hit, with more `keys` of the table.
 fn validating(origin: &Origin, keys: &str) -> Larder {
     Larder::with(origin, &format!("[validate]\nsample = 1.0\n{keys}"))
 }
 
-/// What the admin listener says at `path`.
+/// Returns the JSON at `path` of the admin listener.
 fn found(larder: &Larder, path: &str) -> Value {
     serde_json::from_slice(&larder.ask_admin(&format!("GET {path}")).body).expect("json")
 }
 
-/// What the validator says once nothing is under way, and so many hits were checked or skipped.
+/// Waits until no validation is in progress and `hits` hits were checked or skipped, and returns the validator's
+/// report.
 fn validated(larder: &Larder, hits: u64) -> Value {
     eventually(&format!("{hits} hits validated"), || {
         let found = found(larder, "/validator");
@@ -34,7 +35,7 @@ fn validated(larder: &Larder, hits: u64) -> Value {
     })
 }
 
-/// What `larder stats` prints with this flag.
+/// Returns the output of `larder stats` with this flag.
 fn stats(larder: &Larder, flag: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.args(["stats", flag, "--admin", &larder.admin.to_string()]).env_remove("LARDER_TOKEN");
