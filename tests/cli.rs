@@ -1,4 +1,4 @@
-//! The command line as users meet it: the real binary, its output and its exit codes.
+//! The command line from the view of users: the real binary, its output and its exit codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -25,10 +25,10 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A running `larder serve`, killed if a test leaves it behind.
+/// A running `larder serve`, which is killed if a test does not end it.
 struct Serving {
     child: Child,
-    /// What it says on standard output, up to the command to try.
+    /// The lines on standard output, up to the command to try.
     said: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself, which is what most tests wait for.
+        // The process may have ended itself, as in most tests.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -204,8 +204,8 @@ fn mistakes_of_every_kind_are_shown_at_once() {
     let file = file.display().to_string();
     let words = ["check", "--config", &file, "--disk", "a", "--disk", "b", "--disk", "c"];
     let output = larder(&[&words[..], &["--disk-size", "1GiB", "--disk-size", "2GiB"]].concat());
-    // What concerns a table with a value that could not be read waits for that: limits.uri is larger than the default of
-    // limits.head.
+    // A check of a table with an unreadable value is postponed until that value is corrected: limits.uri is larger than
+    // the default of limits.head.
     let expected = format!(
         "larder: {file}:1: threads: 0 is not a number from 1 to 1024\n\
          larder: {file}:6: limits.head: 'x' is not a number with a unit, such as '64MiB'\n\
@@ -267,7 +267,7 @@ fn check_warns_of_places_that_serve_could_not_use() {
     ] {
         fs::write(&file, format!("admin = 'off'\n{keys}\n[forward]\nlisten = '127.0.0.1:0'"))
             .expect("written");
-        // Relative paths begin where the program was started.
+        // Relative paths are relative to the working directory.
         let said = |command: &str| {
             let mut larder = Command::new(LARDER);
             larder.args([command, "--stats", "none", "--config", &file]).current_dir(directory.path());
@@ -340,7 +340,7 @@ fn the_version_is_printed_by_command_and_by_flags() {
 
 #[test]
 fn stats_without_a_proxy_say_what_to_look_at() {
-    // Port 1 is reserved, and nothing of ours listens there.
+    // Port 1 is reserved, and no process of this machine listens there.
     let output = larder(&["stats", "--admin", "127.0.0.1:1"]);
     let expected = "larder: no larder answers at 127.0.0.1:1: connection refused; is it running, or was it started \
                     with --admin elsewhere?\n";

@@ -1,4 +1,4 @@
-//! Each task of `docs/cookbook.md`: its lines, before an origin, do what its title says.
+//! Each task of `docs/cookbook.md`: its lines, before an origin, have the effect in its title.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 #[path = "support/mod.rs"]
@@ -11,7 +11,7 @@ use support::{Client, Larder, Origin, Response, Seen, eventually};
 const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 40;
 
-/// The files that tasks name.
+/// The files that the tasks refer to.
 const FILES: [(&str, &str); 5] = [
     ("users.txt", "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n"),
     ("tokens.txt", "app 0123456789abcdef\n"),
@@ -20,10 +20,10 @@ const FILES: [(&str, &str); 5] = [
     ("sorry.html", "<p>5xx"),
 ];
 
-/// What a task's lines have to do, given a larder that runs them.
+/// A check of a task's effect, for a proxy with the task's lines.
 type Check = fn(&Larder, &Origin);
 
-/// The lines of each task, by its number.
+/// Returns the lines of each task, by its number.
 fn tasks() -> BTreeMap<usize, String> {
     let sections = PAGE.split("\n### ").skip(1);
     let task = |section: &str| {
@@ -34,8 +34,8 @@ fn tasks() -> BTreeMap<usize, String> {
     sections.filter_map(task).collect()
 }
 
-/// Answers as the path and query of a request ask for: `status`, `cc` (Cache-Control), `type`, `etag`, `cookie`; and tells
-/// what it was asked.
+/// Starts an origin whose response is set by the request's path: `status`, `cc` (Cache-Control), `type`, `etag`,
+/// `cookie`; the content shows the path, the query and some fields of the request.
 fn origin() -> Origin {
     Origin::by(|seen: &Seen| {
         let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
@@ -64,7 +64,7 @@ fn hits(larder: &Larder, request: &str) -> bool {
     larder.ask(request).is_hit()
 }
 
-/// Whether what the first request leaves answers the second.
+/// Whether the stored response to the first request is used for the second.
 fn shares(larder: &Larder, one: &str, other: &str) -> bool {
     larder.ask(one);
     larder.ask(other).is_hit()
@@ -78,7 +78,7 @@ fn lifetime(larder: &Larder, path: &str) -> Option<u64> {
     why["stored"]["lifetime"].as_u64()
 }
 
-/// Whether a browser gets `path` compressed once that is done.
+/// Whether a browser gets `path` compressed once the compressor has finished.
 fn compresses(larder: &Larder, path: &str) -> bool {
     let request = format!("GET {path}\nAccept-Encoding: gzip, deflate, br, zstd");
     larder.ask(&request);
@@ -97,7 +97,7 @@ fn redirects(larder: &Larder, request: &str, status: u16, location: &str) {
     assert_eq!((answer.status, answer.field("location")), (status, Some(location)), "{request}");
 }
 
-/// The checks of the tasks that are not among the first, by number.
+/// The checks of later tasks, by number.
 const MORE: &[(usize, Check)] = &[
     (46, |larder, _| {
         assert!(compresses(larder, &format!("/type:text-html/cc:max-age=9/{}", "a".repeat(1_024))))

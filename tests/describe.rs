@@ -1,4 +1,4 @@
-//! `larder describe` as users meet it.
+//! `larder describe` from the view of users.
 
 use std::fs;
 use std::path::{Path, PathBuf};

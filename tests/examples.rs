@@ -1,4 +1,4 @@
-//! The examples of clusters: that what users copy is accepted, and that its parts agree.
+//! The examples of clusters: the program accepts their configs, and their parts are consistent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 const TOKEN: &str = "0123456789abcdef";
-/// Where the config is, wherever it runs.
+/// The path of the config in each example.
 const PLACE: &str = "/etc/larder/larder.toml";
 
 fn example(name: &str) -> PathBuf {
@@ -18,7 +18,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(example(name)).expect(name)
 }
 
-/// The documents of a YAML file.
+/// Returns the documents of a YAML file.
 fn documents(name: &str) -> Vec<Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let mut command = Command::new("python3");
@@ -27,7 +27,7 @@ fn documents(name: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).expect("apt-get install python3-yaml")
 }
 
-/// What `larder check` says of a config.
+/// Returns the messages of `larder check` for a config.
 fn check(config: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.env("LARDER_TOKEN", TOKEN).env("LARDER_CLUSTER_TOKEN", TOKEN);
@@ -37,7 +37,7 @@ fn check(config: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether all that a cluster needs is said of by `larder check`.
+/// Whether `larder check` reports all addresses that a cluster needs.
 fn is_clustered(said: &str, engine: &str) -> bool {
     ["0.0.0.0:8080", "0.0.0.0:9146", engine].iter().all(|word| said.contains(word))
 }

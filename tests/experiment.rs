@@ -1,4 +1,4 @@
-//! `larder experiment`: runs, reports, and what is left when something or somebody puts an end to it.
+//! `larder experiment`: runs, reports, and the processes and files that remain after an interruption or a failure.
 
 #[path = "experiment/faults.rs"]
 mod faults;
@@ -26,7 +26,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A run of the experiment on Thrift that takes a while.
+/// Starts a run of the experiment on Thrift that takes a while.
 fn start(directory: &TempDir) -> Child {
     let words = ["thrift", "--quick", "--output", path(directory)];
     command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -47,7 +47,7 @@ fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until something was measured with some proxies.
+/// Waits until some measurements are in the journal.
 fn measured(directory: &TempDir) {
     let journal = directory.path().join("thrift.jsonl");
     eventually("some measurements", || {
@@ -55,7 +55,7 @@ fn measured(directory: &TempDir) {
     });
 }
 
-/// The proxy that `experiment` has started, if there is one at this moment.
+/// Returns the proxy that `experiment` has started, if one is running.
 fn proxy_of(experiment: &Child) -> Option<Pid> {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", experiment.id())).ok()?;
     Pid::from_raw(children.split_whitespace().next()?.parse().expect("a number"))
@@ -65,7 +65,7 @@ fn report(directory: &Path) -> String {
     fs::read_to_string(directory.join("report.html")).expect("a report")
 }
 
-/// The titles of a page's pictures.
+/// Returns the titles of a page's pictures.
 fn titles(page: &str) -> Vec<String> {
     let begun = page.split("role=\"img\" aria-label=\"").skip(1);
     begun.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
@@ -128,7 +128,7 @@ fn a_run_makes_a_report_and_is_not_repeated() {
     assert!(table.starts_with("policy,cache size in %,mean,"), "{table}");
 }
 
-/// By the second seed, 32 bytes more or less of the page that is stored first change half of the hits.
+/// With the second seed, a difference of 32 bytes in the size of the first stored page changes half of the hits.
 #[test]
 fn live_and_simulated_hits_are_the_same() {
     for seed in ["1", "2174"] {
@@ -224,7 +224,7 @@ fn who_is_killed_leaves_no_child() {
     let proxy = eventually("a proxy", || proxy_of(&experiment));
     experiment.kill().expect("it runs");
     experiment.wait().expect("it ends");
-    // Its parent may not have collected its status.
+    // The parent may not have collected its status yet.
     let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
     let stat = || fs::read_to_string(format!("/proc/{}/stat", proxy.as_raw_nonzero()));
     eventually("the proxy's end", || stat().map_or(true, is_over).then_some(()));
@@ -236,7 +236,7 @@ fn a_child_that_dies_is_told_and_ends_the_run() {
     let mut experiment = start(&directory);
     measured(&directory);
     eventually("the end", || {
-        // One that has just done its work is no loss; the next one is.
+        // The death of a proxy that has just finished its work has no effect; that of a later one does.
         if let Some(proxy) = proxy_of(&experiment) {
             let _ = kill_process(proxy, Signal::KILL);
         }

@@ -1,4 +1,4 @@
-//! `larder fetch`: through the real proxy, and from small servers that speak RPC.
+//! `larder fetch`: through the real proxy, and from simple servers for RPC.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
@@ -19,7 +19,7 @@ use support::{Answer, Larder, Origin};
 
 const OPEN: &str = "[forward]\nallow_private = true";
 
-/// The ways to ask a server that speaks RPC.
+/// The options for each RPC protocol.
 const WAYS: &[&[&str]] = &[
     &["--via", "thrift"],
     &["--via", "thrift", "--transport", "buffered", "--protocol", "compact"],
@@ -28,19 +28,19 @@ const WAYS: &[&[&str]] = &[
     &["--via", "line", "--form", "bare"],
 ];
 
-/// A page that is no text, and longer than what is read at once.
+/// Returns a page of binary data that is longer than one read.
 fn binary() -> Vec<u8> {
     (0..300_000_u32).flat_map(|number| [0, 10, 13, 255, number as u8, (number >> 8) as u8]).collect()
 }
 
-/// A server with `/binary`, `/html` and `/text`, that breaks the connection when first asked for `/broken`.
+/// A server with `/binary`, `/html` and `/text`, that closes the connection at the first request for `/broken`.
 struct Server {
     address: String,
     asked: Arc<AtomicU64>,
 }
 
 impl Server {
-    /// One that understands what a client says by `way`.
+    /// Starts a server for the protocol of `way`.
     fn by(way: &[&str]) -> Self {
         match way {
             [_, "thrift", ..] => Self::start(|| thrift::Server::new(Limits::default())),
@@ -70,7 +70,7 @@ impl Server {
     }
 }
 
-/// Answers on `stream` until it ends, or until a client is to see a broken connection.
+/// Answers on `stream` until it ends, or until a request requires a closed connection.
 fn serve(mut stream: TcpStream, mut codec: impl Answering, asked: &AtomicU64) {
     let (mut buffer, mut bytes) = (BytesMut::new(), [0; 4096]);
     loop {
@@ -141,7 +141,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// What a failed command said, and its exit code.
+/// Returns the errors and the exit code of a failed command.
 fn failure(output: &Output) -> (String, Option<i32>) {
     (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
 }
@@ -181,7 +181,7 @@ fn a_connection_that_breaks_is_opened_again_once() {
 
 #[test]
 fn a_server_that_is_not_there_or_says_nothing_is_named() {
-    // Port 1 is reserved, and nothing of ours listens there.
+    // Port 1 is reserved, and no process of this machine listens there.
     for way in WAYS {
         let nobody = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
         let expected = "larder: http://a/: cannot connect to 127.0.0.1:1: connection refused\n";
@@ -271,7 +271,7 @@ fn a_workload_shows_what_server_and_client_saw() {
         assert_eq!(numbers["server"]["policy"], "sieve");
         assert_eq!(numbers["client"]["requests"], 6);
         assert!(numbers["client"]["p99_micros"].as_u64() > Some(0), "{numbers}");
-        // A page that is not there is an answer like others; by the bare form of this server it is an empty page.
+        // A missing page is a valid answer with a status; in the bare form of the line protocol it is an empty page.
         let statuses = if way.contains(&"bare") { json!({"200": 6}) } else { json!({"200": 4, "404": 2}) };
         assert_eq!((&numbers["client"]["errors"], &numbers["client"]["statuses"]), (&json!(0), &statuses));
         let (said, code) = failure(&output);
@@ -291,7 +291,7 @@ fn a_workload_shows_what_server_and_client_saw() {
     }
 }
 
-/// What arrived at an origin: method, target, content, its type, and a field.
+/// A request at an origin: method, target, content, its type, and a field.
 type Arrived = (String, String, String, Option<String>, Option<String>);
 
 #[test]
@@ -352,7 +352,7 @@ fn a_workload_is_sent_with_its_methods_fields_and_bodies_through_http() {
 
 #[test]
 fn at_a_rate_the_time_counts_from_when_a_request_was_due() {
-    // One at a time can be sent, which waits for 10 ms, and all are due at once.
+    // With one connection, one request can be sent at a time, which takes 10 ms, and all are due at once.
     let origin = Origin::answering(|_| {
         std::thread::sleep(Duration::from_millis(10));
         Answer::with_body("200 OK\nCache-Control: no-store", b"page")
@@ -367,7 +367,7 @@ fn at_a_rate_the_time_counts_from_when_a_request_was_due() {
     assert!(closed["client"]["rate"].is_null() && closed["client"]["service_p50_micros"].is_null());
     assert_eq!((&open["requests"], &open["rate"]), (&json!(20), &json!(100_000.0)));
     assert!(micros("service_p50_micros") >= 10_000, "{open}");
-    // The last one waits for all others.
+    // The last request waits for all others.
     assert!(micros("max_micros") >= 190_000 && micros("p50_micros") >= 90_000, "{open}");
     let buckets = open["histogram"].as_array().expect("buckets");
     assert_eq!(buckets.iter().map(|bucket| bucket[1].as_u64().expect("a count")).sum::<u64>(), 20);

@@ -1,5 +1,5 @@
-//! The forward proxy: any origin for its clients, tunnels, and what it must not reach
-//! (RFC 9110 sections 7.3 and 9.3.6).
+//! The forward proxy: its clients can reach any origin, tunnels, and the addresses that it must not reach (RFC 9110
+//! sections 7.3 and 9.3.6).
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
@@ -21,7 +21,7 @@ fn rfc_9112_section_3_2_2_the_absolute_form_names_the_origin() {
     let larder = Larder::start(OPEN);
     let mut client = Client::to(larder.forward);
     for hit in [false, true] {
-        // The target counts, whatever `Host` says.
+        // The target takes precedence over `Host`.
         let response = client.ask(&format!("GET {}/a?b\nHost: other.test", origin.url()));
         larder.settle();
         assert_eq!((response.text(), response.is_hit()), ("/a?b", hit));
@@ -155,7 +155,7 @@ fn addresses_that_are_not_public_are_refused_by_default() {
             assert!(response.cache().ends_with("detail=origin-forbidden"), "{response:?}");
         }
     }
-    // Other spellings of addresses are no hosts.
+    // Numeric spellings of addresses are not valid hosts.
     for host in ["2130706433", "0x7f.1"] {
         for request in [format!("GET http://{host}:{port}/"), format!("CONNECT {host}:{port}")] {
             let response = Client::to(larder.forward).ask(&format!("{request}\nHost: {host}:{port}"));

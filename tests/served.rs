@@ -1,4 +1,4 @@
-//! What the laboratory foresees, the proxy does: the same requests, the same hits.
+//! The laboratory's simulator predicts the proxy: the same requests have the same hits.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
@@ -12,7 +12,8 @@ use support::{Larder, Origin};
 
 const ENTRIES: usize = 24;
 
-/// Policies that neither draw lots nor look at an object's size or at its key, which are not the same here and there.
+/// Policies that use neither random numbers nor an object's size or key, which differ between the proxy and the
+/// simulator.
 const POLICIES: [&str; 13] = [
     "fifo",
     "lru",
@@ -29,7 +30,7 @@ const POLICIES: [&str; 13] = [
     "secondhit+lru",
 ];
 
-/// Requests for some hundred objects, a few of them popular, and now and then a scan.
+/// Returns requests for some hundred objects: a few are popular, and some are scans.
 fn requests() -> Vec<u32> {
     let mut state = 7_u64;
     let mut draw = |below: u64| {
@@ -44,7 +45,7 @@ fn requests() -> Vec<u32> {
     requests
 }
 
-/// Hits of the proxy, which gets one request after the other.
+/// Returns the hits of the proxy, which gets one request at a time.
 fn served(policy: &str, requests: &[u32]) -> u64 {
     let origin = Origin::always("200 OK\nCache-Control: max-age=3600\n\ncontent");
     let larder = Larder::with(&origin, &format!("[memory]\nentries = {ENTRIES}\npolicy = '{policy}'"));
@@ -57,7 +58,7 @@ fn served(policy: &str, requests: &[u32]) -> u64 {
     larder.stat("hits")
 }
 
-/// Hits of the simulator, to which the same requests are a trace.
+/// Returns the hits of the simulator, with the same requests as a trace.
 fn simulated(policy: &str, requests: &[u32]) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("requests.txt");

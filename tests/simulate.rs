@@ -1,4 +1,4 @@
-//! `larder simulate` as users meet it: the real binary over traces that ship and traces that are wrong.
+//! `larder simulate` from the view of users: the real binary with valid traces that ship and with invalid traces.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 const WEB: &str = "traces/adaptsize_web.oracleGeneral.zst";
 const SHOP: &str = "traces/cache2k_web12.oracleGeneral.zst";
 
-/// Belady's own example, in which FIFO misses 9 times with 3 entries and 10 times with 4.
+/// Belady's example, in which FIFO misses 9 times with 3 entries and 10 times with 4.
 const BELADY: &str = "a\nb\nc\nd\na\nb\ne\na\nb\nc\nd\ne\n";
 
 fn simulate(words: &[&str]) -> Output {
@@ -181,7 +181,7 @@ fn curves_are_drawn_one_file_for_each_trace() {
     let picture_name = picture.display().to_string();
     let words = [&file, SHOP, "--policy", "sieve", "--curve", "--json", "--plot", &picture_name];
     let page: Value = serde_json::from_slice(&simulate(&words).stdout).expect("JSON");
-    // Five objects allow four of the usual sizes; the curve of LRU is there whatever the policies.
+    // Five objects allow four of the usual sizes; the curve of LRU does not depend on the policies.
     assert_eq!(page["cells"].as_array().map(Vec::len), Some(4 + 21));
     let points = page["curves"][0]["points"].as_array().expect("points");
     assert_eq!(points.iter().map(|point| point[0].as_u64()).collect::<Vec<_>>(), [Some(3), Some(4), Some(5)]);
@@ -225,7 +225,7 @@ fn what_is_done_before_a_wrong_trace_is_shown() {
     assert_eq!((stdout(&output).lines().count(), output.status.code()), (2, Some(2)));
 }
 
-/// Processor time of a process, in the kernel's ticks.
+/// Returns the processor time of a process, in the kernel's ticks.
 fn ticks(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
     let fields = stat.rsplit_once(')').expect("a name in parentheses").1.split_whitespace();
@@ -270,7 +270,7 @@ fn every_policy_and_filter_is_listed_with_its_paper_and_price() {
     }
 }
 
-/// Figures of the laboratory's nodes on a trace that ships.
+/// The expected figures are those of the laboratory's nodes on a trace that ships.
 #[test]
 fn clusters_keep_more_and_ask_each_other() {
     let words = [SHOP, "--policy", "lru,belady", "--capacity", "10%", "--nodes", "1,3", "--hot", "0%,10%"];
@@ -335,7 +335,7 @@ fn wrong_clusters_are_one_clear_line() {
     }
 }
 
-/// A log of pages with their pictures, and of nothing else that would be in order.
+/// Writes a log of pages with their pictures, without any other order in it.
 fn log(folder: &Path) -> String {
     let mut random = fastrand::Rng::with_seed(27);
     let mut log = String::new();

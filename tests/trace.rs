@@ -1,4 +1,4 @@
-//! Traces as an OpenTelemetry collector gets them, and as an origin sees them.
+//! Traces from the view of an OpenTelemetry collector and of an origin.
 #![cfg(feature = "otlp")]
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
@@ -18,7 +18,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nstored";
 
-/// Takes spans, by the service they are of.
+/// A collector of spans, with the name of their service.
 struct Collector {
     server: Origin,
     spans: Arc<Mutex<Vec<(String, Span)>>>,
@@ -41,7 +41,7 @@ impl Collector {
         format!("name = 'Pantry'\n[trace]\nendpoint = '{}'\n{keys}", self.server.url())
     }
 
-    /// The spans for `path`, once there are so many: the server's, then its clients'.
+    /// Waits until there are `count` spans for `path`, and returns them: the server's, then the clients'.
     fn spans(&self, path: &str, count: usize) -> Vec<Span> {
         let about = |span: &Span| text(span, "url.full").is_some_and(|url| url.ends_with(path));
         eventually(&format!("{count} spans for {path}"), || {
@@ -118,7 +118,7 @@ fn a_miss_is_a_span_of_its_clients_with_the_origins_below_it() {
     assert_eq!(number(client, "server.port"), Some(i64::from(origin.address.port())));
     let words = |span| ["cache.outcome", "cache.reason", "cache.tier"].map(|key| text(span, key));
     assert_eq!(words(server), [Some("miss".to_owned()), Some("absent".to_owned()), None]);
-    // The hit began a trace of its own, and asked nobody.
+    // The hit began a separate trace, and caused no request to an origin.
     let hit = spans.iter().find(|span| hex(&span.trace_id) != TRACE).expect("a span of the hit");
     assert_eq!((hit.kind(), hit.parent_span_id.len()), (SpanKind::Server, 0));
     assert_eq!(words(hit), ["hit", "fresh", "memory"].map(|word| Some(word.to_owned())));
@@ -145,7 +145,7 @@ fn each_try_is_a_span_and_says_what_went_wrong() {
     dead.die();
     let config = format!("{}\n{}", collector.config(""), support::site(&[&dead, &origin], "retries = 1"));
     let larder = Larder::start(&config);
-    // Origins take turns: one of the two requests comes to the dead one first.
+    // Requests alternate between the origins: one of the two requests goes to the dead origin first.
     for _ in 0..2 {
         assert_eq!(larder.get("/a").status, 200);
     }

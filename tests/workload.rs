@@ -1,4 +1,4 @@
-//! `larder workload`: what a user types, and what comes out.
+//! `larder workload`: the command line of users, and its output.
 
 use std::process::{Command, Output};
 
