@@ -1,4 +1,4 @@
-//! The statistics database beside a proxy that serves: what it holds, what it costs, and what it answers.
+//! The statistics database of a running proxy: its content, its cost, and its query results.
 
 #[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 mod support;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use support::{Client, Larder, Origin, Seen, eventually};
 
-/// A proxy before `origin`, a place for its database, and its URL.
+/// Starts a proxy before `origin` with a database; returns the database's folder and URL, too.
 fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("s.db").display());
@@ -24,7 +24,7 @@ fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {
     (larder, folder, url)
 }
 
-/// Waits until so many requests are counted, and written.
+/// Waits until `requests` requests are counted and written.
 fn written(larder: &Larder, requests: u64) -> Value {
     eventually("everything in the database", || {
         let stats = larder.stats();
@@ -45,12 +45,12 @@ fn answer(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What a query finds, as JSON.
+/// Returns the result of a query as JSON.
 fn query(url: &str, sql: &str) -> Value {
     serde_json::from_str(&answer(&["stats", "--json", "--stats", url, "--sql", sql])).expect("json")
 }
 
-/// Stores `/a..`, validates `/v..`, and fails `/f..`.
+/// Returns responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
 fn mixed(seen: &Seen) -> String {
     match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
         (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
@@ -238,7 +238,7 @@ fn questions_are_answered_in_a_table() {
     assert_eq!(changes.lines().count(), 1);
 }
 
-/// What is said to a query that has no answer.
+/// Returns the errors of a query that fails.
 fn larder_of(url: &str, sql: &str) -> String {
     let output = larder(&["stats", "--stats", url, "--sql", sql]);
     assert_eq!(output.status.code(), Some(1));
@@ -266,7 +266,7 @@ fn a_database_is_made_in_the_state_directory_and_found_there() {
         command.args(["stats", "--by", "site", "--json"]).envs(environment).output().expect("it runs");
     let found: Value = serde_json::from_slice(&found.stdout).expect("json");
     assert_eq!(found[0]["requests"], 1, "{found}");
-    // One that overlaps, as in a restart, goes on where the first has ended.
+    // A second process that overlaps with the first, as in a restart, continues after the first has ended.
     let second = start("[stats]");
     second.wait_for_log(
         "is in use by another larder (for one of its own, start this one with --stats sqlite:PATH",
@@ -338,7 +338,7 @@ fn what_is_in_the_cache_is_written_down() {
     let expected = json!([row("/docs/1", "2"), row("/docs/2", "0")]);
     eventually("the contents", || (query(&url, sql) == expected).then_some(()));
     let on_disk = "SELECT COUNT(*) n FROM contents WHERE tier = 'disk'";
-    // Only a request makes another look worth while.
+    // The contents are recorded again only after a request.
     eventually("what is on the disk", || {
         larder.get("/docs/1");
         (query(&url, on_disk) == json!([{"n": "2"}])).then_some(())
@@ -389,8 +389,8 @@ fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
     assert!(last.starts_with(&format!("larder: cannot start: statistics database '{url}': ")), "{said}");
 }
 
-/// Fresh for a minute below `/f`, to be validated below `/v`, never stored below `/n`; what is shown to the origin is
-/// still good.
+/// Returns responses that are fresh for a minute below `/f`, must be validated below `/v`, and are not stored below
+/// `/n`; a validation always succeeds.
 fn validating(seen: &Seen) -> String {
     let lifetime = match seen.target.as_bytes()[1] {
         b'f' => "max-age=60",
@@ -403,7 +403,7 @@ fn validating(seen: &Seen) -> String {
     }
 }
 
-/// Whether what a page counts as hits, validated and misses, and the ratios that it takes of them, are so.
+/// Whether a page has these counts of hits, validated and misses, and the ratios that follow from them.
 fn agrees(page: &Value, [hits, validated, misses]: [u64; 3]) -> bool {
     let all = (hits + validated + misses) as f64;
     let ratio = |name: &str, part: u64| {
@@ -426,7 +426,7 @@ fn validated_answers_are_counted_apart_everywhere() {
         let site = format!("[[site]]\norigin = '{}'\nvalidate = '{validate}'", origin.url());
         let larder = Larder::start(&format!("[stats]\nurl = '{url}'\n{site}"));
         let mut told = [0; 3];
-        // At least one of each.
+        // At least one request of each kind.
         let random =
             (0..100).map(|_| format!("/{}/{}", rng.choice(["f", "v", "n"]).unwrap_or("f"), rng.u8(..5)));
         let some = ["/f/1", "/f/1", "/v/1", "/v/1", "/n/1"].map(str::to_owned);
