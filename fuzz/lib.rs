@@ -1,12 +1,13 @@
-//! What holds of every codec: bytes mean the same however they are cut, and few of them wait.
+//! The properties of every codec: the meaning of the bytes does not depend on how they are split, and the codec buffers
+//! few of them.
 
 use bytes::BytesMut;
 use larder_rpc::{Answering, Call, Calling, Limits};
 
-/// Small, so that the fuzzer reaches them.
+/// Small limits, so that the fuzzer reaches them.
 pub const LIMITS: Limits = Limits { message: 256, page: 4096 };
 
-/// Calls and rejections, as `server` makes them of `wire` in pieces of `piece` bytes.
+/// Returns the calls and rejections that `server` decodes from `wire` in pieces of `piece` bytes.
 fn heard<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<Call, (Vec<u8>, bool)>> {
     let (mut buffer, mut found) = (BytesMut::new(), Vec::new());
     for part in wire.chunks(piece) {
@@ -28,7 +29,8 @@ fn heard<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Result<C
     found
 }
 
-/// The answer, as `client` makes it of `wire` in pieces of `piece` bytes; as text, where no number is NaN.
+/// Returns the answer that `client` decodes from `wire` in pieces of `piece` bytes; as text, because a NaN is not equal
+/// to itself.
 fn answered<C: Calling>(mut client: C, call: &Call, wire: &[u8], piece: usize) -> String {
     if client.encode(call).is_err() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Any fields for an entry of the stream: no panic, and what is understood is written as it was read.
+//! Any fields of an entry of the stream: no panic, and a decoded message is encoded to the same fields.
 
 #![no_main]
 

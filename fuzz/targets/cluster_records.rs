@@ -1,4 +1,5 @@
-//! Any bytes for a value of the second tier, its sum mended: no panic, and what is understood is written as it was read.
+//! Any bytes of a value of the second tier, with a corrected checksum: no panic, and a decoded value is encoded to the
+//! same bytes.
 
 #![no_main]
 

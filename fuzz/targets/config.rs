@@ -1,10 +1,10 @@
-//! A config of any text: no panic, and each problem is one line that names the file.
+//! Any text as a config: no panic, and each problem is one line with the file's name.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-/// The settings of the program's machine, which a text may not name: reading them takes long, or for ever.
+/// The kernel's directories, which the text may not refer to: reading them takes long or does not end.
 const OUTSIDE: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 fuzz_target!(|bytes: &[u8]| {

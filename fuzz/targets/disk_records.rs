@@ -1,4 +1,4 @@
-//! Any bytes for a segment: no panic, and records that lie one behind the other.
+//! Any bytes as a segment: no panic, and the records do not overlap.
 
 #![no_main]
 

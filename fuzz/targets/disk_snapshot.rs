@@ -1,4 +1,4 @@
-//! Any bytes for a snapshot: no panic, and what is read can be written again.
+//! Any bytes as a snapshot: no panic, and a decoded snapshot can be encoded again.
 
 #![no_main]
 

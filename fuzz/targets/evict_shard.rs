@@ -1,4 +1,4 @@
-//! Any sequence of operations on a shard under any policy leaves every invariant standing.
+//! Any sequence of operations on a shard, under any policy, preserves every invariant.
 
 #![no_main]
 

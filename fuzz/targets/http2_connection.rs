@@ -1,12 +1,13 @@
-//! Any frames of a client: no panic, windows and streams add up, and nothing depends on how the bytes are cut.
+//! Any frames of a client: no panic, consistent windows and streams, and a result that does not depend on how the bytes
+//! are split.
 
 #![no_main]
 
 use larder_http2::{Connection, Event, Limits, PREFACE, Scratch};
 use libfuzzer_sys::fuzz_target;
 
-/// What a client that sends `wire`, `piece` bytes at a time, makes of a server that answers each request: what the server has
-/// heard, and what it has written.
+/// Runs a server that answers each request of a client that sends `wire` in pieces of `piece` bytes. Returns the events
+/// at the server, and the bytes that it has written.
 fn served(wire: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
     let limits = Limits { streams: 4, ..Limits::default() };
     let (mut out, mut heard, mut buffer) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Any bytes for a trace, read as any format: no panic, and what is read adds up.
+//! Any bytes as a trace, in any format: no panic, and consistent counts.
 
 #![no_main]
 
@@ -10,10 +10,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, content)) = input.split_first() else { return };
-    // A database would be read through a file, by another project's code.
+    // The format of databases is left out: it requires a file, and another project's code reads it.
     let format = Format::ALL.get(usize::from(choice >> 1)).map(|(_, format)| *format);
     let format = format.filter(|format| *format != Format::History);
-    // Each line of the ARC paper's traces may stand for a million requests: right, but too slow here.
+    // Each line of the ARC paper's traces may represent a million requests: valid, but too slow for the fuzzer.
     let may_be_runs = format.is_none_or(|format| format == Format::Arc);
     if may_be_runs && blocks(content) > 50_000 {
         return;
@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(found.working_set.iter().map(|window| window.new_objects).sum::<u64>(), found.objects);
 });
 
-/// The requests of a trace whose lines are runs of blocks.
+/// Returns the number of requests in a trace whose lines are runs of blocks.
 fn blocks(content: &[u8]) -> u64 {
     let count = |line| str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok();
     content.split(|byte| *byte == b'\n').filter_map(count).fold(0, u64::saturating_add)

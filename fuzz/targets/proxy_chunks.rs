@@ -1,12 +1,12 @@
-//! Any bytes for chunked content: no panic, and the same content however they are cut.
+//! Any bytes as chunked content: no panic, and the same content however the bytes are split.
 
 #![no_main]
 
 use larder_proxy::http::chunked::{Chunked, ChunkedStep};
 use libfuzzer_sys::fuzz_target;
 
-/// Content, trailer fields and bytes left over. `None` if there is no end, or a refusal: a reader that gets small pieces
-/// parses an unfinished trailer section less often, and refuses it later.
+/// The content, the number of trailer fields and the number of bytes left over. `None` if the content does not end, or
+/// is refused: a reader that gets small pieces parses an incomplete trailer section less often, and refuses it later.
 type Decoded = Option<(Vec<u8>, usize, usize)>;
 
 /// Decodes `wire` as it arrives, `piece` bytes at a time.

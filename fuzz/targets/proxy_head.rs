@@ -1,4 +1,4 @@
-//! Any bytes for a head: no panic, and what is accepted is one message that ends where its empty line does.
+//! Any bytes as a head: no panic, and an accepted head is one message that ends with its empty line.
 
 #![no_main]
 
@@ -31,7 +31,7 @@ fuzz_target!(|wire: &[u8]| {
         Target::Absolute { authority, .. } | Target::Authority(authority) => assert!(is_authority(authority)),
         Target::Asterisk { host } => assert!(host.is_empty() || is_authority(host)),
     }
-    // A head that arrives in two pieces is not taken before its last byte is there.
+    // A head without its last byte is incomplete.
     let mut lines = room();
     assert!(matches!(parse(&wire[..used - 1], &mut lines, &limits), Ok(Parsed::Partial)));
 });

@@ -1,4 +1,4 @@
-//! Any bytes for a PROXY header: no panic, what is decided stays so, and a header ends with its last byte.
+//! Any bytes as a PROXY header: no panic, more bytes do not change a decision, and a header ends with its last byte.
 
 #![no_main]
 

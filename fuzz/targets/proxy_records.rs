@@ -1,5 +1,5 @@
-//! A TLS connection with a client of rustls, in any order of steps: content arrives as it was sent, in pieces of any length and
-//! after any change of keys, and spoilt records give none and end it.
+//! A TLS connection with a client of rustls, and any order of steps: content arrives unchanged, in pieces of any length
+//! and after any change of keys; invalid records have no content and end the connection.
 
 #![no_main]
 
@@ -13,22 +13,22 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// What happens next.
+/// A step.
 #[derive(Arbitrary, Debug)]
 enum Event {
-    /// The client sends so many bytes, which arrive in pieces of this length.
+    /// The client sends `length` bytes, which arrive in pieces of length `piece`.
     Receive { length: u16, piece: u8 },
     /// The client replaces its key.
     Replace,
-    /// We send so many bytes, in records of at most this length.
+    /// The server sends `length` bytes, in records of at most `most` bytes.
     Send { length: u16, most: u16 },
-    /// What is made again with the next record goes.
+    /// The connection frees the memory that it recreates with the next record.
     Doze,
-    /// A bit of what the client sends changes on its way.
+    /// One bit of the client's bytes changes in transit.
     Spoil { length: u8, at: u16, bit: u8 },
-    /// Bytes that nobody has sealed.
+    /// Bytes arrive that the client has not sealed.
     Forge(Vec<u8>),
-    /// The client says that nothing more follows.
+    /// The client sends close_notify.
     End,
 }
 
@@ -52,7 +52,7 @@ fuzz_target!(|input: (u8, Vec<Event>)| {
             Event::Replace => {
                 empty += 1;
                 let update = trial.client_replaces_keys();
-                // So many of them in a row are too many.
+                // The server limits the number of consecutive records without content.
                 if empty > 16 {
                     return;
                 }
@@ -81,7 +81,8 @@ fuzz_target!(|input: (u8, Vec<Event>)| {
     }
 });
 
-/// What nobody has sealed gives no content, whatever follows it, and is not taken for an orderly end.
+/// Asserts that bytes that the client has not sealed have no content, with any bytes after them, and are not an orderly
+/// end.
 fn assert_gives_nothing(trial: &mut Trial, arrived: &[u8]) {
     let mut is_wrong = false;
     for piece in [arrived, &[0; 20_000]] {
@@ -95,7 +96,7 @@ fn assert_gives_nothing(trial: &mut Trial, arrived: &[u8]) {
 
 type Configs = (Arc<ClientConfig>, Arc<ServerConfig>);
 
-/// A client for each suite that goes with a certificate for ECDSA, and the server.
+/// Returns a client for each suite with an ECDSA certificate, and the server.
 fn configs() -> &'static [Configs] {
     static CONFIGS: OnceLock<Vec<Configs>> = OnceLock::new();
     CONFIGS.get_or_init(|| {

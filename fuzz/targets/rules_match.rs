@@ -1,5 +1,5 @@
-//! Lines of rules, each a pattern of paths, an extension and the name of a parameter, and a last line with a target: no panic,
-//! and the compiled rules hold where a loop over them finds that they do.
+//! Lines of rules, each with a pattern of paths, an extension and the name of a parameter, and a last line with a
+//! target: no panic, and the compiled rules match exactly where a loop over the rules matches.
 
 #![no_main]
 

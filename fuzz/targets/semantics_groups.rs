@@ -1,4 +1,4 @@
-//! Any bytes for a head: no panic, and no name that is not in it.
+//! Any bytes as a head: no panic, and each group's name is in the head.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes for a head: no panic, and no link that is not in it, or is too much.
+//! Any bytes as a head: no panic, and each link is in the head and within the limits.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes for the field and for two queries, with line ends between them: no panic, and queries that are equivalent are so in
-//! both directions.
+//! Any bytes for the field and for two queries, separated by line ends: no panic, and the equivalence of queries is
+//! symmetric.
 
 #![no_main]
 
