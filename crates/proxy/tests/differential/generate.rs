@@ -1,4 +1,4 @@
-//! Requests: sound ones, and what becomes of them under damage of the kinds that smugglers use.
+//! Generates requests: valid ones, and damaged ones with the kinds of damage that request smuggling uses.
 
 use fastrand::Rng;
 
@@ -23,7 +23,7 @@ const FIELDS: &[&str] = &[
     "Range: bytes=0-1",
     "Upgrade: x",
 ];
-/// Pieces that are dangerous in the wrong place.
+/// Byte sequences that are dangerous in the wrong place.
 const SPLINTERS: &[&[u8]] = &[
     b"\r",
     b"\n",
@@ -82,7 +82,7 @@ const SPLINTERS: &[&[u8]] = &[
     b"0\r\n\r\n",
 ];
 
-/// A request that nobody may refuse or misread.
+/// Returns a valid request, which a parser must neither refuse nor misread.
 pub(crate) fn sound(rng: &mut Rng) -> Vec<u8> {
     let host = pick(rng, HOSTS);
     let path = pick(rng, PATHS);
@@ -119,7 +119,7 @@ pub(crate) fn sound(rng: &mut Rng) -> Vec<u8> {
     wire
 }
 
-/// A sound request with one to three injuries.
+/// Returns a valid request with one to three kinds of damage.
 pub(crate) fn damaged(rng: &mut Rng) -> Vec<u8> {
     let mut wire = sound(rng);
     let end = wire.len();
@@ -127,7 +127,7 @@ pub(crate) fn damaged(rng: &mut Rng) -> Vec<u8> {
     wire
 }
 
-/// A sound head and chunked content with one or two injuries, or none.
+/// Returns a valid head and chunked content, which is damaged once to three times, or not at all.
 pub(crate) fn damaged_chunks(rng: &mut Rng) -> Vec<u8> {
     let mut wire = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let head = wire.len();
@@ -174,7 +174,7 @@ fn injure(rng: &mut Rng, wire: &mut Vec<u8>, from: usize, to: usize) {
             2 => wire.truncate(at),
             3 => drop(wire.splice(at..(at + rng.usize(..4)).min(wire.len()), splinter(rng))),
             4 if at < wire.len() => wire.insert(at, wire[at]),
-            // At the end of a line, where splinters do most harm.
+            // At the end of a line, where the splinters have most effect.
             5 => {
                 let ends = memchr::memchr_iter(b'\r', wire).filter(|&end| end >= from).collect::<Vec<_>>();
                 let at = rng.choice(ends).unwrap_or(at);

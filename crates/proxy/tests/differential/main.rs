@@ -1,7 +1,7 @@
-//! The request parser beside hyper's, on generated and then damaged requests.
+//! Compares the request parser with hyper's, on generated and then damaged requests.
 //!
-//! What hyper's server refuses must be refused here; what is accepted must be the same message to
-//! both. That we refuse more than hyper is intended and not tested here.
+//! A request that hyper's server refuses must be refused here; an accepted request must be the same message for both.
+//! That this parser refuses more than hyper is intended and not tested here.
 
 mod generate;
 mod ours;
@@ -9,20 +9,20 @@ mod theirs;
 
 use fastrand::Rng;
 
-/// A request as one of the two readers saw it.
+/// A request as one of the two parsers reads it.
 #[derive(Debug, PartialEq, Eq)]
 struct ReadRequest {
     method: String,
     scheme: String,
     authority: String,
     path: String,
-    /// Names in lower case, in order of name, then as they came.
+    /// Names in lower case, sorted by name; fields with the same name in their original order.
     fields: Vec<(String, Vec<u8>)>,
-    /// The decoded content and the number of trailer fields; `None` if it is malformed or unfinished.
+    /// The decoded content and the number of trailer fields; `None` if the content is malformed or incomplete.
     content: Option<(Vec<u8>, usize)>,
 }
 
-/// How often each outcome was met, so that a generator gone astray is noticed.
+/// Counts of the outcomes, so that a generator with too few of them is detected.
 #[derive(Debug, Default)]
 struct Met {
     agreed: usize,
@@ -31,7 +31,7 @@ struct Met {
     refused_by_us: usize,
 }
 
-/// The base of all seeds, chosen by `LARDER_SEED` to follow up a failure.
+/// Returns the base of all seeds; `LARDER_SEED` sets it to reproduce a failure.
 fn base_seed() -> u64 {
     std::env::var("LARDER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(9112)
 }
@@ -82,7 +82,7 @@ fn chunked_content_reads_the_same() {
     assert!(met.agreed > 2_000 && met.ended_badly > 2_000, "{met:?}");
 }
 
-/// Every byte value in every kind of place: what random damage may miss.
+/// Tests every byte value in every kind of position, which random damage may miss.
 #[test]
 fn no_single_byte_is_read_differently() {
     let mut met = Met::default();

@@ -1,4 +1,4 @@
-//! How Larder reads a request.
+//! Reads a request with Larder's parser.
 
 use http::HeaderMap;
 use larder_proxy::http::chunked::{Chunked, ChunkedStep};
@@ -7,7 +7,7 @@ use larder_proxy::settings::Limits;
 
 use super::ReadRequest;
 
-/// The first request of `wire`; `None` if its head is refused or not all there.
+/// Returns the first request of `wire`; `None` if its head is refused or incomplete.
 pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     let mut lines = room();
     match parse(wire, &mut lines, &Limits::default()) {

@@ -1,4 +1,4 @@
-//! How hyper's server reads a request: the oracle.
+//! Reads a request with hyper's server, the oracle.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 
 use super::ReadRequest;
 
-/// A peer that has sent all of this and hangs up, and takes whatever is answered.
+/// A peer that has sent all bytes and closed, and accepts every response.
 struct Wire<'w>(&'w [u8]);
 
 impl Read for Wire<'_> {
@@ -47,7 +47,7 @@ impl Write for Wire<'_> {
     }
 }
 
-/// The first request of `wire`; `None` if hyper hands none to its service.
+/// Returns the first request of `wire`; `None` if hyper passes none to its service.
 pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     let first = Arc::new(Mutex::new(None));
     let service = service_fn(|request: Request<Incoming>| {
@@ -64,8 +64,8 @@ pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
         }
     });
     let mut serving = pin!(http1::Builder::new().half_close(true).serve_connection(Wire(wire), service));
-    // Everything is there already, so that hyper never waits and only yields now and then; how its
-    // connection ends is its own affair.
+    // All bytes are available, so that hyper never waits and only yields at times; the result of its connection is not
+    // compared.
     let mut context = Context::from_waker(Waker::noop());
     let ended = (0..1_000).any(|_| serving.as_mut().poll(&mut context).is_ready());
     assert!(ended, "hyper waits on {:?}", String::from_utf8_lossy(wire));
