@@ -63,7 +63,7 @@ fn run_and_kill(folder: &Folder, round: usize, rounds: usize) -> usize {
     let reached = synced.by_ref().find(|&synced: &usize| synced >= round + rounds).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    // The output before its death counts, too.
+    // The output before the child's death counts, too.
     synced.last().unwrap_or(reached)
 }
 

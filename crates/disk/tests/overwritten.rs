@@ -120,7 +120,7 @@ fn send(disk: &Disk, key: &[u8]) -> Sent {
         let span = found.body.span();
         let mut bytes = vec![0; span.len as usize];
         let whole = span.file.unwrap().read_exact_at(&mut bytes, span.offset);
-        // A short response is a wrong one.
+        // An incomplete response counts as a wrong one.
         return Sent::Unread(if whole.is_ok() { bytes } else { Vec::new() });
     }
     match found.body.read(0..found.body.len()) {

@@ -271,7 +271,7 @@ impl ReplayHits<'_> {
     }
 }
 
-/// The same for requests that differ only in their objects.
+/// Replays requests that differ only in their objects, like [`ReplayHits`].
 struct AlikeHits<'a>(ReplayHits<'a>);
 
 impl Select for AlikeHits<'_> {

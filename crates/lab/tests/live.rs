@@ -70,7 +70,7 @@ fn a_tag_is_that_of_the_content() {
     assert!(other.starts_with("HTTP/1.1 200 ") && !other.contains(tag), "{other}");
 }
 
-/// Answers every request of one connection: writes with version 2 of everything, reads with version 1.
+/// Answers every request of one connection: writes with version 2 of all data, reads with version 1.
 fn serve_what_is_old(stream: TcpStream) -> std::io::Result<()> {
     let mut input = BufReader::new(stream);
     loop {

@@ -59,7 +59,7 @@ fn what_follows_is_there_before_it_is_asked_for() {
     assert!(counts.precision() > Some(0.99), "{counts:?}");
     assert!(counts.early > 3_000 && counts.hits > counts.plain_hits + 2_500, "{counts:?}");
     assert!(counts.extra_requests() <= 10_000 / 20, "{counts:?}");
-    // Each was completely fetched two seconds before its request.
+    // Each prefetched object was completely fetched two seconds before its request.
     assert_eq!(counts.saved, u128::from(counts.early) * u128::from(COST));
     assert_eq!(counts, run(trace(&pages(1)), &[Predictor::Association], 5.0));
 }
@@ -81,8 +81,8 @@ fn segments_of_videos_that_were_never_asked_for_are_early() {
     let requests: Vec<_> = (0..100).flat_map(|video| (1..=50).map(segment(video))).collect();
     let counts = run(trace(&requests), &[Predictor::Sequence], 5.0);
     assert_eq!((counts.requests, counts.plain_hits), (5_000, 0));
-    // The first two of a video are excluded, and those before the budget could pay for a prefetch: a prefetch may have
-    // 16 KiB, and each request pays in 50 bytes. After the last one of a video, there is no further one.
+    // The first two segments of a video are excluded, and those before the budget could pay for a prefetch: a prefetch
+    // may have 16 KiB, and each request pays in 50 bytes. No segment follows the last one of a video.
     assert!((4_400..=4_800).contains(&counts.early), "{counts:?}");
     assert!((85..=100).contains(&counts.extra_requests()), "{counts:?}");
 }

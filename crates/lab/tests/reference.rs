@@ -54,7 +54,7 @@ const TABLE: &[Row] = &[
     row("beladysize", "BeladySize", 0.01),
     // libCacheSim evicts any of the largest.
     row("maxs", "Size", ROUNDING),
-    // Chance or ties decide.
+    // The results depend on chance or on ties.
     row("rand", "Random", 0.02),
     // libCacheSim raises a hit by the lowest existing frequency, this crate by one.
     row("lfuda", "LFUDA", 0.03),
@@ -70,7 +70,7 @@ fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
 }
 
-/// By trace: libCacheSim's policy, the cache's size, and the miss ratio.
+/// Returns the reference by trace: libCacheSim's policy, the cache's size, and the miss ratio.
 fn reference() -> BTreeMap<String, Vec<(String, u64, f64)>> {
     let text = std::fs::read_to_string(traces().join("reference_miss_ratios.csv")).expect("it ships");
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -95,7 +95,7 @@ impl Gone {
 struct Ranking<O> {
     exponent: f64,
     level: f64,
-    /// By slot. A new object takes the slot that was vacated last.
+    /// The residents by slot. A new object takes the slot that was vacated last.
     slots: Vec<Option<Ranked>>,
     vacant: Vec<usize>,
     gone: Gone,

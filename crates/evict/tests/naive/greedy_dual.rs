@@ -74,7 +74,7 @@ pub(crate) struct GreedyDual<V> {
     inflation: f64,
     /// The inflation when the new object competed, before its victims were evicted.
     before: Option<f64>,
-    /// By key.
+    /// The priorities by key.
     priorities: HashMap<u64, f64>,
     value: PhantomData<V>,
 }

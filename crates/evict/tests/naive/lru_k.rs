@@ -11,7 +11,7 @@ type History = Vec<u64>;
 
 #[derive(Default)]
 pub(crate) struct LruK<const K: usize> {
-    /// By key.
+    /// The histories of residents, by key.
     resident: HashMap<u64, History>,
     /// Key, weight and history of objects that have left, oldest first.
     retained: VecDeque<(u64, u64, History)>,

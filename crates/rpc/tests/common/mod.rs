@@ -15,7 +15,7 @@ pub(crate) fn heard<S: Answering>(server: S, wire: &[u8], piece: usize) -> Vec<H
     asked(server, wire, piece).into_iter().map(|heard| heard.map(|asked| asked.call)).collect()
 }
 
-/// Returns the same, with the encoders for replies.
+/// Returns the results like [`heard`], with the encoders for replies.
 pub(crate) fn asked<S: Answering>(mut server: S, wire: &[u8], piece: usize) -> Vec<Heard<Asked<S::Reply>>> {
     let mut buffer = BytesMut::new();
     let mut found = Vec::new();

@@ -9,7 +9,7 @@ use crate::engines::{Engine, Sqlite};
 use crate::model::{self, HOUR};
 use crate::servers::eventually;
 
-/// As long as any machine may need.
+/// A time limit that suffices on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) fn all(engine: &dyn Engine) {

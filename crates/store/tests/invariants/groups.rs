@@ -105,8 +105,8 @@ struct Fetch {
     born: larder_store::Generation,
 }
 
-/// Begins and ends fetches, and invalidates groups, in random order. Returns how many responses were usable
-/// although they had been invalidated since their fetch began, and how many were usable in all.
+/// Begins and ends fetches, and invalidates groups, in random order. Returns the number of responses that were usable
+/// although they had been invalidated since their fetch began, and the total number of usable responses.
 fn run(rng: &mut Rng, knows: bool) -> (usize, usize) {
     const PAGES: usize = 8;
     let (store, fills) = open(Disks::default());

@@ -42,7 +42,7 @@ fn store(capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
     store_on(Disks::default(), capacity, max_object)
 }
 
-/// Does the same, with disks.
+/// Returns a store like [`store`], with disks.
 fn store_on(disks: Disks, capacity: Capacity, max_object: u64) -> (Arc<Store>, Arc<Fills>) {
     let store = Arc::new(Store::new(Memory::new(capacity, &Spec::default(), 3), disks));
     let fills = Fills::new(Arc::clone(&store), Arena::new().expect("memory files"), max_object);

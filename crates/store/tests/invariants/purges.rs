@@ -54,7 +54,7 @@ pub(super) fn put(store: &Store, key: &[u8], fields: &[(&'static str, &str)], bo
     put_unknown(store, key, fields, born);
 }
 
-/// Does the same without making its groups known.
+/// Stores a response like [`put`], without making its groups known.
 pub(super) fn put_unknown(store: &Store, key: &[u8], fields: &[(&'static str, &str)], born: Generation) {
     let parts = Parts {
         key,

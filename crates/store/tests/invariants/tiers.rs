@@ -210,7 +210,7 @@ async fn damage_on_the_disk_is_a_miss() {
 async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    // In memory as well, too large for memory, and a variant of either kind.
+    // Responses that are stored in memory as well, ones that are too large for memory, and a variant of either size.
     let heads = [
         head(1, SMALL, Some(SMALL)),
         head(1, LARGE, Some(LARGE)),

@@ -21,7 +21,7 @@ pub(crate) fn pools(settings: Settings) -> Arc<Pools> {
     Arc::new(Pools::new(settings, || NOW.get()))
 }
 
-/// Returns pools of which `users` blanks `paths`.
+/// Returns pools in which a change of `users` blanks `paths`.
 pub(crate) fn coupled() -> Arc<Pools> {
     pools(Settings { couplings: couplings(&[("users", "paths")], false), ..Settings::default() })
 }
