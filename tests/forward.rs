@@ -75,7 +75,7 @@ fn rfc_9110_section_9_3_6_a_tunnel_carries_bytes_both_ways() {
     let port = echo.address.port();
     let larder = Larder::start(&format!("{OPEN}\nconnect_ports = [{port}]"));
     let mut client = Client::to(larder.forward);
-    // Bytes that follow the head at once belong to the tunnel.
+    // Bytes that immediately follow the head belong to the tunnel.
     client
         .raw(format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nearly").as_bytes());
     let opened = client.receive("CONNECT");

@@ -1,4 +1,4 @@
-//! `heuristic_adaptive`: where the origin gives no lifetime, validations make the heuristic one longer or shorter.
+//! `heuristic_adaptive`: where the origin gives no lifetime, validations make the heuristic lifetime longer or shorter.
 
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
 //! Limits of prefetches: they may not exceed their share, repeat a fetch of a response that may not be stored, bypass
 //! rules, or reveal the requests of one client to another.
-//! what another has asked for.
 
 use std::net::Ipv4Addr;
 

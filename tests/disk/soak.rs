@@ -1,7 +1,7 @@
 //! Repeated `kill -9` under load, with a comparison of every byte and a search for every object that was published
 //! before; and the part of the order of use that a restart restores.
 //!
-//! `LARDER_CYCLES=200` makes the first two long.
+//! `LARDER_CYCLES=200` makes the first two tests long.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

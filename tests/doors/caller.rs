@@ -67,7 +67,7 @@ impl Caller {
         self.codec.encode(call).expect("a call that the protocol has")
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("it reads");
     }

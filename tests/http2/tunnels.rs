@@ -46,7 +46,7 @@ fn rfc9113_section_8_5_a_tunnel_carries_bytes_both_ways() {
     let larder = forward(&origin, "");
     let mut client = Client::with(larder.forward, &[]);
     connect(&mut client, 1, &origin.address.to_string());
-    // Bytes that follow the head at once belong to the tunnel.
+    // Bytes that immediately follow the head belong to the tunnel.
     client.send(DATA, 0, 1, b"early");
     assert_eq!(carried(&mut client, 1, 5), b"EARLY");
     let head = &client.responses[&1];
