@@ -9,8 +9,8 @@ const ADAPTIVE: &str = "heuristic_adaptive = true";
 /// Seconds since the last change; they result in the default lifetime of 100 seconds.
 const UNCHANGED: i64 = 1_000;
 
-/// Returns 304 to a request with the current tag, which is made of the path. `Age` is equal to a lifetime of 200
-/// seconds.
+/// Returns 304 to a request with the current tag, which is made of the path. By `Age`, a lifetime of 200 seconds has
+/// expired.
 fn answer(seen: &Seen, modified: &str) -> String {
     let tag = format!("\"{}\"", seen.target.trim_start_matches('/'));
     match seen.field("if-none-match") == Some(&*tag) {

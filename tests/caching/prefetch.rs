@@ -18,7 +18,7 @@ pub(crate) fn is_prefetch(seen: &Seen) -> bool {
     seen.field("sec-purpose") == Some("prefetch")
 }
 
-/// Returns an origin with these responses, and the list of the prefetches among its requests.
+/// Returns an origin that responds with `answer`, and the list of the prefetches among its requests.
 fn recording(answer: impl Fn(&Seen) -> String + Send + Sync + 'static) -> (Origin, Arc<Mutex<Vec<Seen>>>) {
     let prefetches = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&prefetches);

@@ -71,7 +71,7 @@ const BELIEVED: &[&str] = &[
     "Larder-Validate: 1",
 ];
 
-/// Starts an origin whose page shows all fields of the request, except those of the target and the cache.
+/// Starts an origin whose page shows all fields of the request except Host, Via and Cache-Control.
 fn gullible() -> Origin {
     Origin::by(|seen| {
         let told = |(name, _): &&(String, String)| {

@@ -212,7 +212,7 @@ fn what_the_origin_has_not_processed_is_sent_again() {
     assert_eq!(origin.count(), 8);
 }
 
-/// Appends a field without an index.
+/// Appends a field that is encoded without an index.
 fn literal(mut head: Vec<u8>, name: &str, value: &str) -> Vec<u8> {
     head.push(0);
     for text in [name, value] {
