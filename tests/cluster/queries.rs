@@ -1,4 +1,4 @@
-//! `No-Vary-Search` in a cluster: on each node, a purge of one URL also removes the responses of equivalent URLs.
+//! `No-Vary-Search` in a cluster: on each node, a purge of one URL also applies to the responses of equivalent URLs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -81,7 +81,7 @@ impl Stack {
         }
     }
 
-    /// Waits until no validation is in progress, and returns the validator's results of the cache.
+    /// Waits until no validation is in progress, and returns the results of the cache's validator.
     pub(crate) fn validated(&self) -> Value {
         eventually("nothing under way", || {
             let told = self.tell("/validator");
