@@ -133,8 +133,16 @@ fn cause(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::StorageFull => "no space is left".to_owned(),
         io::ErrorKind::NotFound => "there is no such directory".to_owned(),
-        _ => error.to_string(),
+        _ => words(error),
     }
+}
+
+/// The system's message as a part of a sentence: in lower case, without the number of the error.
+pub(crate) fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 impl std::error::Error for OpenError {}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::disk::words;
 use crate::event::Event;
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
@@ -125,7 +126,7 @@ impl Engine {
             Err(error) => {
                 self.shared.counts.write_errors.add(1);
                 if self.failures == 0 {
-                    self.shared.tell(Event::WriteFailed { name: name.into(), why: error.to_string() });
+                    self.shared.tell(Event::WriteFailed { name: name.into(), why: words(error) });
                 }
                 self.failures = self.failures.saturating_add(1);
                 if is_full(error) {
