@@ -13,7 +13,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder_disk::{Disk, Event, Options};
+use larder_disk::{Directory, Disk, Event, Options};
 use support::{Folder, about, body, store, text};
 
 const LEN: usize = 20_000;
@@ -204,6 +204,19 @@ fn keeps_few_segments() {
         assert!(begin.elapsed() < Duration::from_secs(30), "the room is not used: {:?}", disk.usage());
     }
     assert!((0..50).all(|n| is_right(&disk, n)) && !disk.usage().full);
+}
+
+#[test]
+fn a_first_start_where_nothing_can_be_written() {
+    run_apart("starts_first_read_only", TMPFS);
+}
+
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn starts_first_read_only() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "-o", "ro", "larder"]);
+    let Err(error) = Directory::open(mounted.0.path()) else { panic!("it is open") };
+    assert!(error.to_string().ends_with("the file system is read-only"), "{error}");
 }
 
 #[test]
