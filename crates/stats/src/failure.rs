@@ -136,6 +136,15 @@ impl Failure {
     }
 }
 
+/// Returns the cause of `error` in lower case, without the error number of the operating system.
+fn cause(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_lowercase(),
+        None => text,
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
@@ -150,7 +159,7 @@ impl fmt::Display for Failure {
             Self::Empty => "holds no statistics yet".to_owned(),
             Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
             Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
-            Self::Database(sqlx::Error::Io(error)) | Self::File(error) => error.to_string(),
+            Self::Database(sqlx::Error::Io(error)) | Self::File(error) => cause(error),
             Self::Database(error) => error.to_string(),
         };
         f.write_str(&words.split_whitespace().collect::<Vec<_>>().join(" "))
