@@ -50,7 +50,12 @@ fn in_one_line(error: &str) -> String {
     let lines = error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    let word = line.strip_prefix("unexpected argument '").and_then(|rest| rest.strip_suffix("' found"));
+    match word.filter(|word| word.ends_with(".toml")) {
+        Some(file) => format!("{line}; tip: write --config {file}"),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +73,10 @@ mod tests {
             (
                 "larder serve --memoy 1",
                 "unexpected argument '--memoy' found; tip: a similar argument exists: '--memory'",
+            ),
+            (
+                "larder serve larder.toml",
+                "unexpected argument 'larder.toml' found; tip: write --config larder.toml",
             ),
             ("larder why", "the following required arguments were not provided: <URL>"),
         ] {

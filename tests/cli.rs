@@ -207,7 +207,7 @@ fn mistakes_of_every_kind_are_shown_at_once() {
     // A check of a table with an unreadable value is postponed until that value is corrected: limits.uri is larger than
     // the default of limits.head.
     let expected = format!(
-        "larder: {file}:1: threads: 0 is not a number from 1 to 1024\n\
+        "larder: {file}:1: threads: 0 is not a number from 1 to 1024; also valid: \"auto\"\n\
          larder: {file}:6: limits.head: 'x' is not a number with a unit, such as '64MiB'\n\
          larder: --disk-size: 2 sizes for 3 directories; write one for all, or one for each\n\
          larder: {file}:12: the name 'a' belongs to the site at {file}:8\n\
@@ -319,7 +319,7 @@ fn a_wrong_file_is_refused_with_every_line_of_it() {
     for command in ["check", "serve"] {
         let output = larder(&[command, "--config", &file]);
         let expected = format!(
-            "larder: {file}:1: threads: 0 is not a number from 1 to 1024\n\
+            "larder: {file}:1: threads: 0 is not a number from 1 to 1024; also valid: \"auto\"\n\
              larder: {file}:3: [[site]] has no 'origin'\n\
              larder: {file}:4: unknown key 'orgin' in [[site]]; did you mean 'origin'?\n"
         );

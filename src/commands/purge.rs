@@ -132,7 +132,7 @@ fn queries(purge: &Purge) -> Vec<Query> {
 }
 
 fn sentence(purged: &Value) -> String {
-    let done = if purged["effect"] == "removed" { "forgotten" } else { "marked stale" };
+    let done = if purged["effect"] == "removed" { "removed" } else { "marked stale" };
     let is_under_way = purged["disk"] == "under-way";
     let size = about_size(purged["bytes"].as_u64().unwrap_or_default());
     let reached = match purged["objects"].as_u64() {
@@ -178,7 +178,7 @@ mod tests {
     fn a_sentence_says_what_was_reached() {
         for (purged, expected) in [
             (json!({"tag": "t", "effect": "stale"}), "tag t: marked stale"),
-            (json!({"all": "", "effect": "removed"}), "everything: forgotten"),
+            (json!({"all": "", "effect": "removed"}), "everything: removed"),
             (
                 json!({"tag": "t", "effect": "stale", "not_counted": "too many"}),
                 "tag t: marked stale; not counted: too many",
@@ -190,7 +190,7 @@ mod tests {
             ),
             (
                 json!({"tag": "t", "objects": 1_200, "effect": "removed", "disk": "done"}),
-                "tag t: 1,200 objects forgotten, 2.00 KiB",
+                "tag t: 1,200 objects removed, 2.00 KiB",
             ),
             (
                 json!({"group": "g", "host": "a", "objects": 2, "effect": "stale", "disk": "under-way"}),

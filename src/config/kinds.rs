@@ -142,7 +142,9 @@ impl Words for Size {
 impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Size {
     fn read(&self, value: &DeValue<'_>) -> Result<V, String> {
         let bytes = match value {
-            DeValue::Integer(_) => Count(0..=u64::MAX).read(value)?,
+            DeValue::Integer(number) => Count(0..=u64::MAX)
+                .read(value)
+                .map_err(|_: String| format!("{} is not a {}", number.as_str(), self.words()))?,
             _ => units::parse_size(text(self, value)?)?,
         };
         let within = Some(bytes).filter(|bytes| self.0.contains(bytes));
@@ -307,12 +309,20 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Option<V>, String> {
         match value.as_str() {
             Some(word) if word == self.0 => Ok(None),
-            // The words of a choice are listed with this one.
-            _ => self.1.read(value).map(Some).map_err(|why| match why.split_once("; known: ") {
-                Some((problem, known)) if why.starts_with("unknown word") && !has_word(known, self.0) => {
-                    format!("{problem}; known: {} {known}", self.0)
+            _ => self.1.read(value).map(Some).map_err(|problem| {
+                match (problem.split_once("; known: "), value) {
+                    // The words of a choice are listed with this one.
+                    (Some((unknown, known)), _) if problem.starts_with("unknown word") => {
+                        if has_word(known, self.0) {
+                            problem
+                        } else {
+                            format!("{unknown}; known: {} {known}", self.0)
+                        }
+                    }
+                    // The mistake is in a part of it.
+                    (_, DeValue::Table(_) | DeValue::Array(_)) => problem,
+                    _ => format!("{problem}; also valid: {}", quoted(self.0)),
                 }
-                _ => why,
             }),
         }
     }

@@ -242,7 +242,18 @@ pub(super) fn path(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses the path of a site, or the path in an origin below which it has the resources.
+/// Parses the path of a site.
+pub(super) fn site_path(text: &str) -> Result<PathPrefix, String> {
+    match text.strip_suffix("/*") {
+        Some(above) => {
+            let above = if above.is_empty() { "/" } else { above };
+            Err(format!("{}: write {}, which includes all paths below it", quoted(text), quoted(above)))
+        }
+        None => prefix(text),
+    }
+}
+
+/// Parses the path in an origin below which it has the resources.
 pub(super) fn prefix(text: &str) -> Result<PathPrefix, String> {
     PathPrefix::new(text).ok_or_else(|| format!("{} is not a path such as '/shop'", quoted(text)))
 }

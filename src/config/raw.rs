@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use larder_proxy::settings::{CertificateFiles, Conditions};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::draft::rule::RuleDraft;
 use super::draft::{DiskDraft, Draft, SiteDraft};
@@ -65,9 +65,13 @@ impl Reader<'_> {
                 draft.disks.extend(self.tables("disk", value, Self::disk));
             } else if let Some(section) = SECTIONS.iter().find(|section| section.name == name) {
                 self.section(name, section.keys, value, draft);
-            } else if value.get_ref().is_table() {
-                let (name, hint) = (name.escape_debug(), hint(name, known.iter().copied()));
-                self.problem(key.span().start, format!("unknown table [{name}]{hint}"));
+            } else if let Some((open, close)) = brackets(value.get_ref()) {
+                let hint = match name {
+                    "test" => "; it belongs in a file for larder check --test".to_owned(),
+                    _ => hint(name, known.iter().copied()),
+                };
+                let name = name.escape_debug();
+                self.problem(key.span().start, format!("unknown table {open}{name}{close}{hint}"));
             } else {
                 let outcome = set(TOP, draft, name, value.get_ref());
                 draft.places.insert(name.to_owned(), self.place(key.span().start));
@@ -112,7 +116,7 @@ impl Reader<'_> {
         read: fn(&mut Self, &DeTable<'_>, usize) -> T,
     ) -> Vec<T> {
         let Some(tables) = value.get_ref().as_array() else {
-            let problem = format!("there may be several {name}s: write [[{name}]]");
+            let problem = format!("[{name}] may be there several times: write [[{name}]]");
             self.problem(value.span().start, problem);
             return Vec::new();
         };
@@ -265,6 +269,17 @@ impl Reader<'_> {
         let before = self.text.as_bytes().get(..start).unwrap_or_default();
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         format!("{}:{line}", self.file)
+    }
+}
+
+/// Returns the brackets around the name of a table or of a list of tables; `None` if `value` is neither.
+fn brackets(value: &DeValue<'_>) -> Option<(&'static str, &'static str)> {
+    let is_list =
+        |items: &DeArray<'_>| !items.is_empty() && items.iter().all(|item| item.get_ref().is_table());
+    match value {
+        DeValue::Table(_) => Some(("[", "]")),
+        DeValue::Array(items) if is_list(items) => Some(("[[", "]]")),
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use rustls::pki_types::DnsName;
 
 use crate::cli::admin_tls;
+use crate::cli::files::unwritten;
 use crate::cli::state::state_directory;
 
 /// The flag that requests the certificate.
@@ -88,7 +89,7 @@ fn keep(files: &CertificateFiles, hosts: impl IntoIterator<Item = String>) -> Re
     names.dedup();
     if !is_there(files, &names) {
         make(files, names)
-            .map_err(|error| format!("cannot make a certificate in {}: {error}", files.cert.display()))?;
+            .map_err(|error| format!("cannot make {}: {}", files.cert.display(), unwritten(&error)))?;
     }
     let made = Certificate::read(files).map_err(|fault| files.blame(&fault))?;
     Ok(SelfSigned { file: files.cert.clone(), fingerprint: made.fingerprint() })

@@ -88,7 +88,7 @@ fn values_of_the_wrong_kind() {
             "[forward]\nconnect_ports = [443, 0]",
             "2: forward.connect_ports: 0 is not a number from 1 to 65535",
         ),
-        ("[site]\norigin = 'http://a'", "1: there may be several sites: write [[site]]"),
+        ("[site]\norigin = 'http://a'", "1: [site] may be there several times: write [[site]]"),
         ("site = [1]", "1: 'site' is a list of tables: write [[site]]"),
         ("[[site]]\norigin = 'http://a:0'", "2: site.origin: 'http://a:0': port '0' is not from 1 to 65535"),
         ("[[site]]\norigin = 'http://a'\nhosts = 'b:80'", "3: site.hosts: 'b:80': write it without a port"),
@@ -100,6 +100,21 @@ fn values_of_the_wrong_kind() {
     for (text, line) in table {
         let found = problems(text, &[]);
         assert!(found.len() == 1 && found[0].starts_with(line), "{text}\n{found:?}");
+    }
+}
+
+#[test]
+fn values_beside_a_word_and_paths_of_sites() {
+    let table: &[Row] = &[
+        ("[memory]\nsize = -1", "2: memory.size: -1 is not a size from 1B to 128TiB; also valid: \"auto\""),
+        ("[onc]\nudp = 'yes'", "2: onc.udp: expected true or false, got type string; also valid: \"auto\""),
+        (
+            "[[site]]\norigin = 'http://a'\npath = '/api/*'",
+            "3: site.path: '/api/*': write '/api', which includes all paths below it",
+        ),
+    ];
+    for (text, line) in table {
+        assert_eq!(problems(text, &[]), [*line], "{text}");
     }
 }
 
@@ -125,6 +140,8 @@ fn unknown_keys_get_the_nearest_name() {
     let table: &[Row] = &[
         ("trheads = 4", "1: unknown key 'trheads' above all tables; did you mean 'threads'?"),
         ("[limit]", "1: unknown table [limit]; did you mean 'limits'?"),
+        ("[[sites]]\na = 1", "1: unknown table [[sites]]; did you mean 'site'?"),
+        ("[[test]]\na = 1", "1: unknown table [[test]]; it belongs in a file for larder check --test"),
         ("colour = 'red'", "1: unknown key 'colour' above all tables"),
         ("[limits]\nurl = '8KiB'", "2: unknown key 'url' in [limits]; did you mean 'uri'?"),
         (
@@ -223,7 +240,7 @@ fn sites_that_no_request_reaches() {
 fn all_problems_are_told_in_the_order_of_the_file() {
     let text = "threads = 0\n[[site]]\norgin = 'http://a'\n[limits]\nuri = 'x'\n";
     let expected = [
-        "1: threads: 0 is not a number from 1 to 1024",
+        "1: threads: 0 is not a number from 1 to 1024; also valid: \"auto\"",
         "2: [[site]] has no 'origin'",
         "3: unknown key 'orgin' in [[site]]; did you mean 'origin'?",
         "5: limits.uri: 'x' is not a number with a unit, such as '64MiB'",
@@ -249,7 +266,7 @@ fn doors_listen_beside_the_forward_proxy_or_alone() {
     assert!(settings("[forward]\nlisten = []", &words).listen.is_empty());
     let expected = [
         "2: doors.user_agent: ' a' is not visible ASCII such as 'Larder/1.0'",
-        "4: onc.rpcbind: 'on' is not an absolute path such as '/run/rpcbind.sock'",
+        "4: onc.rpcbind: 'on' is not an absolute path such as '/run/rpcbind.sock'; also valid: \"off\"",
     ];
     assert_eq!(problems("[doors]\nuser_agent = ' a'\n[onc]\nrpcbind = 'on'", &[]), expected);
 }
@@ -360,7 +377,7 @@ fn traces_are_sent_by_who_can() {
     }
     let wrong = "[trace]\nendpoint = 'collector:4318'\nsample = 1.5";
     let expected = [
-        "2: trace.endpoint: 'collector:4318' is not a collector such as 'http://127.0.0.1:4318'",
+        "2: trace.endpoint: 'collector:4318' is not a collector such as 'http://127.0.0.1:4318'; also valid: \"off\"",
         "3: trace.sample: '1.5' is not a share from 0% to 100%",
     ];
     assert_eq!(problems(wrong, &[]), expected);

@@ -224,7 +224,7 @@ fn the_command_says_what_was_reached() {
     assert_eq!(lines[1], "http://site.test/none: nothing was stored");
     larder.get("/page");
     let said = printed(&larder, &["purge", "--group", "ge", "--host", "site.test", "--hard", "--count"]);
-    assert!(said.starts_with("group ge of site.test: 1 object forgotten, "), "{said}");
+    assert!(said.starts_with("group ge of site.test: 1 object removed, "), "{said}");
     assert_eq!(printed(&larder, &["purge", "--tag", "all"]), "tag all: marked stale\n");
     for wrong in [&["purge"][..], &["purge", "--group", "g"], &["purge", "--all", "--soft", "--hard"]] {
         assert_eq!(command(&larder, wrong).status.code(), Some(2), "{wrong:?}");

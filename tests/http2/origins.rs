@@ -310,7 +310,7 @@ fn a_server_of_http_1_1_is_told_from_one_of_http_2() {
     let origin = Origin::always("200 OK\n\nhello");
     let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
     assert_eq!(larder.get("/").status, 502);
-    larder.wait_for_log("what comes is not HTTP/2");
+    larder.wait_for_log("the answer is not HTTP/2");
 }
 
 #[test]

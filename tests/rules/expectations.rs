@@ -51,6 +51,32 @@ fn each_difference_is_told_with_its_place() {
 }
 
 #[test]
+fn words_that_no_result_has_are_told() {
+    let test = |expect: &str| format!("[[test]]\nrequest = 'GET http://a/'\nexpect = {{ {expect} }}\n");
+    for (tests, code, expected) in [
+        (
+            test("outcome = 'store'"),
+            1,
+            "unknown outcome 'store'; did you mean 'stored'?; known: stored not-stored",
+        ),
+        (
+            test("reason = 'abssent'"),
+            1,
+            "unknown reason 'abssent'; did you mean 'absent'?; larder why --reasons",
+        ),
+        (
+            test("").replace("[[test]]", "[test]"),
+            2,
+            "tests.toml:1: [test] may be there several times: write [[test]]",
+        ),
+    ] {
+        let done = check("[[site]]\norigin = 'http://127.0.0.1:1'\n", &tests);
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.code() == Some(code) && told.contains(expected), "{expected}\n{told}");
+    }
+}
+
+#[test]
 fn the_url_that_an_origin_is_asked_for_can_be_expected() {
     let config = "[[site]]\norigin = ['http://a.test:81', 'https://b.test/app']\n\
                   [[site.rule]]\nmatch = { path = '/api/*' }\norigin = 'http://api.test'\nrewrite = '/v1/{1}'\n\

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::clients::{curl, s_client};
-use super::support::{Larder, Origin, eventually, site};
+use super::support::{Larder, Origin, SelfSigned, eventually, site};
 use super::{Authority, LISTEN, TLS, config};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
@@ -117,4 +117,19 @@ fn one_flag_is_enough_to_try_tls() {
         before = certificate;
     }
     drop(authority);
+}
+
+#[test]
+fn certificates_that_clients_refuse_are_warnings_like_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("larder.toml");
+    let config = SelfSigned::until(folder.path(), "a.test", 2020).table()
+        + "[[site]]\norigin = 'http://127.0.0.1:1'\nhosts = ['a.test', 'b.test']\n";
+    fs::write(&file, config).expect("written");
+    let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output = larder.arg("check").arg("--config").arg(&file).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expired = format!("larder: warning: {}:1: the certificate for a.test has expired\n", file.display());
+    assert!(output.status.success() && told.contains(&expired), "{told}");
+    assert!(told.contains("larder: warning: no [[tls]] has a certificate for b.test\n"), "{told}");
 }

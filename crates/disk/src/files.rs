@@ -209,10 +209,11 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
     private::make_directory(path).map_err(failed)?;
     let (read, write) = (private::options().read(true).clone(), path.join(LOCK));
     let file = match private::open(read.clone().write(true).create(true).truncate(false), &write) {
-        // Without a lock file, the cause is that none can be made.
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            private::open(&read, &write).map_err(|_| error)
-        }
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => private::open(&read, &write)
+            .map_err(|absent| match absent.kind() {
+                io::ErrorKind::NotFound => error,
+                _ => absent,
+            }),
         other => other,
     }
     .map_err(failed)?;

@@ -209,6 +209,19 @@ fn keeps_few_segments() {
 }
 
 #[test]
+fn a_first_start_where_nothing_can_be_written() {
+    run_apart("starts_first_read_only", TMPFS);
+}
+
+#[test]
+#[ignore = "run by another, with mounts of its own"]
+fn starts_first_read_only() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "-o", "ro", "larder"]);
+    let Err(error) = Directory::open(mounted.0.path()) else { panic!("it is open") };
+    assert!(error.to_string().ends_with("the file system is read-only"), "{error}");
+}
+
+#[test]
 fn a_start_where_nothing_can_be_written() {
     run_apart("starts_read_only", TMPFS);
 }

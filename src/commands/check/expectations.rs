@@ -8,12 +8,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_proxy::Settings;
 use larder_proxy::foresee::{Asked, Foreseen, Foresight};
 use larder_proxy::settings::Role;
+use larder_semantics::status::Why;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::cli::Failure;
 use crate::cli::files::unread;
 use crate::cli::units::{parse_duration, show_duration};
+use crate::cli::words::hint;
+
+/// The values of [`Expected::outcome`].
+const OUTCOMES: &[&str] = &["stored", "not-stored", "passed", "answered", "refused", "asked"];
 
 /// A file of expectations.
 #[derive(Deserialize)]
@@ -81,7 +86,13 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     };
     let file: File = toml::from_str(&text).map_err(|error| {
         let place = error.span().map_or(1, |span| line(span.start));
-        Failure::Refused(format!("{shown}:{place}: {}", error.message().replace('\n', "; ")))
+        let is_single =
+            text.parse::<toml::Table>().is_ok_and(|file| file.get("test").is_some_and(toml::Value::is_table));
+        let why = match is_single {
+            true => "[test] may be there several times: write [[test]]".to_owned(),
+            false => error.message().replace('\n', "; "),
+        };
+        Failure::Refused(format!("{shown}:{place}: {why}"))
     })?;
     if file.test.is_empty() {
         return Err(Failure::Refused(format!("{shown}: there is no [[test]] in it")));
@@ -144,9 +155,30 @@ fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     Ok(map)
 }
 
+/// Refuses a word that no result has; `list` says where the words are.
+fn is_known<'a>(
+    what: &str,
+    word: Option<&String>,
+    known: impl Iterator<Item = &'a str> + Clone,
+    list: &str,
+) -> Result<(), String> {
+    match word.filter(|word| !known.clone().any(|known| known == *word)) {
+        Some(word) => Err(format!("unknown {what} '{}'{}; {list}", word.escape_debug(), hint(word, known))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the differences, each in a few words.
 fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
     let Expected { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
+    is_known(
+        "outcome",
+        outcome.as_ref(),
+        OUTCOMES.iter().copied(),
+        &format!("known: {}", OUTCOMES.join(" ")),
+    )?;
+    let reasons = Why::ALL.iter().map(|why| why.token()).chain(["none"]);
+    is_known("reason", reason.as_ref(), reasons, "larder why --reasons lists them")?;
     let mut differences = Vec::new();
     let mut compare = |what: &str, expected: Option<String>, found: String| {
         if let Some(expected) = expected.filter(|expected| *expected != found) {

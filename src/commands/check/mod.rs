@@ -64,7 +64,7 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     }
     let (path, flags) = (check.run.config.as_deref(), &check.run.flags);
     let settings = config::load(path, flags).map_err(|error| Failure::Refused(error.to_string()))?;
-    let certificates = certificates(&settings).map_err(Failure::Refused)?;
+    let (certificates, expired) = certificates(&settings).map_err(Failure::Refused)?;
     say("ok");
     for (what, value) in config::summary(&settings) {
         say(&format!("{what:<8} {value}"));
@@ -75,7 +75,8 @@ pub(crate) fn run(check: &Check) -> Result<(), Failure> {
     let kept = examine_acme(&settings);
     kept.iter().for_each(|kept| say(&describe_kept(kept)));
     let spoilt = kept.into_iter().filter_map(|kept| kept.not_after.err());
-    for warning in config::warnings(&settings).into_iter().chain(unusable(&settings)).chain(spoilt) {
+    let warnings = config::warnings(&settings).into_iter().chain(expired);
+    for warning in warnings.chain(unusable(&settings)).chain(spoilt) {
         eprintln!("larder: warning: {warning}");
     }
     if let Some(path) = &check.test {
@@ -95,11 +96,11 @@ fn unusable(settings: &Settings) -> Vec<String> {
     disks.chain(log).filter_map(Result::err).collect()
 }
 
-/// Describes the certificates that listeners show to clients, and properties that clients may not accept.
+/// Describes the certificates that listeners show to clients. The second list has warnings of what clients do not accept.
 ///
 /// # Errors
 /// The errors of certificates that cannot be used, one line each.
-fn certificates(settings: &Settings) -> Result<Vec<String>, String> {
+fn certificates(settings: &Settings) -> Result<(Vec<String>, Vec<String>), String> {
     let read = |files: &CertificateFiles| Certificate::read(files).map_err(|why| files.blame(&why));
     let made_here = |files: &&CertificateFiles| files.place != self_signed::FLAG;
     let (read, problems): (Vec<_>, Vec<_>) =
@@ -110,23 +111,29 @@ fn certificates(settings: &Settings) -> Result<Vec<String>, String> {
     }
     let read: Vec<_> = read.into_iter().flatten().collect();
     let now = now();
-    let mut lines: Vec<_> = read.iter().map(|certificate| describe(certificate, now)).collect();
+    let (lines, warnings): (Vec<_>, Vec<_>) =
+        read.iter().map(|certificate| describe(certificate, now)).partition(Result::is_ok);
     let all_here = read.len() == settings.certificates.len();
     let by_file = settings.sites.iter().filter(|site| site.acme.is_none());
     let hosts = by_file.flat_map(|site| &site.hosts).filter(|_| all_here && !read.is_empty());
     let uncovered = hosts.filter(|host| !read.iter().any(|certificate| certificate.is_for(host)));
-    lines.extend(uncovered.map(|host| format!("warning: no [[tls]] has a certificate for {host}")));
-    Ok(lines)
+    let uncovered = uncovered.map(|host| format!("no [[tls]] has a certificate for {host}"));
+    let warnings = warnings.into_iter().filter_map(Result::err).chain(uncovered);
+    Ok((lines.into_iter().flatten().collect(), warnings.collect()))
 }
 
-fn describe(certificate: &Certificate, now: u64) -> String {
+/// # Errors
+/// The reason why clients do not accept it.
+fn describe(certificate: &Certificate, now: u64) -> Result<String, String> {
     let (names, place) = (certificate.names.join(", "), &certificate.files.place);
     match certificate.not_after.checked_sub(now) {
         _ if certificate.not_before > now => {
-            format!("warning: {place}: the certificate for {names} is not valid yet")
+            Err(format!("{place}: the certificate for {names} is not valid yet"))
         }
-        None => format!("warning: {place}: the certificate for {names} has expired"),
-        Some(left) => format!("{:<8} {names}, {}", "tls", counted(left / 86_400, "day left", "days left")),
+        None => Err(format!("{place}: the certificate for {names} has expired")),
+        Some(left) => {
+            Ok(format!("{:<8} {names}, {}", "tls", counted(left / 86_400, "day left", "days left")))
+        }
     }
 }
 

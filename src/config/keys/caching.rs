@@ -55,7 +55,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "refresh_ahead_hits",
         Count(1..=MANY),
         refresh_ahead_hits,
-        "popular are responses that were asked for so often in their lifetime, besides the request that fetched them"
+        "a response is popular from this number of requests in its lifetime, besides the one that fetched it"
     ),
     key!(
         "early_hints",
@@ -79,7 +79,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "prefetch_traffic",
         Percent,
         prefetch_traffic,
-        "share of the requests and bytes of clients that prefetches without use may have"
+        "largest number and bytes of prefetches without use, as a share of the requests and bytes of clients"
     ),
     key!(
         "store_cookies",

@@ -16,7 +16,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "name",
         Or("auto", NAME),
         name,
-        "name of the site in logs and statistics; auto: its first host, with its path"
+        "name of the site in logs and statistics; auto: its first host, or its number as in site1, with its path"
     ),
     key!(
         "hosts",

@@ -37,7 +37,7 @@ pub(super) const FIELD: Text<String> =
 pub(super) const HOST: Text<String> = Text { words: "host", parse: names::host, show: String::clone };
 pub(super) const PATH: Text<String> = Text { words: "path", parse: names::path, show: String::clone };
 pub(super) const PREFIX: Text<PathPrefix> =
-    Text { words: "path", parse: names::prefix, show: PathPrefix::to_string };
+    Text { words: "path", parse: names::site_path, show: PathPrefix::to_string };
 pub(super) const NAME: Text<String> = Text { words: "word", parse: names::token, show: String::clone };
 pub(super) const ORIGIN: Text<Origin> =
     Text { words: "URL with weight=number if wanted", parse: places::origin, show: places::show_origin };

@@ -269,7 +269,7 @@ mod tests {
                 "",
                 "hosts = 'a.test'\nacme = true".to_owned(),
                 "f:5: site.acme: expected table such as `{ contact = \"mailto:admin@docs.example\", \
-                 accept_terms = true }`, got type boolean",
+                 accept_terms = true }`, got type boolean; also valid: \"off\"",
             ),
         ];
         for (tables, keys, expected) in table {

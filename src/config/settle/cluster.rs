@@ -107,19 +107,19 @@ mod tests {
             (
                 "engine = 'rediss+clustr://u:secret@a'",
                 "f:2: cluster.engine: unknown scheme 'rediss+clustr'; did you mean 'rediss+cluster'?; \
-                 known: redis rediss redis+sentinel rediss+sentinel redis+cluster rediss+cluster",
+                 known: redis rediss redis+sentinel rediss+sentinel redis+cluster rediss+cluster; also valid: \"none\"",
             ),
             (
                 "engine = '127.0.0.1:6379'",
-                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'",
+                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'; also valid: \"none\"",
             ),
             (
                 "engine = 'u:secret@a'",
-                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'",
+                "f:2: cluster.engine: write the scheme too, such as 'redis://127.0.0.1:6379'; also valid: \"none\"",
             ),
             (
                 "engine = 'valkey://a'",
-                "f:2: cluster.engine: unknown scheme 'valkey'; a Valkey is written as redis://, too",
+                "f:2: cluster.engine: unknown scheme 'valkey'; a Valkey is written as redis://, too; also valid: \"none\"",
             ),
             (
                 "engine = 'redis://a'\nlisten = '10.0.0.1:1'",

@@ -42,7 +42,7 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
         problems.add_to_key(
             site,
             written.unwrap_or_default(),
-            "'ca', 'client_cert' and 'tls_name' are for origins with https://, and this site has none",
+            "'ca', 'client_cert' and 'tls_name' are for origins with https:// or h2://, and this site has none",
         );
         return None;
     }

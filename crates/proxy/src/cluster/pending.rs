@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use larder_store::private;
 
+use crate::base::error::cause;
+
 /// The name of the file, which is empty.
 const NAME: &str = "unpublished";
 
@@ -44,7 +46,11 @@ impl Pending {
         // A failed write is logged once, until the state changes.
         *written = waits;
         if let Err(error) = set(path, waits) {
-            tracing::warn!("{}: {error}; purges that wait may be lost with this process", path.display());
+            tracing::warn!(
+                "{}: {}; purges that wait may be lost with this process",
+                path.display(),
+                cause(&error)
+            );
         }
     }
 

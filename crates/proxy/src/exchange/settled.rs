@@ -21,6 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use larder_store::private;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::base::error::cause;
 use crate::base::settings::{Origin, Role, Settings};
 
 /// The largest file that is read, in bytes.
@@ -61,7 +62,9 @@ impl Settled {
                     files.push(path);
                 }
                 Err(error) if !makes && error.kind() == ErrorKind::NotFound => {}
-                Err(error) => tracing::warn!("{}: {error}; gateways start in doubt", path.display()),
+                Err(error) => {
+                    tracing::warn!("{}: {}; gateways start in doubt", path.display(), cause(&error))
+                }
             }
         }
         if !disown(directory, names, origins) {
@@ -88,7 +91,9 @@ impl Settled {
             match exchange(path, false, |text| (text == self.running).then(|| lines.clone())) {
                 Ok(text) if text == self.running => {}
                 Ok(_) => tracing::debug!("{}: another process has started meanwhile", path.display()),
-                Err(error) => tracing::warn!("{}: {error}; gateways will start in doubt", path.display()),
+                Err(error) => {
+                    tracing::warn!("{}: {}; gateways will start in doubt", path.display(), cause(&error))
+                }
             }
         }
     }
@@ -125,7 +130,7 @@ fn disown(directory: &Path, names: &BTreeSet<String>, origins: &[&Origin]) -> bo
                 .then(|| text.lines().filter(|line| !is_ours(line)).map(|line| format!("{line}\n")).collect())
         };
         if let Err(error) = exchange(&path, false, left) {
-            tracing::warn!("{}: {error}; gateways start in doubt", path.display());
+            tracing::warn!("{}: {}; gateways start in doubt", path.display(), cause(&error));
             is_done = false;
         }
     }

@@ -17,7 +17,7 @@ use larder_store::{Pruned, Store};
 use serde::Serialize;
 
 use crate::base::clock;
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
 use crate::base::schedule::{Schedule, is_spent};
 use crate::flow::worker::Shared;
 
@@ -156,7 +156,8 @@ impl Keeper {
         let disks = &self.store().disks;
         if let Err(error) = self.sync().and_then(|()| disks.snapshot()) {
             tracing::warn!(
-                "the disk cache was not written down; its records will be read at the next start: {error}"
+                "the disk cache was not written down; its records will be read at the next start: {}",
+                cause(&error)
             );
         }
     }

@@ -19,7 +19,7 @@ use rustix::fs::{Access, access};
 use self::forms::Entry;
 use super::memo::{Ended, Memo};
 use crate::base::clock;
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
 use crate::base::settings::AccessLog;
 
 const FAILED: &str = "cannot write the access log";
@@ -106,6 +106,6 @@ fn explain(path: &Path, error: &io::Error) -> String {
         io::ErrorKind::IsADirectory => format!("{path}: it is a directory"),
         io::ErrorKind::PermissionDenied => format!("{path}: permission denied"),
         io::ErrorKind::ReadOnlyFilesystem => format!("{path}: the file system is read-only"),
-        _ => format!("{path}: {error}"),
+        _ => format!("{path}: {}", cause(error)),
     }
 }

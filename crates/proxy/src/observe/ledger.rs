@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::memo::{Ended, Memo};
 use crate::base::clock;
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
 use crate::base::explanation::Written;
 use crate::base::settings::{ClientDetail, Database, Door, Statistics};
 use crate::counts::versions;
@@ -213,7 +213,8 @@ impl Ledger {
         let before = self.recorder.figures().dropped;
         let lost = self.recorder.close(PATIENCE).dropped - before;
         if lost > 0 {
-            tracing::warn!("statistics database: {lost} requests were not written before the end");
+            let requests = if lost == 1 { "request was" } else { "requests were" };
+            tracing::warn!("statistics database: {lost} {requests} not written before the end");
         }
     }
 }
@@ -222,8 +223,9 @@ impl Lock {
     /// Creates the lock of the database at `path` without taking it, and its directory for this user alone.
     fn make(path: &Path) -> Result<Arc<Self>, String> {
         let folder = path.parent().unwrap_or(path);
-        private::make_directory(folder)
-            .map_err(|error| format!("statistics database: cannot make {}: {error}", folder.display()))?;
+        private::make_directory(folder).map_err(|error| {
+            format!("statistics database: cannot make {}: {}", folder.display(), cause(&error))
+        })?;
         let lock = Self { path: path.to_owned(), held: Mutex::default() };
         lock.file()?;
         Ok(Arc::new(lock))
@@ -232,7 +234,9 @@ impl Lock {
     fn file(&self) -> Result<File, String> {
         let lock = self.path.with_extension("lock");
         let file = private::open(private::options().write(true).create(true).truncate(false), &lock);
-        file.map_err(|error| format!("statistics database: cannot write {}: {error}", lock.display()))
+        file.map_err(|error| {
+            format!("statistics database: cannot write {}: {}", lock.display(), cause(&error))
+        })
     }
 
     /// Takes the lock until this value is dropped; an error if another process holds it.

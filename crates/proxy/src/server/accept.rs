@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 
 use super::front::{Front, Sockets};
+use crate::base::error::cause;
 use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
@@ -98,7 +99,7 @@ async fn accept(listening: Listening, front: Front, listener: Listens) {
             Ok((stream, client)) => welcome(&listening, front, stream, client),
             Err(error) => {
                 // Usually, no file descriptors are left: a pause lets existing clients leave.
-                tracing::warn!("cannot accept a connection: {error}");
+                tracing::warn!("cannot accept a connection: {}", cause(&error));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

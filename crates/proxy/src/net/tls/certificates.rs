@@ -23,6 +23,7 @@ use x509_cert::der::{Decode, Reader, SliceReader};
 use super::challenges::{self, Challenges};
 use super::provider;
 use crate::base::clock;
+use crate::base::error::cause;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{CertificateFault, CertificateFiles};
 
@@ -193,7 +194,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         std::io::ErrorKind::NotFound => format!("{}: no such file", path.display()),
         std::io::ErrorKind::PermissionDenied => format!("{}: permission denied", path.display()),
         std::io::ErrorKind::IsADirectory => format!("{}: it is a directory", path.display()),
-        _ => format!("{}: {error}", path.display()),
+        _ => format!("{}: {}", path.display(), cause(&error)),
     })
 }
 

@@ -23,7 +23,7 @@ use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
-use crate::base::error::Error;
+use crate::base::error::{Error, cause};
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{AdminTls, CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
@@ -327,8 +327,9 @@ fn secret(settings: &Settings) -> io::Result<Vec<u8>> {
         Ok(secret) => Ok(secret),
         Err(error) => {
             tracing::warn!(
-                "clients cannot resume TLS sessions after a restart: {}: {error}",
-                state.join(SECRET_FILE).display()
+                "clients cannot resume TLS sessions after a restart: {}: {}",
+                state.join(SECRET_FILE).display(),
+                cause(&error)
             );
             random()
         }
