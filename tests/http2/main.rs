@@ -4,11 +4,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
+
 mod client;
 mod crowd;
 mod grpc;
 mod hints;
 mod hostile;
+mod libraries;
 mod limits;
 mod origins;
 mod same;
