@@ -7,6 +7,9 @@ mod support;
 #[path = "../tls/authority.rs"]
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
 mod authority;
+#[path = "../dashboard/browser.rs"]
+#[allow(dead_code, reason = "the tests of the dashboard use the rest")]
+mod browser;
 
 mod client;
 mod crowd;
@@ -16,6 +19,7 @@ mod hostile;
 mod libraries;
 mod limits;
 mod origins;
+mod page;
 mod same;
 mod server;
 mod streams;
