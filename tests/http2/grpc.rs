@@ -11,6 +11,9 @@ const EXPECTED: &str = r"say: b'olleh' [('x-first', '1')] [('x-data-bin', b'\x00
 large: True
 fail: NOT_FOUND no such thing: 100% ü [('x-last', '3')]
 count: b'0 1 2 3 4'
+spoil: b'one'
+spoil: b'two'
+spoil: DATA_LOSS the third is lost [('x-last', '4')]
 add: b'499500'
 chat: b'welcome' b'you said a' b'you said b' []
 cancel: b'ended'

@@ -27,6 +27,13 @@ def count(request, context):
         yield b"%d" % number
 
 
+def spoil(request, context):
+    yield b"one"
+    yield b"two"
+    context.set_trailing_metadata((("x-last", "4"),))
+    context.abort(grpc.StatusCode.DATA_LOSS, "the third is lost")
+
+
 def add(requests, context):
     return b"%d" % sum(int(request) for request in requests)
 
@@ -53,6 +60,7 @@ METHODS = {
     "Say": grpc.unary_unary_rpc_method_handler(say),
     "Fail": grpc.unary_unary_rpc_method_handler(fail),
     "Count": grpc.unary_stream_rpc_method_handler(count),
+    "Spoil": grpc.unary_stream_rpc_method_handler(spoil),
     "Add": grpc.stream_unary_rpc_method_handler(add),
     "Chat": grpc.stream_stream_rpc_method_handler(chat),
     "Wait": grpc.unary_stream_rpc_method_handler(wait),
@@ -94,6 +102,12 @@ def client(address, ca=None):
     except grpc.RpcError as error:
         print("fail:", error.code().name, error.details(), metadata(error.trailing_metadata()))
     print("count:", b" ".join(channel.unary_stream(name + "Count")(b"5", timeout=20)))
+    spoiled = channel.unary_stream(name + "Spoil")(b"", timeout=20)
+    try:
+        for message in spoiled:
+            print("spoil:", message)
+    except grpc.RpcError as error:
+        print("spoil:", error.code().name, error.details(), metadata(error.trailing_metadata()))
     numbers = (b"%d" % number for number in range(1000))
     print("add:", channel.stream_unary(name + "Add")(numbers, timeout=20))
     said = queue.Queue()

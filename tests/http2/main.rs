@@ -5,13 +5,22 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
+#[path = "../dashboard/browser.rs"]
+#[allow(dead_code, reason = "the tests of the dashboard use the rest")]
+mod browser;
+
 mod client;
 mod crowd;
 mod grpc;
 mod hints;
 mod hostile;
+mod libraries;
 mod limits;
 mod origins;
+mod page;
 mod same;
 mod server;
 mod streams;

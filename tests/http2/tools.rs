@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::support::{Answer, Larder, Origin};
 
-fn output(command: &mut Command) -> String {
+/// What `command` prints; it must succeed.
+pub(crate) fn output(command: &mut Command) -> String {
     let output =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; `cargo x test` installs it"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

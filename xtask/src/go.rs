@@ -6,35 +6,71 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The ACME server of the tests. `tests/acme` expects it at the location of the build.
-const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
+/// A program, its package, and its module with that module's version.
+pub(crate) struct Program {
+    name: &'static str,
+    package: &'static str,
+    /// The module, and the modules that it needs without naming their versions: Go would take the latest ones.
+    modules: &'static [&'static str],
+}
 
-/// Returns the program called `name`: from the path, or otherwise from `target/tools`, where it is built from `module`
-/// once.
-///
-/// # Errors
-/// If Go is missing, or cannot build the module.
-pub(crate) fn program(name: &str, module: &str) -> Result<PathBuf> {
-    if let Some(found) = find(name) {
-        return Ok(found);
+/// The ACME server of the tests. `tests/acme` expects it at the location of the build.
+const PEBBLE: Program = Program {
+    name: "pebble",
+    package: "github.com/letsencrypt/pebble/v2/cmd/pebble",
+    modules: &["github.com/letsencrypt/pebble/v2 v2.10.1"],
+};
+
+/// The checker of HTTP/2.
+pub(crate) const H2SPEC: Program = Program {
+    name: "h2spec",
+    package: "github.com/summerwind/h2spec/cmd/h2spec",
+    modules: &[
+        "github.com/summerwind/h2spec v2.2.1+incompatible",
+        "github.com/fatih/color v1.18.0",
+        "github.com/spf13/cobra v1.8.1",
+        "golang.org/x/net v0.34.0",
+    ],
+};
+
+impl Program {
+    /// Returns the program: from the path, or otherwise from `target/tools`, where it is built once.
+    ///
+    /// # Errors
+    /// If Go is missing, or cannot build the program.
+    pub(crate) fn find(&self) -> Result<PathBuf> {
+        let Self { name, package, .. } = self;
+        if let Some(found) = find(name) {
+            return Ok(found);
+        }
+        let program = root().join("target/tools").join(name);
+        if !program.is_file() {
+            let Some(go) = find("go") else {
+                bail!("{name} needs Go to be built: install Go 1.24 or later, or {name} itself")
+            };
+            println!("  building {name} from its Go module");
+            let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+            std::fs::write(folder.path().join("go.mod"), self.requirements())
+                .context("cannot write go.mod")?;
+            let mut build = Command::new(go);
+            build.args(["build", "-mod=mod", "-o"]).arg(&program).arg(package).current_dir(folder.path());
+            ensure!(build.status().context("cannot start go")?.success(), "`go build {package}` failed");
+        }
+        Ok(program)
     }
-    let folder = root().join("target/tools");
-    let program = folder.join(name);
-    if !program.is_file() {
-        let Some(go) = find("go") else {
-            bail!("{name} needs Go to be built: install Go 1.24 or later, or {name} itself")
-        };
-        println!("  building {name} from its Go module");
-        let status = Command::new(go).args(["install", module]).env("GOBIN", &folder).status();
-        ensure!(status.context("cannot start go")?.success(), "`go install {module}` failed");
+
+    /// Returns the `go.mod` of a module that needs only the program.
+    fn requirements(&self) -> String {
+        let modules = self.modules.iter().map(|module| format!("require {module}\n"));
+        format!("module tools\n\ngo 1.24\n\n{}", modules.collect::<String>())
     }
-    Ok(program)
 }
 
 /// Builds the programs that the tests need.
 ///
 /// # Errors
-/// The same as for [`program`].
+/// The same as for [`Program::find`].
 pub(crate) fn for_tests() -> Result<()> {
-    program("pebble", PEBBLE).map(drop)
+    PEBBLE.find()?;
+    H2SPEC.find().map(drop)
 }

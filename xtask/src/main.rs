@@ -21,7 +21,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo x COMMAND
 
-  test     install what the tests need, then formatting, lints, tidy, every test and a minute of fuzzing
+  test     install what the tests need, then formatting, lints, tidy, every test, h2spec and a minute of fuzzing
   tidy     check what a machine can: dependency directions, file lengths, links, leftovers
   pictures render the dashboard and docs/report in docs/pictures, and every state in target/pictures, in two minutes
   h2spec   every case of h2spec, strictly, over TLS and in clear; builds h2spec with Go if it is not installed
@@ -64,6 +64,7 @@ usage: cargo x COMMAND
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            h2: hits over HTTP/2 with 1, 10 and 100 streams, over TLS and in clear, beside HTTP/1.1, nginx, HAProxy and h2o
              --quick         less of everything: 1 second, 2 rounds, fewer cases
+             --page          instead, how long Chromium takes to load a page of 300 images, beside HTTP/1.1 and nginx (--rounds 5)
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            doors: calls through each RPC listener, beside HTTP and Thrift's own server
              --quick         less of everything: 5000 calls, 2 rounds

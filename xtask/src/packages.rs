@@ -78,7 +78,8 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("mariadb-server", "mariadbd", "a server for the statistics database"),
     // Its programs are in a folder that is named after its version.
     package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
-    package("golang-go", "go", "builds the ACME server of the tests, from its module"),
+    package("golang-go", "go", "builds the ACME server of the tests, h2spec, and a client"),
+    package("default-jdk-headless", "javac", "another client of HTTP/2"),
     package("redis-server", "redis-server", "the engine of a cluster"),
     package("redis-tools", "redis-cli", "what makes a cluster of engines"),
     package("prometheus", "promtool", "Prometheus' own check of what it would scrape"),

@@ -1,6 +1,6 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
-use crate::{cargo, fuzz, go, packages, tidy};
+use crate::{cargo, fuzz, go, h2spec, packages, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
         remedy: "mend the lines above; `cargo x tidy` runs this step alone",
     },
     Step { name: "tests", run: tests, remedy: "run the failing test alone: `cargo test -p CRATE NAME`" },
+    Step { name: "h2spec", run: h2spec::in_test, remedy: "repeat it: `cargo x h2spec`" },
     Step { name: "fuzz", run: fuzz, remedy: "repeat each input as it says above, and keep it as a test" },
 ];
 

@@ -20,6 +20,7 @@ mod observe;
 mod options;
 mod origin;
 mod pace;
+mod page;
 mod peers;
 pub(crate) mod process;
 mod purge;
@@ -116,6 +117,8 @@ pub(crate) enum Bench {
     Tls(options::Options),
     /// Listeners with HTTP/2.
     H2(options::Options),
+    /// A page in a browser.
+    Page(options::Options),
     /// A bench with an earlier build and the current one.
     Before(before::Options),
     /// Every bench.
@@ -141,6 +144,9 @@ impl Bench {
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
             Some((word, rest)) if word == RULES => rules::parse(rest).map(Self::Rules),
             Some((word, rest)) if word == TLS => tls::parse(rest).map(Self::Tls),
+            Some((word, rest)) if word == H2 && rest.iter().any(|word| word == page::WORD) => {
+                page::parse(rest).map(Self::Page)
+            }
             Some((word, rest)) if word == H2 => h2::parse(rest).map(Self::H2),
             Some((word, rest)) if word == ALL => all::Options::parse(rest).map(Self::All),
             _ => Options::parse(words).map(Self::Servers),
@@ -172,6 +178,7 @@ impl Bench {
             Self::Rules(options) => rules::run(options),
             Self::Tls(options) => tls::run(options),
             Self::H2(options) => h2::run(options),
+            Self::Page(options) => page::run(options),
             Self::Before(options) => before::run(options),
             Self::All(options) => all::run(options).map(|()| Vec::new()),
         }
