@@ -25,7 +25,7 @@ fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
     well.die();
     (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
     browser.until("document.querySelectorAll('#troubles li').length === 2");
-    browser.until(&told("answered from the cache, or with 502 where nothing stored can be used"));
+    browser.until(&told("answered from the cache, or with 502 without a usable stored response"));
     browser.is_content(larder.admin);
 }
 
