@@ -203,7 +203,7 @@ fn wrong_words_and_wrong_traces_are_one_clear_line() {
         (&[SHOP, "--capacity", "1MiB"], "a capacity of 1048576 bytes, but entries are counted"),
         (
             &[SHOP, "--capacity", "10", "--sample", "0.01"],
-            "a capacity of 10 entries is nothing in a sample of 0.01",
+            "a capacity of 10 entries is 0 in a sample of 0.01",
         ),
     ];
     for (words, expected) in table {
@@ -276,7 +276,7 @@ fn clusters_keep_more_and_ask_each_other() {
     let words = [SHOP, "--policy", "lru,belady", "--capacity", "10%", "--nodes", "1,3", "--hot", "0%,10%"];
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("belady: left out, for a cluster is of nodes that serve"), "{said}");
+    assert!(said.contains("belady: left out, since it needs future requests"), "{said}");
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cells = page["cells"].as_array().expect("cells");
     let figures = |name: &str| cells.iter().map(|cell| cell[name].clone()).collect::<Vec<_>>();
@@ -318,11 +318,11 @@ fn wrong_clusters_are_one_clear_line() {
     let table: &[(&[&str], &str)] = &[
         (&["--nodes", "0"], "expected a whole number from 1 to 1000"),
         (&["--nodes", "3", "--hot", "100%"], "owned objects need room"),
-        (&["--nodes", "3", "--sample", "0.1"], "a sample does not tell how nodes share the load"),
+        (&["--nodes", "3", "--sample", "0.1"], "a sample does not show how nodes share the load"),
         (&["--nodes", "9,3", "--lose", "3"], "3 nodes cannot lose 3 and go on"),
         (
             &["--nodes", "3", "--policy", "belady"],
-            "belady cannot serve, and a cluster is of nodes that serve",
+            "belady needs future requests, which the nodes of a cluster do not have",
         ),
         (&["--lose", "1"], "--nodes <NUMBERS>"),
         (&["--nodes", "3", "--curve"], "cannot be used with"),
@@ -359,7 +359,10 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let words = [&*file, "--policy", "lru,belady", "--capacity", "5%", "--prefetch", "association"];
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("belady: left out, for prefetches change the future"), "{said}");
+    assert!(
+        said.contains("belady: left out, since it needs future requests, which prefetches change"),
+        "{said}"
+    );
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cell = &page["cells"][0];
     let figure = |name: &str| cell[name].as_f64().unwrap_or_else(|| panic!("no {name} in {cell}"));
@@ -374,7 +377,7 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let lines: Vec<_> = table.lines().collect();
     assert_eq!(
         lines[0],
-        "log: 8,000 requests counted, prefetched by association, at most 1.00% of the traffic for nothing"
+        "log: 8,000 requests counted, prefetched by association, at most 1.00% of the traffic for prefetches of no use"
     );
     assert!(
         lines[1].starts_with("capacity ")
@@ -388,10 +391,10 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
 fn wrong_prefetching_is_one_clear_line() {
     let table: &[(&[&str], &str)] = &[
         (&["--prefetch", "asociation"], "unknown prediction 'asociation'; did you mean 'association'?"),
-        (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not tell what follows a request"),
+        (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not show the next requests"),
         (
             &["--prefetch", "sequence", "--policy", "belady"],
-            "belady cannot serve, and prefetching is for what serves",
+            "belady needs future requests, which prefetches change",
         ),
         (&["--prefetch", "sequence", "--nodes", "3"], "cannot be used with"),
         (&["--prefetch-traffic", "1%"], "--prefetch <PREDICTIONS>"),

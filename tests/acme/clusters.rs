@@ -91,7 +91,7 @@ fn without_the_engine_nothing_is_ordered() {
     let world = World::new();
     let larder = node(&engine, &pebble, &world, "a", pebble.ports);
     larder.wait_for_log(
-        "no certificate is ordered for site.test: the cluster's engine has to grant it, and cannot",
+        "no certificate is ordered for site.test: the cluster's engine has to grant the order, and does not answer",
     );
     assert_eq!(pebble.orders(), 0);
     engine.restart();

@@ -1,5 +1,5 @@
 //! Under load, while nodes are stopped, killed, cut off and started again, and the engine as well, as chance will have it:
-//! nothing is served that was purged longer ago than is allowed, and no request fails. When all is well again, each page
+//! nothing is served that was purged longer ago than is allowed, and no request fails. When all is healthy again, each page
 //! is fetched once for all nodes. A failure prints its seed; `LARDER_SEED` repeats its choices, though not its timing,
 //! and `LARDER_CHECK_SECONDS` says for how long.
 

@@ -130,7 +130,7 @@ fn a_name_is_for_one_process() {
     wait_to_be(&first, "member");
     let second = node(&engine, &origin, "a", "");
     wait_to_be(&second, "name taken");
-    second.wait_for_log("another process is called a");
+    second.wait_for_log("another process has the name a");
     assert_eq!((second.get("/").status, second.ask_admin("GET /readyz").status), (200, 503));
     assert_eq!(cluster(&first)["standing"], "member");
     first.signal(Signal::TERM);
@@ -152,6 +152,6 @@ fn a_drained_node_owns_nothing_and_serves() {
     assert_eq!(change("/cluster/resume?node=c").status, 200);
     eventually("c to be back", || (share(&nodes[1]) > Some(0.3)).then_some(()));
     let refused = change("/cluster/drain?node=d");
-    assert_eq!((refused.status, refused.text()), (400, "no node is called 'd'; there are: a, b, c\n"));
+    assert_eq!((refused.status, refused.text()), (400, "unknown node 'd'; known: a, b, c\n"));
     assert_eq!(names_of(&nodes[0]).len(), 3);
 }

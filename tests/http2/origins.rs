@@ -309,7 +309,7 @@ fn a_server_of_http_1_1_is_told_from_one_of_http_2() {
     let origin = Origin::always("200 OK\n\nhello");
     let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
     assert_eq!(larder.get("/").status, 502);
-    larder.wait_for_log("what comes is not HTTP/2");
+    larder.wait_for_log("the answer is not HTTP/2");
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn health_checks_are_made_in_http_2() {
     let larder = Larder::start(&server::site(&[&origin], keys));
     larder.wait_for_log("status 503 for its health check /ready");
     is_well.open();
-    larder.wait_for_log("is well again");
+    larder.wait_for_log("is healthy again");
     assert_eq!(origin.last().target, "/ready");
 }
 

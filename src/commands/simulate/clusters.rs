@@ -71,7 +71,7 @@ const FIGURES: &[Shown] = &[
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     let cluster = &args.cluster;
     if args.reading.sample < 1.0 {
-        return Err("a sample does not tell how nodes share the load; leave out --sample or --nodes".into());
+        return Err("a sample does not show how nodes share the load; leave out --sample or --nodes".into());
     }
     if let Some(nodes) = cluster.nodes.iter().find(|nodes| cluster.lose > 0 && **nodes <= cluster.lose) {
         let nodes = counted(u64::from(*nodes), "node", "nodes");
@@ -80,10 +80,16 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
     let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
     if specs.is_empty() {
-        return Err(format!("{} cannot serve, and a cluster is of nodes that serve", offline.join(", ")));
+        return Err(format!(
+            "{} needs future requests, which the nodes of a cluster do not have",
+            offline.join(", ")
+        ));
     }
     if !offline.is_empty() {
-        eprintln!("larder: {}: left out, for a cluster is of nodes that serve", offline.join(", "));
+        eprintln!(
+            "larder: {}: left out, since it needs future requests, which the nodes of a cluster do not have",
+            offline.join(", ")
+        );
     }
     Ok(Plan {
         specs,

@@ -19,7 +19,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "heuristic_adaptive",
         Flag,
         heuristic_adaptive,
-        "heuristic freshness is longer for what validations have found unchanged several times, and shorter for what has changed (docs/refresh-ahead.md#adaptive-lifetimes)"
+        "heuristic freshness is longer for responses that several validations found unchanged, and shorter for those that changed (docs/refresh-ahead.md#adaptive-lifetimes)"
     ),
     key!(
         "heuristic_cookies",
@@ -55,31 +55,31 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "refresh_ahead_hits",
         Count(1..=MANY),
         refresh_ahead_hits,
-        "popular are responses that were asked for so often in their lifetime, besides the request that fetched them"
+        "requests in the lifetime of a response that make it popular, besides the request that fetched it"
     ),
     key!(
         "early_hints",
         EARLY_HINTS,
         early_hints,
-        "103 with the Link fields of the stored response while the origin is asked: to clients of HTTP/2, to all, or to none (docs/early-hints.md)"
+        "103 with the Link fields of the stored response while a request to the origin is in progress: to clients of HTTP/2, to all, or to none (docs/early-hints.md)"
     ),
     key!(
         "client_prefetch",
         PREFETCHES,
         declines_prefetches,
-        "requests of clients with Sec-Purpose: prefetch; cached-only: those that nothing stored answers get 503 (docs/early-hints.md#prefetches-of-clients)"
+        "requests of clients with Sec-Purpose: prefetch; cached-only: without a stored response, they get 503 (docs/early-hints.md#prefetches-of-clients)"
     ),
     key!(
         "prefetch",
         List(PREDICTION),
         prefetch,
-        "fetch what clients are likely to ask for next: association: what often followed; sequence: the next number or range (docs/prefetch.md)"
+        "prefetch responses that clients are likely to request next: association: those that were often requested next; sequence: the next number or range (docs/prefetch.md)"
     ),
     key!(
         "prefetch_traffic",
         Percent,
         prefetch_traffic,
-        "share of the requests and bytes of clients that prefetches without use may have"
+        "limit of prefetches without use, as a share of the requests and bytes of clients"
     ),
     key!(
         "store_cookies",

@@ -48,11 +48,11 @@ const PASSED_ON: Refusal = Refusal {
     why: "a request through a proxy needs the admin token, also from this machine: Authorization: Bearer TOKEN",
 };
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
-const STRANGER: Refusal =
-    forbidden("without the admin token, ask by address or for localhost: other names may be anybody's");
-const FOREIGN: Refusal = forbidden("another site's page asked for this");
-const NO_INTENT: Refusal =
-    forbidden("this request changes something: send the field Larder-Admin: 1 with it");
+const STRANGER: Refusal = forbidden(
+    "without the admin token, the host has to be an address or localhost, since other names may be forged",
+);
+const FOREIGN: Refusal = forbidden("the request comes from a page of another site");
+const NO_INTENT: Refusal = forbidden("this request changes something: it needs the field Larder-Admin: 1");
 
 /// Checks whether a request from `peer` may be answered; `token` is the admin token.
 ///

@@ -39,11 +39,11 @@ pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> 
 /// Returns the node that `query` names. A node that is gone can be resumed, but not drained.
 fn node(cluster: &Cluster, query: Option<&str>, drains: bool) -> Result<String, String> {
     let query = Query::read(query, &["node"])?;
-    let node = query.get("node").filter(|node| !node.is_empty()).ok_or("which node? write node=NAME")?;
+    let node = query.get("node").filter(|node| !node.is_empty()).ok_or("no node: write node=NAME")?;
     let view = cluster.members.view();
     let names: Vec<_> = view.nodes.iter().map(|node| node.name.as_str()).collect();
     match names.contains(&node) || !drains {
         true => Ok(node.to_owned()),
-        false => Err(format!("no node is called '{}'; there are: {}", node.escape_debug(), names.join(", "))),
+        false => Err(format!("unknown node '{}'; known: {}", node.escape_debug(), names.join(", "))),
     }
 }

@@ -76,7 +76,7 @@ impl Lease {
         self.heard.fetch_max(self.lag.until(asked), Ordering::Relaxed);
         self.extend(asked);
         if self.is_said.swap(false, Ordering::Relaxed) {
-            tracing::info!("purges of other nodes are heard of again");
+            tracing::info!("purges of other nodes arrive again");
         }
     }
 
@@ -109,7 +109,7 @@ impl Cluster {
 pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if !cluster.invalidations.lease.is_said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "purges of other nodes are not heard of; what is stored is validated before it is used, once in {:?}",
+            "purges of other nodes do not arrive; stored responses are validated before use, once in {:?}",
             cluster.settings.max_invalidation_lag
         );
     }

@@ -62,7 +62,7 @@ impl Client {
                 let mut error = super::error(&failure, first_byte);
                 let is_other = |error: &h2::Error| error.is_go_away() && error.is_library();
                 if !was_used && matches!(&failure, Failure::Stream(error) if is_other(error)) {
-                    error.detail = format!("what comes is not HTTP/2: {}", error.detail);
+                    error.detail = format!("the answer is not HTTP/2: {}", error.detail);
                 }
                 return Err(OriginError { unsent: unsent && is_unprocessed, ..error });
             }
