@@ -19,7 +19,7 @@ fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
     assert_eq!(browser.eval("document.querySelector('#troubles').hidden"), true);
     ill.die();
     (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
-    let others = r"is down since \d\d:\d\d:\d\d: .*refused.*The other origins of the site are asked\.";
+    let others = r"is down since \d\d:\d\d:\d\d: .*refused.*The other origins of the site get its requests\.";
     browser.until(&told(&format!("Origin http:..{} of shop {others}", ill.address)));
     browser.until("/^down http\\S+ for \\d+ s, 1 failed request$/.test(document.querySelector('#sites .ill').innerText)");
     well.die();

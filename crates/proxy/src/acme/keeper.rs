@@ -109,7 +109,7 @@ impl Acme {
         let name = names.get_mut(host)?;
         if obstacle.is_some() && name.obstacle.is_none() {
             tracing::warn!(
-                "no certificate is ordered for {host}: the cluster's engine has to grant the order, and does not answer"
+                "no certificate is ordered for {host}: the cluster's engine cannot grant the order"
             );
         }
         name.obstacle = obstacle;

@@ -121,7 +121,9 @@ async fn obey(
             // No other node was asked about tags.
             Ok(Message { order: Order::Blank(_) | Order::Doubt(_), by }) if by == own => {}
             Ok(Message { order: Order::Distrust, by }) => {
-                tracing::warn!("purges of {by} are lost; stored responses are validated before use");
+                tracing::warn!(
+                    "{by} could not publish all its purges; stored responses are validated before use"
+                );
                 distrust_all(cluster, cache).await;
             }
             Ok(message) => {

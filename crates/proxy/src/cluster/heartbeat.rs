@@ -56,7 +56,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
                     said = Some(begun);
                 } else if cluster.members.view().standing != standing {
                     tracing::error!(
-                        "another process has the name {}: each node needs a unique name, unless it was just restarted",
+                        "another process has the name {}, which has to be unique, or this node was just restarted",
                         cluster.settings.node
                     );
                 }
