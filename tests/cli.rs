@@ -108,7 +108,7 @@ fn misspelt_words_get_the_nearest_one() {
         ),
         (&["check", "--memory", "1GiB", "--entries", "7"], "cannot be used with"),
         (&["cache", "l"], "'ls'"),
-        (&["purge", "--hard"], "purge what? name URLs, or --prefix, --tag, --group, --host or --all"),
+        (&["purge", "--hard"], "nothing to purge: name URLs, or --prefix, --tag, --group, --host or --all"),
         (&["cache", "get", "a.test"], "write the scheme too, such as 'http://a.test'"),
         (&["cache", "get", "00ff"], "neither a name of 16 hex digits nor a URL; larder cache ls shows both"),
         (&["cache", "verify", "--rate", "1KiB"], "expected at least 64KiB"),
@@ -220,7 +220,7 @@ fn mistakes_of_every_kind_are_shown_at_once() {
 fn what_is_valid_and_hardly_meant_is_warned_of() {
     for (words, warning) in [
         (&["--memory", "100TiB"][..], "memory.size 100TiB is more memory than there is: "),
-        (&["--memory", "64"], "memory.size 64B has room for next to nothing; write a unit, such as 64MiB"),
+        (&["--memory", "64"], "memory.size 64B is too small for most responses; write a unit, such as 64MiB"),
         (
             &["--access-log-file", "access.log"],
             "access_log_file access.log stays empty: set access_log, such as to \"combined\"",

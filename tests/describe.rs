@@ -36,7 +36,7 @@ fn a_log_is_told_in_a_few_lines() {
         \x20 format          squid\n\
         \x20 requests        4\n\
         \x20 time            10.000 s, 0.400 requests/s\n\
-        \x20 objects         2; asked for once: 1 (50.0%)\n\
+        \x20 objects         2; requested once: 1 (50.0%)\n\
         \x20 bytes           13.0 KiB requested, 5.00 KiB distinct\n\
         \x20 best hit ratio  50.0%\n\
         \x20 most popular    75.0% of the requests\n\

@@ -203,7 +203,7 @@ fn wrong_words_and_wrong_traces_are_one_clear_line() {
         (&[SHOP, "--capacity", "1MiB"], "a capacity of 1048576 bytes, but entries are counted"),
         (
             &[SHOP, "--capacity", "10", "--sample", "0.01"],
-            "a capacity of 10 entries is nothing in a sample of 0.01",
+            "a capacity of 10 entries is 0 in a sample of 0.01",
         ),
     ];
     for (words, expected) in table {
@@ -365,7 +365,10 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let words = [&*file, "--policy", "lru,belady", "--capacity", "5%", "--prefetch", "association"];
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("belady: left out, for prefetches change the future"), "{said}");
+    assert!(
+        said.contains("belady: left out, since it needs future requests, which prefetches change"),
+        "{said}"
+    );
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cell = &page["cells"][0];
     let figure = |name: &str| cell[name].as_f64().unwrap_or_else(|| panic!("no {name} in {cell}"));
@@ -380,7 +383,7 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let lines: Vec<_> = table.lines().collect();
     assert_eq!(
         lines[0],
-        "log: 8,000 requests counted, prefetched by association, at most 1.00% of the traffic for nothing"
+        "log: 8,000 requests counted, prefetched by association, at most 1.00% of the traffic for prefetches of no use"
     );
     assert!(
         lines[1].starts_with("capacity ")
@@ -394,7 +397,7 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
 fn wrong_prefetching_is_one_clear_line() {
     let table: &[(&[&str], &str)] = &[
         (&["--prefetch", "asociation"], "unknown prediction 'asociation'; did you mean 'association'?"),
-        (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not tell what follows a request"),
+        (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not show the next requests"),
         (
             &["--prefetch", "sequence", "--policy", "belady"],
             "belady: policies that use future requests cannot be combined with prefetches",

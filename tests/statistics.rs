@@ -269,7 +269,7 @@ fn a_database_is_made_in_the_state_directory_and_found_there() {
     // A second process that overlaps with the first, as in a restart, continues after the first has ended.
     let second = start("[stats]");
     second.wait_for_log(
-        "is in use by another larder (for one of its own, start this one with --stats sqlite:PATH",
+        "is in use by another larder (for a separate one, start this one with --stats sqlite:PATH",
     );
     assert_eq!(second.stats()["statistics"]["connected"], false);
     drop(larder);

@@ -340,7 +340,7 @@ impl AdminClient {
     }
 
     fn broke(&self, error: &str) -> Problem {
-        Problem::Broken(format!("{} broke off: {error}", self.admin))
+        Problem::Broken(format!("the connection to {} broke: {error}", self.admin))
     }
 }
 

@@ -52,7 +52,7 @@ impl Secret {
         let own = rustix::process::geteuid().as_raw();
         match owner(here, there, own) {
             Err(why) if secret.is_ambient => {
-                Shown::Withheld(format!("${TOKEN} was not shown: {why}; --token shows it nevertheless"))
+                Shown::Withheld(format!("${TOKEN} was not sent: {why}; --token sends it nevertheless"))
             }
             _ => Shown::Authorization(format!("Bearer {}", secret.token.secret())),
         }
@@ -73,7 +73,7 @@ fn judge(rows: &[Row], here: SocketAddr, there: SocketAddr, own: u32) -> Result<
     let Some(end) = rows.iter().find(is_other_end) else {
         // The other end is on another machine, or unknown.
         return match there.ip().is_loopback() || there.ip() == here.ip() {
-            true => Err(format!("the system does not say whose program is at {there}")),
+            true => Err(format!("the owner of the program at {there} is not known")),
             false => Ok(()),
         };
     };

@@ -125,7 +125,7 @@ fn tier(tier: &Value) -> String {
         ("closed", "closed") => format!("second tier: {counts}"),
         (reads, writes) => {
             let (reads, writes) = (printable(reads), printable(writes));
-            format!("second tier: left alone for a while (reads {reads}, writes {writes}): {counts}")
+            format!("second tier: not used for a while (reads {reads}, writes {writes}): {counts}")
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
             ("closed", "second tier: 3 hits of 5 requests, 7 responses kept, 1 dropped"),
             (
                 "open",
-                "second tier: left alone for a while (reads open, writes closed): 3 hits of 5 requests, 7 responses kept, 1 dropped",
+                "second tier: not used for a while (reads open, writes closed): 3 hits of 5 requests, 7 responses kept, 1 dropped",
             ),
         ] {
             let said = json!({"reads": reads, "writes": "closed", "asked": 5, "hits": 3, "written": 7, "dropped": 1});

@@ -33,7 +33,7 @@ pub(crate) struct Describe {
     /// Trace files; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// Write a page with pictures, which needs no other file
+    /// Write a self-contained page with pictures
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -118,7 +118,7 @@ fn rows(found: &Description, format: &str) -> Vec<Row> {
     row(
         "objects",
         format!(
-            "{}; asked for once: {} ({once})",
+            "{}; requested once: {} ({once})",
             about_count(found.objects),
             about_count(found.one_hit_objects)
         ),

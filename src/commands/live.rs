@@ -19,7 +19,7 @@ use crate::cli::{Failure, say, units};
 pub(crate) enum Live {
     /// A backend of three coupled services
     Services(Services),
-    /// Clients that read and write there; prints JSON
+    /// Clients that read from that backend and write to it; prints JSON
     Drive(Drive),
     /// Threads that count in a table over cache lines; prints nanoseconds for an operation
     Lines(Lines),
@@ -27,13 +27,13 @@ pub(crate) enum Live {
 
 #[derive(Debug, Args)]
 pub(crate) struct Lines {
-    /// Where entries lie
+    /// Layout of the entries
     #[arg(long, value_name = "NAME", value_parser = layout)]
     layout: Layout,
-    /// How many threads there are
+    /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// How often each thread counts
+    /// Number of operations of each thread
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     operations: u32,
 }
@@ -51,19 +51,19 @@ pub(crate) struct Services {
     /// Number of users, paths and skills, each
     #[arg(long, value_name = "N", default_value_t = 100)]
     entities: u32,
-    /// Microseconds that an answer takes at least
+    /// Minimum time of an answer in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     cost: u64,
-    /// Spend them computing, and not waiting
+    /// Spend this time computing instead of waiting
     #[arg(long)]
     busy: bool,
     /// Send entity tags
     #[arg(long)]
     etags: bool,
-    /// Let answers be fresh for so many seconds
+    /// Lifetime of answers in seconds
     #[arg(long, value_name = "SECONDS")]
     lifetime: Option<u32>,
-    /// Bytes that every answer to a GET has beside what it says
+    /// Additional bytes of each answer to a GET
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     filler: u32,
 }
@@ -73,13 +73,13 @@ pub(crate) struct Drive {
     /// Server address
     #[arg(long, value_name = "ADDRESS")]
     to: SocketAddr,
-    /// How many clients there are
+    /// Number of clients
     #[arg(long, value_name = "N", default_value_t = 8)]
     clients: u32,
-    /// How many requests they send, all of them together
+    /// Number of requests of all clients together
     #[arg(long, value_name = "N", default_value_t = 15_000)]
     requests: u64,
-    /// The share of requests that change something
+    /// Share of the requests that change something
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
     writes: f64,
     /// Number of users, paths and skills, each
@@ -88,10 +88,10 @@ pub(crate) struct Drive {
     /// Exponent of the endpoints' popularity: 0 is even
     #[arg(long, value_name = "S", default_value_t = 0.99)]
     exponent: f64,
-    /// What the requests are drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Send none after so many seconds
+    /// Stop sending after this many seconds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
 }

@@ -32,19 +32,19 @@ Requests are collected only while this runs. Requests that come too fast to be s
 /// Which requests `log` shows.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
-    /// Only those for this site
+    /// Only requests for this site
     #[arg(long, value_name = "NAME")]
     site: Option<String>,
-    /// Only those answered with this status, such as 404, or one of this class, such as 4xx
+    /// Only requests answered with this status, such as 404, or with one of this class, such as 4xx
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Only those with this outcome
+    /// Only requests with this outcome
     #[arg(long, value_name = "WORD")]
     outcome: Option<String>,
-    /// Only those whose URL contains this text
+    /// Only requests whose URL contains this text
     #[arg(long, value_name = "TEXT")]
     url: Option<String>,
-    /// Only those that took longer than this
+    /// Only requests that took longer than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     slower: Option<Duration>,
     /// End after this time
@@ -53,7 +53,7 @@ pub(crate) struct Log {
     /// End after this many requests
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(1..=u64::MAX))]
     limit: Option<u64>,
-    /// Print each request as JSON, a line each
+    /// Print a line of JSON for each request
     #[arg(long)]
     json: bool,
     /// The admin listener.

@@ -39,7 +39,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {
-    /// End when standard input is closed, which it is when the parent process ends
+    /// End when standard input is closed, as happens when the parent process ends
     #[arg(long, hide = true)]
     pub(crate) exit_with_parent: bool,
     /// The command.

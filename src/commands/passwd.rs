@@ -24,7 +24,7 @@ A rule asks for these passwords: users = \"users.txt\". larder serve reads the f
 /// Sets or deletes a user's password.
 #[derive(Debug, Args)]
 pub(crate) struct Passwd {
-    /// File of users; it is made if it is not there
+    /// File of users; created if missing
     file: PathBuf,
     /// Name of the user
     name: String,
@@ -40,7 +40,7 @@ pub(crate) fn run(passwd: &Passwd) -> Result<(), Failure> {
     if name.is_empty() || name.contains([':', '\n', '\r', '#']) || name.trim() != name {
         let name = name.escape_debug();
         return Err(Failure::Refused(format!(
-            "'{name}' is no user name: it may have no ':', '#' or line break"
+            "'{name}' is not a user name: it may have no ':', '#' or line break"
         )));
     }
     let text = match fs::read_to_string(file) {

@@ -25,8 +25,8 @@ Examples:
 
 A purge covers all variants, in memory and on disk, for clients of all listeners, and fetches in progress. It is in force
 when this command ends. --count waits until memory has been searched, and reports how many objects the purge reached.
---wait waits for all nodes of the cluster, and reports which have it in force. With both, objects on disks are counted,
-too.";
+--wait waits for all nodes of the cluster, and reports the nodes that have it in force. With both, objects on disks are
+counted, too.";
 
 /// What `purge` purges, and how.
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub(crate) struct Purge {
     /// Longest wait for the nodes [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     timeout: Option<Duration>,
-    /// Print JSON, a line for each
+    /// Print a line of JSON for each
     #[arg(long)]
     json: bool,
     /// The admin listener.
@@ -83,7 +83,7 @@ type Query = Vec<(&'static str, String)>;
 pub(crate) fn run(purge: &Purge) -> Result<(), Failure> {
     let queries = queries(purge);
     if queries.is_empty() {
-        let what = "purge what? name URLs, or --prefix, --tag, --group, --host or --all";
+        let what = "nothing to purge: name URLs, or --prefix, --tag, --group, --host or --all";
         return Err(Failure::Refused(what.to_owned()));
     }
     let remote = AdminClient::new(&purge.listener).map_err(Failure::Failed)?;
@@ -104,7 +104,7 @@ fn trouble(purged: &Value) -> Option<String> {
     let missing: Vec<_> = missing.filter_map(Value::as_str).map(printable).collect();
     match (nodes["published"].as_bool()?, why, &missing[..]) {
         (false, why, _) => Some(format!("not published to the other nodes: {}", why.unwrap_or_default())),
-        (true, Some(why), _) => Some(format!("which nodes have it in force is not known: {why}")),
+        (true, Some(why), _) => Some(format!("the nodes that have it in force are not known: {why}")),
         (true, None, []) => None,
         (true, None, missing) => Some(format!("not yet in force on {}", missing.join(", "))),
     }
@@ -230,7 +230,7 @@ mod tests {
             ),
             (
                 json!({"published": true, "of": 3, "trouble": "refused"}),
-                Some("which nodes have it in force is not known: refused"),
+                Some("the nodes that have it in force are not known: refused"),
             ),
         ] {
             assert_eq!(trouble(&json!({"nodes": nodes})).as_deref(), expected);

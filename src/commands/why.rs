@@ -18,7 +18,7 @@ use crate::cli::{Failure, say};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   larder why http://127.0.0.1:8080/
-      what the cache would do with a GET for this URL now; nothing is sent to an origin
+      the decision on a GET for this URL at this moment; nothing is sent to an origin
   larder why http://127.0.0.1:8080/ -H 'Host: docs.example' -H 'Authorization: Bearer x'
   larder why http://127.0.0.1:8080/ --method HEAD --json
   larder why --reasons > reasons.md
@@ -191,7 +191,7 @@ fn nothing(said: &Explanation) -> String {
 fn held(stored: &Stored) -> String {
     let Stored { tier, status, bytes, age, lifetime, lifetime_from, ttl, prefetched, .. } = stored;
     let from = match lifetime_from.as_str() {
-        "nothing" => "no field says how long it is good".to_owned(),
+        "nothing" => "no field states a lifetime".to_owned(),
         from => format!("by {from}"),
     };
     let state = match ttl {

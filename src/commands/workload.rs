@@ -48,7 +48,7 @@ enum Kind {
         /// Number of pages
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(PAGES))]
         pages: u32,
-        /// Requests for each page, at least and at most
+        /// Range of the number of requests for each page
         #[arg(long, value_name = "N-M", default_value = "7-16", value_parser = copies)]
         copies: RangeInclusive<u32>,
         #[command(flatten)]
@@ -62,7 +62,7 @@ enum Kind {
         /// Number of repetitions
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=u32::MAX.into()))]
         rounds: u32,
-        /// Chance that a page is one of those that the repetition before had of its kind: 0 draws evenly
+        /// Probability that a page repeats one of its kind from the previous repetition: 0 draws evenly
         #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
         locality: f64,
         #[command(flatten)]
@@ -83,7 +83,7 @@ enum Kind {
         /// Number of users, paths and skills, each
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(PAGES))]
         entities: u32,
-        /// The share of requests that change something
+        /// Share of the requests that change something
         #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
         writes: f64,
         /// Exponent of the endpoints' popularity: 0 is even

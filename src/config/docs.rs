@@ -25,7 +25,7 @@ override the file. Every key is optional except a site's `origin`; an unknown ke
 Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. `4G` is 4 GiB, `64MB` is 64,000,000 bytes. Durations
 are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
 
-A relative path, also in `sqlite:` URLs and in flags, begins in the directory in which `larder` was started, wherever the config file is.
+A relative path, also in `sqlite:` URLs and in flags, begins in the directory in which `larder` was started, not in that of the config file.
 
 `SIGHUP` reads the file again. Everything applies at once except `threads`, `admin`, `[stats]`, `[cluster]`, `[trace]`, the listeners,
 the capacity of the memory and the list of disk directories, which need a restart. A file with an error changes nothing. A
@@ -35,7 +35,7 @@ A policy is a name with optional parameters, as in `s3fifo:small=0.2`. An admiss
 are stored, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list` lists them all.
 ";
 
-const CERTIFICATES: &str = "Certificates of the listeners for TLS: one table for each. Clients get the one for the name that they ask for, or \
+const CERTIFICATES: &str = "Certificates of the listeners for TLS: one table for each. A client gets the certificate for the name in its handshake, or \
      else the first (docs/tls.md).";
 const DISKS: &str = "The disk tier: one table for each directory. Responses survive restarts.";
 const DISK_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
@@ -47,7 +47,7 @@ const SITE_DEFAULTS: &str = "None by default: remove the leading # signs to add 
 
 const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
      one replaces the effects of an earlier one (docs/rules.md). All conditions of `match` have to hold; `match.not` takes the same keys, \
-     which must not hold together. `request` changes the request, `response` what the origin answers before it is stored, `reply` each reply.";
+     which must not hold together. `request` changes the request, `response` the origin's answer before it is stored, `reply` each reply.";
 const RULE_COLUMNS: &str = "| key | values | meaning |\n|---|---|---|\n";
 
 /// Renders the reference of every key in Markdown: `docs/config.md`.

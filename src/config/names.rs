@@ -74,7 +74,7 @@ pub(crate) fn front_name(role: Role, tls: bool) -> &'static str {
 /// Parses a media type, or a pattern of media types with a star.
 pub(super) fn media_range(text: &str) -> Result<MediaRange, String> {
     MediaRange::parse(text).ok_or_else(|| {
-        format!("{} is no media type, such as 'text/html', 'text/*' or 'application/*+json'", quoted(text))
+        format!("{} is not a media type, such as 'text/html', 'text/*' or 'application/*+json'", quoted(text))
     })
 }
 

@@ -127,7 +127,7 @@ fn codings_and_types_that_are_none() {
         ),
         (
             "[forward]\ncompress_types = 'text'",
-            "2: forward.compress_types: 'text' is no media type, such as 'text/html', 'text/*' or 'application/*+json'",
+            "2: forward.compress_types: 'text' is not a media type, such as 'text/html', 'text/*' or 'application/*+json'",
         ),
     ];
     for (text, line) in table {
@@ -221,7 +221,7 @@ fn sites_that_no_request_reaches() {
         (site("x", "'*.a'") + &site("y", "'c.a'"), "5: host 'c.a' is taken by '*.a' of the [[site]] at 1"),
         (
             site("x", "[]") + &site("y", "'a'"),
-            "5: this [[site]] is never reached: the one at 1 takes every host; put it last",
+            "5: no request reaches this [[site]]: the one at 1 takes every host; put it last",
         ),
         (site("x", "'a'") + &site("x", "'b'"), "5: the name 'x' belongs to the site at 1"),
     ];

@@ -27,7 +27,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
     }
     if by == By::Bytes && amount < LEAST_MEMORY && settings.memory.counts == Counts::All {
         warnings
-            .push(format!("memory.size {size} has room for next to nothing; write a unit, such as 64MiB"));
+            .push(format!("memory.size {size} is too small for most responses; write a unit, such as 64MiB"));
     }
     if let (AccessLog::Off, Some(file)) = (settings.access_log, &settings.access_log_file) {
         let file = file.display();

@@ -28,7 +28,7 @@ fn a_file_that_is_spoilt_or_foreign_is_refused_with_a_sentence() {
     let refused = |expected: &str| {
         let (started, told) = run("serve");
         assert!(!started && told.contains(expected), "{told}");
-        assert!(told.contains("larder: cannot use what was kept of certificates: "), "{told}");
+        assert!(told.contains("larder: cannot use the stored keys and certificates of ACME: "), "{told}");
         let (_, told) = run("check");
         assert!(told.contains(&format!("warning: {}", world.state.path().display())), "{told}");
         assert!(told.contains(expected), "{told}");
@@ -58,7 +58,7 @@ fn a_file_that_is_spoilt_or_foreign_is_refused_with_a_sentence() {
     let known = fs::read(&account).expect("an account");
     fs::write(&account, "{}").expect("written");
     let (started, told) = run("serve");
-    assert!(!started && told.contains("_account.json: no account of ACME"), "{told}");
+    assert!(!started && told.contains("_account.json: not an ACME account"), "{told}");
     fs::write(&account, known).expect("written");
     drop(world.start(&pebble));
 }

@@ -245,6 +245,6 @@ fn what_is_no_purge_is_refused() {
         assert_eq!((refused.status, refused.text().lines().count()), (400, 1), "{query}");
     }
     let nowhere = ask("POST /purge?url=http://[::1\nLarder-Admin: 1");
-    assert_eq!(nowhere.text().trim(), "'http://[::1': '[::1' is no host");
+    assert_eq!(nowhere.text().trim(), "'http://[::1': '[::1' is not a host");
     assert_eq!(ask("POST /stats\nLarder-Admin: 1").status, 405);
 }

@@ -189,7 +189,7 @@ fn without_the_engine_what_is_stored_is_validated_after_the_lag() {
     sleep(LAG);
     for node in &nodes {
         assert_eq!(version(node, "/page"), new);
-        node.wait_for_log("purges of other nodes are not heard of");
+        node.wait_for_log("purges of other nodes do not arrive");
     }
     assert_eq!(version(&faithful, "/mine"), 0);
     let told = purge(&nodes[0], "tag=t&wait")["nodes"].clone();
@@ -422,7 +422,7 @@ fn what_waits_to_be_published_when_a_node_dies_makes_the_others_validate_everyth
     node.ended();
     assert_eq!(version(&other, "/page"), 0, "it cannot know");
     let back = with_disk(&engine.url(), &origin, directory.path());
-    other.wait_for_log("could not say what was purged");
+    other.wait_for_log("could not publish all its purges");
     eventually("the purge", || (version(&other, "/page") == new).then_some(()));
     eventually("nothing to wait", || (count(&back, "waiting") == 0).then_some(()));
     eventually("no note", || (!directory.path().join("unpublished").exists()).then_some(()));

@@ -130,7 +130,7 @@ fn a_name_is_for_one_process() {
     wait_to_be(&first, "member");
     let second = node(&engine, &origin, "a", "");
     wait_to_be(&second, "name taken");
-    second.wait_for_log("another process is called a");
+    second.wait_for_log("another process has the name a");
     assert_eq!((second.get("/").status, second.ask_admin("GET /readyz").status), (200, 503));
     assert_eq!(cluster(&first)["standing"], "member");
     first.signal(Signal::TERM);

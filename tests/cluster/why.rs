@@ -37,7 +37,7 @@ fn what_is_said_of_the_second_tier_is_what_happens() {
     assert_eq!((&kept["decision"]["outcome"], &kept["stored"]["tier"]), (&json!("hit"), &json!("memory")));
     assert_eq!(kept["second_tier"]["answers"], false, "{kept:#}");
     let second = again(first, &engine, &origin, "");
-    let first_only = "only a miss that others may share asks there";
+    let first_only = "only misses that other clients may share are looked up there";
     for (path, more, outcome, result, answers, about) in [
         ("/page", "", "hit", "hit", true, "not purged since its fetch began"),
         ("/page", "&method=HEAD", "miss", "hit", false, first_only),
@@ -45,7 +45,7 @@ fn what_is_said_of_the_second_tier_is_what_happens() {
         ("/page", "&header=Range:+bytes=0-1", "miss", "hit", false, first_only),
         ("/page", "&header=Cache-Control:+no-cache", "miss", "hit", false, first_only),
         ("/page", "&header=Cache-Control:+only-if-cached", "failed", "hit", false, first_only),
-        ("/other", "", "miss", "miss", false, "it has nothing that this request selects"),
+        ("/other", "", "miss", "miss", false, "it has no variant that this request selects"),
     ] {
         let said = answered(&second, path, more);
         let tier = &said["second_tier"];
@@ -90,7 +90,7 @@ fn what_may_not_answer_is_told_of_with_the_reason() {
     said("hit", "not purged");
     let chunk = names(&engine).into_iter().find(|name| name.ends_with(":2")).expect("three chunks");
     engine.tell(&["rename", &chunk, "elsewhere"]);
-    said("damaged", "not whole");
+    said("damaged", "incomplete");
     engine.tell(&["rename", "elsewhere", &chunk]);
     said("hit", "not purged");
     let is_published = || (purge(&second, "tag=t")["nodes"]["published"] == true).then_some(());
@@ -115,7 +115,7 @@ fn who_does_not_own_a_key_says_who_does() {
     assert_eq!((&tier["result"], &tier["owner"], &tier["answers"]), (&json!("hit"), &owner, &json!(false)));
     let text = tier["explanation"].as_str().expect("a sentence");
     assert!(
-        text.ends_with(&format!("but node {owner} owns the key, and asks there").replace('"', "'")),
+        text.ends_with(&format!("but node {owner} owns the key, and reads from there").replace('"', "'")),
         "{text}"
     );
 }

@@ -19,13 +19,13 @@ fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
     assert_eq!(browser.eval("document.querySelector('#troubles').hidden"), true);
     ill.die();
     (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
-    let others = r"is down since \d\d:\d\d:\d\d: .*refused.*The other origins of the site are asked\.";
+    let others = r"is down since \d\d:\d\d:\d\d: .*refused.*The other origins of the site get its requests\.";
     browser.until(&told(&format!("Origin http:..{} of shop {others}", ill.address)));
     browser.until("/^down http\\S+ for \\d+ s, 1 failed request$/.test(document.querySelector('#sites .ill').innerText)");
     well.die();
     (0..4).for_each(|number| drop(larder.get(&format!("/b/{number}"))));
     browser.until("document.querySelectorAll('#troubles li').length === 2");
-    browser.until(&told("answered from the cache, or with 502 where nothing stored can be used"));
+    browser.until(&told("answered from the cache, or with 502 without a usable stored response"));
     browser.is_content(larder.admin);
 }
 

@@ -172,7 +172,7 @@ fn what_is_damaged_is_found_by_a_check_and_gone_then() {
         let check = |place: [&str; 2]| {
             assert_eq!(
                 complaint(&["verify", place[0], place[1]]),
-                (1, "1 object was corrupt, and is gone".to_owned())
+                (1, "1 object was corrupt, and was removed".to_owned())
             );
             text(&["verify", place[0], place[1]])
         };
@@ -204,9 +204,9 @@ fn damage_is_found_by_a_check_where_there_is_no_index() {
                 bytes.extend([0xff; 200]);
             },
             1,
-            "1 object was corrupt, and is gone; 1 damaged place, whose records are gone",
+            "1 object was corrupt, and was removed; 1 damaged place, whose records are lost",
         ),
-        (|bytes| bytes.extend([0xff; 200]), 2, "1 damaged place, whose records are gone"),
+        (|bytes| bytes.extend([0xff; 200]), 2, "1 damaged place, whose records are lost"),
     ];
     for (spoil, objects, expected) in table {
         let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
@@ -235,12 +235,15 @@ fn what_is_not_there_is_told_in_one_line() {
     written(&larder, 1);
     let (name, output) = ("00000000000000ff", directory.path().join("page"));
     let table = [
-        ("http://site.test/b", "nothing is stored for 'http://site.test/b'; larder cache ls shows what is"),
+        (
+            "http://site.test/b",
+            "nothing is stored for 'http://site.test/b'; larder cache ls lists the stored objects",
+        ),
         (
             "https://site.test/a-100/",
             "nothing is stored for 'https://site.test/a-100/'; did you mean 'http://site.test/a-100'?",
         ),
-        (name, "nothing is stored under the name 00000000000000ff; larder cache ls shows what is"),
+        (name, "nothing is stored under the name 00000000000000ff; larder cache ls lists the stored objects"),
     ];
     for (key, why) in table {
         let words = ["get", key, "-o", output.to_str().unwrap(), "--admin", &admin];
@@ -251,7 +254,10 @@ fn what_is_not_there_is_told_in_one_line() {
     assert_eq!(fs::read(output).unwrap(), page("/a-100"));
     let without = Larder::before(&origin);
     let (code, why) = complaint(&["verify", "--admin", &without.admin.to_string()]);
-    assert!(code == 1 && why.ends_with("there is no disk cache here; larder serve --disk has one"), "{why}");
+    assert!(
+        code == 1 && why.ends_with("there is no disk cache here; larder serve --disk DIR adds one"),
+        "{why}"
+    );
     let answer = |target: &str| Client::to(larder.admin).ask(&format!("GET {target}\nHost: 127.0.0.1"));
     let stranger = Client::to(larder.admin).ask("GET /cache\nHost: stranger.test");
     assert_eq!(stranger.status, 403, "{stranger:?}");

@@ -94,7 +94,7 @@ fn a_coded_page_is_decoded_and_what_cannot_be_is_a_failure() {
     }
     for (origin, why) in [
         (bomb, "the page has more than 102400 bytes"),
-        (broken, "the page is not the gzip it says"),
+        (broken, "the page is not in its content coding gzip"),
         (unknown, "unknown content coding 'rot13'"),
     ] {
         let failure = Caller::to(&larder, "thrift").failure(&origin.url());

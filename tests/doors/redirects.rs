@@ -40,7 +40,7 @@ fn a_redirect_that_leads_nowhere_is_a_failure() {
     let origin = leading();
     let larder = open("[doors]\ncross_scheme = false\nredirects = 3");
     let rows = [
-        ("/loop", 502, "redirects go round in a circle at"),
+        ("/loop", 502, "redirects form a loop at"),
         ("/4", 502, "more than 3 redirects, the last one to"),
         ("/secure", 502, "changes of scheme are not allowed"),
         ("/odd", 502, "scheme 'ftp' is neither http nor https"),

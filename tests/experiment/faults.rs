@@ -156,7 +156,7 @@ fn a_report_without_a_place_is_told_with_what_went_before() {
     let told = stderr(&output);
     let last = told.lines().last().expect("a line");
     assert!(last.starts_with("larder: asyncio executor: it ended with signal: 9"), "{told}");
-    assert!(last.contains("; and there is no report: cannot write to '"), "{told}");
+    assert!(last.contains("; there is no report: cannot write to '"), "{told}");
     assert_eq!(output.status.code(), Some(1));
 }
 

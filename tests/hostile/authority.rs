@@ -112,7 +112,7 @@ fn only_clients_of_the_listed_networks_use_the_forward_proxy() {
         "[forward]\nclients = ['10.0.0.0/8']\n[line]\nlisten = '127.0.0.1:0'\n[doors]\nclients = ['::1']",
     );
     let refused = Client::to(larder.forward).ask("GET http://site.test/");
-    let expected = "403: 127.0.0.1 may not use this proxy: forward.clients in the config does not have it\n";
+    let expected = "403: 127.0.0.1 may not use this proxy: it is not in forward.clients of the config\n";
     assert_eq!((refused.status, refused.text()), (403, expected));
     assert!(Client::to(larder.door("line")).is_closed());
 }
@@ -144,7 +144,7 @@ fn a_listener_for_all_addresses_says_whose_clients_it_serves() {
             let config = format!("[{table}]\nlisten = '{address}'\n");
             let (code, why) = checked(&config);
             let expected = format!(
-                "{key} {address} can be reached from every network: write in [{clients}] whose clients it serves, \
+                "{key} {address} can be reached from every network: name its clients in [{clients}], \
                  such as clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
             );
             assert!(code == Some(2) && why.contains(&expected), "{why}");

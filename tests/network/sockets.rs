@@ -235,7 +235,7 @@ fn a_socket_is_taken_over_only_if_no_process_listens_there() {
     drop(second);
     let file = folder.path().join("file");
     fs::write(&file, "content").unwrap();
-    assert!(refused(&file).contains("a file that is no socket"));
+    assert!(refused(&file).contains("the file there is not a socket"));
     assert_eq!(fs::read(&file).unwrap(), b"content");
     assert!(refused(&folder.path().join("missing/a.sock")).contains("its directory does not exist"));
 }

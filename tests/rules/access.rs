@@ -198,7 +198,7 @@ fn passwords_are_written_for_the_owner_alone_and_errors_name_the_line() {
         (&["ann"][..], "one", "added ann"),
         (&["ann"], "two", "changed ann"),
         (&["bea"], "", "the password is empty"),
-        (&["a:b"], "x", "'a:b' is no user name"),
+        (&["a:b"], "x", "'a:b' is not a user name"),
         (&["eve", "--delete"], "", "has no user 'eve'"),
         (&["ann", "--delete"], "", "deleted ann"),
     ] {

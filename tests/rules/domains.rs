@@ -20,7 +20,7 @@ fn a_list_of_domains_closes_the_way_to_them_until_it_changes() {
     larder.wait_for_log("config reloaded");
     assert_eq!((status("ads.test"), status("other.test")), (200, 403));
     fs::write(&list, "other.test\nno domain\n").expect("written");
-    larder.wait_for_log("blocked.txt:2: 'no domain' is no domain, and no line of a hosts file");
+    larder.wait_for_log("blocked.txt:2: 'no domain' is neither a domain nor a line of a hosts file");
     assert_eq!((status("ads.test"), status("other.test")), (200, 403));
 }
 

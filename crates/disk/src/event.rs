@@ -56,7 +56,7 @@ pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign { name } => write!(f, "{name}: not a segment of this cache; it is left alone"),
+            Self::Foreign { name } => write!(f, "{name}: not a segment of this cache; ignored"),
             Self::NoSnapshot { why } => write!(f, "index snapshot not used: {why}; reading all records"),
             Self::Scanned { objects, damaged } => {
                 let plural = |count: &u64| if *count == 1 { "" } else { "s" };
@@ -69,7 +69,7 @@ impl fmt::Display for Event {
             Self::Damaged { name, at, why } => write!(f, "{name}: record at {at} dropped: {why}"),
             Self::WriteFailed { name, why } => write!(f, "{name}: cannot write: {why}"),
             Self::Overrun => {
-                f.write_str("too many removals wait to be written; everything stored here is forgotten")
+                f.write_str("too many removals wait to be written; all objects stored here are removed")
             }
             Self::Full => f.write_str(
                 "the disk is full: most entries stay, and responses that find no space are not stored",

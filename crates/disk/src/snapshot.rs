@@ -120,7 +120,7 @@ impl Snapshot {
             next_segment,
             next_serial: record::number(whole, 16),
             segments: segments.chunks_exact(SEGMENT).map(known).collect(),
-            objects: objects.ok_or_else(|| damaged("an object is nowhere"))?,
+            objects: objects.ok_or_else(|| damaged("an object is in no segment"))?,
         })
     }
 

@@ -214,7 +214,7 @@ impl Connection {
             return self.content(frame, out, now);
         }
         if !self.budgets.control.spend(now) {
-            return Err(Failure::flood("too many frames that carry nothing"));
+            return Err(Failure::flood("too many control frames"));
         }
         match frame.header.kind {
             kind::PRIORITY => self.priority(&frame, out, now),

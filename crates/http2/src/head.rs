@@ -48,7 +48,7 @@ struct Said<'l> {
 /// Reads the head of a request from `list`. `end`: whether the request has no content.
 pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority), Fault> {
     if list.is_unsound() {
-        return Err("a field has bytes or a place that it must not have");
+        return Err("a malformed field, or a field in the wrong place");
     }
     list.join_cookies();
     let list = &*list;
@@ -78,7 +78,7 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
         ("CONNECT", Some(scheme), Some(path)) if parts.protocol.is_some() && path.starts_with('/') => {
             (scheme, path)
         }
-        ("CONNECT", ..) => return Err("CONNECT has :authority and nothing else"),
+        ("CONNECT", ..) => return Err("CONNECT has :authority, but neither :scheme nor :path"),
         ("OPTIONS", Some(scheme), Some("*")) => (scheme, "*"),
         (_, Some(scheme), Some(path)) if path.starts_with('/') => (scheme, path),
         (_, None, _) => return Err("no :scheme"),
@@ -97,7 +97,7 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
 /// Reads the trailer section of a request from `list`.
 pub(crate) fn trailers(list: &List) -> Result<Fields<'_>, Fault> {
     if list.is_unsound() {
-        return Err("a field has bytes or a place that it must not have");
+        return Err("a malformed field, or a field in the wrong place");
     }
     let fields = list.fields();
     for (name, value) in fields.iter() {
@@ -158,7 +158,7 @@ fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
         "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
             Err("a field of HTTP/1 connections")
         }
-        "te" if !value.eq_ignore_ascii_case(b"trailers") => Err("te may only say trailers"),
+        "te" if !value.eq_ignore_ascii_case(b"trailers") => Err("te may only be trailers"),
         _ => Ok(()),
     }
 }

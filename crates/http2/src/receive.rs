@@ -151,7 +151,7 @@ impl Connection {
             return Err(Failure::new(Code::FLOW_CONTROL_ERROR, "more content than the connection's window"));
         }
         if data.is_empty() && !end && !self.budgets.control.spend(now) {
-            return Err(Failure::flood("too many frames of content without content"));
+            return Err(Failure::flood("too many empty DATA frames"));
         }
         let Some(stream) = self.streams.get_mut(id) else {
             self.released += size;

@@ -138,7 +138,7 @@ impl Subject {
             }
             (0, _) => unsuitable("a capacity of 0 keeps nothing".into()),
             _ if self.scaled(amount) == 0 => unsuitable(format!(
-                "a capacity of {amount} {unit} is nothing in a sample of {}; take a larger one",
+                "a capacity of {amount} {unit} is 0 in a sample of {}; take a larger sample",
                 self.sample
             )),
             _ => Ok(Capacity { by, amount }),

@@ -117,7 +117,7 @@ fn read_request(line: &[u8]) -> Result<Call, Malformed> {
         _ if line == STATISTICS.as_bytes() => Ok(Call::Statistics),
         _ if line == RESET.as_bytes() => Ok(Call::Reset),
         [b'*', ..] => {
-            Err(Malformed(format!("no command is {:?}: there are {STATISTICS}, {RESET}", shown(line))))
+            Err(Malformed(format!("unknown command {:?}; known: {STATISTICS}, {RESET}", shown(line))))
         }
         _ => url(line).map(|url| Call::Fetch { url }),
     }
@@ -300,7 +300,7 @@ impl Calling for Client {
             Call::Statistics => STATISTICS.to_owned(),
             Call::Reset => RESET.to_owned(),
             Call::Ping => {
-                return Err(Malformed("the line protocol has no request that does nothing".to_owned()));
+                return Err(Malformed("the line protocol has no null request".to_owned()));
             }
         };
         self.page.clear();

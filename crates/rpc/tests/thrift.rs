@@ -139,7 +139,7 @@ fn a_page_longer_than_lengths_can_say_is_refused() {
 #[test]
 fn what_cannot_be_called_is_answered_and_the_connection_goes_on() {
     let unknown =
-        "no method is called \"nothing\": there are get_data, print_statistics, reset_statistics".to_owned();
+        "unknown method \"nothing\"; known: get_data, print_statistics, reset_statistics".to_owned();
     let no_argument = "get_data has no argument 1, the url as a string".to_owned();
     for (message, reply) in [
         (&b"\x80\x01\0\x01\0\0\0\x07nothing\0\0\0\x07\0"[..], exception("nothing", 1, &unknown)),

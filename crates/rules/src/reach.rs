@@ -29,7 +29,7 @@ impl Conditions {
         }
         let own = Self { not: None, ..self.clone() };
         if self.not.as_ref().is_some_and(|not| covers(not, &own)) {
-            return Some("what it matches is in its 'not'".to_owned());
+            return Some("its 'not' excludes all that it matches".to_owned());
         }
         if self.path.is_empty() || self.extension.is_empty() {
             return None;

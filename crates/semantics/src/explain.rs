@@ -43,24 +43,24 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
             if response.contains(name) {
                 note(
                     shown,
-                    "not looked at: a field for caches such as this one takes its place (RFC 9213 2.2)",
+                    "is ignored: a field for caches such as this one takes precedence (RFC 9213 2.2)",
                 );
             }
         }
     } else {
         if has_lifetime && response.contains("expires") {
-            note("Expires", "not looked at: max-age or s-maxage takes its place (RFC 9111 5.3)");
+            note("Expires", "is ignored: max-age or s-maxage takes precedence (RFC 9111 5.3)");
         }
         of_members(response, &mut note);
     }
     if directives.s_maxage.is_some() && directives.max_age.is_some() {
-        note("max-age", "not looked at: s-maxage takes its place in shared caches (RFC 9111 5.2.2.10)");
+        note("max-age", "is ignored: s-maxage takes precedence in shared caches (RFC 9111 5.2.2.10)");
     }
     if directives.must_understand && directives.no_store {
-        note("no-store", "not obeyed: must-understand takes its place (RFC 9111 5.2.2.3)");
+        note("no-store", "is ignored: must-understand takes precedence (RFC 9111 5.2.2.3)");
     }
     if response.contains("pragma") {
-        note("Pragma", "means nothing in responses (RFC 9111 5.4)");
+        note("Pragma", "has no meaning in responses (RFC 9111 5.4)");
     }
     if response.contains(no_vary_search::FIELD) && Variation::of(response).is_none() {
         note("No-Vary-Search", NO_VARIATION);
@@ -82,14 +82,14 @@ fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str))
     for member in members(response, "cache-control") {
         let shown = String::from_utf8_lossy(member);
         let Some((name, value)) = split(member) else {
-            note(&shown, "is no directive (RFC 9111 5.2)");
+            note(&shown, "is not a directive (RFC 9111 5.2)");
             continue;
         };
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         if !is_known(&name) {
             note(&shown, "has no meaning here (RFC 9111 5.2.3)");
         } else if is_lifetime(&name) && decimal(value).is_none() {
-            note(&shown, "is no number of seconds, and counts as 0 (RFC 9111 4.2.1)");
+            note(&shown, "is not a number of seconds, and counts as 0 (RFC 9111 4.2.1)");
         }
     }
 }

@@ -59,11 +59,11 @@ reasons! {
         "the client accepts a response this stale"
         "";
     TagCurrent "tag-current" "RFC 9110 13.1.2"
-        "the tag that the client showed is current"
+        "the tag that the client sent is current"
         "";
     StaleIfError "stale-if-error" "RFC 5861 4"
         "the origin failed and a stale response may be used instead"
-        "the proxy's log says how the origin failed";
+        "the proxy's log has the cause";
 
     "Sent to the origin":
     Absent "absent" "RFC 9111 2"
@@ -97,11 +97,11 @@ reasons! {
         "the site requires validation before each use"
         "validate = \"stale\" for the site, if stored responses may be used for a while";
     PositionAhead "position-ahead" "configuration"
-        "the client showed a position in the stream of purges that this node did not reach in time"
-        "larder cluster says whether the engine answers, and how far this node is behind";
+        "the client sent a position in the stream of purges that this node did not reach in time"
+        "larder cluster shows whether the engine answers, and how far this node is behind";
     TagUnknown "tag-unknown" "RFC 9110 13.1.2"
-        "no tag that the client showed is known to be current"
-        "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients show them in If-None-Match";
+        "no tag that the client sent is known to be current"
+        "answers get tags unless they have no-store, private, Set-Cookie or Vary: *; clients send them in If-None-Match";
     RequestMinFresh "request-min-fresh" "RFC 9111 5.2.1.3"
         "the client requires a response that stays fresh longer"
         "a longer max-age";
@@ -196,7 +196,7 @@ reasons! {
         "check the spelling of the name, and the name servers of this machine";
     OriginTls "origin-tls" "RFC 9110 15.6.3"
         "no TLS with the origin: the handshake failed"
-        "the proxy's log says how it failed";
+        "the proxy's log has the cause";
     OriginTlsUntrusted "origin-tls-untrusted" "RFC 5280 6"
         "no trusted authority has signed the origin's certificate"
         "ca in the site's table, with the certificate of the authority; or add it to the system's certificates";

@@ -57,7 +57,7 @@ pub(super) enum Command {
     /// List stored objects
     #[command(after_help = LS_EXAMPLES)]
     Ls {
-        /// Print each object as JSON, a line each
+        /// Print a line of JSON for each object
         #[arg(long)]
         json: bool,
         #[command(flatten)]

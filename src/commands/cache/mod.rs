@@ -57,7 +57,9 @@ fn get(place: &CacheSource, key: &Key, include: bool, output: Option<&Path>) -> 
     let mut dump = Dump::new(Out::to(output), include);
     match place.get(name, &mut |piece| dump.take(piece))? {
         true => dump.end(),
-        false => Err(format!("nothing is stored under the name {name}; larder cache ls shows what is")),
+        false => {
+            Err(format!("nothing is stored under the name {name}; larder cache ls lists the stored objects"))
+        }
     }
 }
 
@@ -73,7 +75,7 @@ fn name_of(place: &CacheSource, url: &str) -> Result<Name, String> {
         [one] if one.name.is_empty() => {
             Err(format!("'{}' is in memory only; use larder fetch", url.escape_debug()))
         }
-        [one] => one.name.parse().map_err(|_| format!("'{}' is no name", one.name.escape_debug())),
+        [one] => one.name.parse().map_err(|_| format!("'{}' is not a name", one.name.escape_debug())),
         many => Err(several(url, many)),
     }
 }
@@ -94,7 +96,7 @@ fn nothing(place: &CacheSource, url: &str) -> Result<String, String> {
             ));
         }
     }
-    Ok(format!("nothing is stored for '{shown}'; larder cache ls shows what is"))
+    Ok(format!("nothing is stored for '{shown}'; larder cache ls lists the stored objects"))
 }
 
 /// Returns URLs that users confuse with `url`.
@@ -132,13 +134,13 @@ fn verify(place: &CacheSource, rate: u64) -> Result<(), String> {
     say(&show::verified(&end));
     let objects = match end.corrupt {
         0 => None,
-        1 => Some("1 object was corrupt, and is gone".to_owned()),
-        many => Some(format!("{many} objects were corrupt, and are gone")),
+        1 => Some("1 object was corrupt, and was removed".to_owned()),
+        many => Some(format!("{many} objects were corrupt, and were removed")),
     };
     let places = match place.damaged_places() {
         0 => None,
-        1 => Some("1 damaged place, whose records are gone".to_owned()),
-        many => Some(format!("{many} damaged places, whose records are gone")),
+        1 => Some("1 damaged place, whose records are lost".to_owned()),
+        many => Some(format!("{many} damaged places, whose records are lost")),
     };
     match [objects, places].into_iter().flatten().collect::<Vec<_>>() {
         damage if damage.is_empty() => Ok(()),

@@ -46,7 +46,7 @@ pub(super) fn verify(
 ) -> Result<Progress, String> {
     let mut last = Progress::default();
     let verified = remote.lines(Method::POST, "cache/verify", &[("rate", rate.to_string())], &mut |line| {
-        last = from_slice(line).map_err(|error| format!("that is no progress: {error}"))?;
+        last = from_slice(line).map_err(|error| format!("malformed progress: {error}"))?;
         tell(&last);
         Ok(true)
     });

@@ -44,7 +44,7 @@ impl CacheSource {
         reading.finish();
         disks.map(|disks| Self::AtRest(disks, damaged.load(Ordering::Relaxed))).map_err(|error| match error {
             OpenError::InUse { .. } => Failure::Failed(format!(
-                "{error}; to ask that one, write --admin {ADMIN}, or where its admin listener is, instead of --disk"
+                "{error}; to query that process, write --admin {ADMIN}, or the address of its admin listener, instead of --disk"
             )),
             OpenError::Io { error: ref cause, .. } if is_wrong_path(cause) => Failure::Refused(error.to_string()),
             error => Failure::Failed(error.to_string()),

@@ -116,11 +116,13 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
 
 fn asked(test: &Test) -> Result<Asked, String> {
     let (method, url) = test.request.split_once(' ').unwrap_or(("GET", &test.request));
-    let method = method.parse::<Method>().map_err(|_| format!("'{}' is no method", method.escape_debug()))?;
+    let method =
+        method.parse::<Method>().map_err(|_| format!("'{}' is not a method", method.escape_debug()))?;
     let answer = match &test.origin {
         None => None,
         Some(Answer { status, fields: lines }) => {
-            let status = StatusCode::from_u16(*status).map_err(|_| format!("{status} is no status code"))?;
+            let status =
+                StatusCode::from_u16(*status).map_err(|_| format!("{status} is not a status code"))?;
             Some((status, fields(lines)?))
         }
     };
@@ -149,7 +151,7 @@ fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     for (name, value) in lines {
         let field = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
         let (name, value) = field
-            .ok_or_else(|| format!("'{}: {}' is no field", name.escape_debug(), value.escape_debug()))?;
+            .ok_or_else(|| format!("'{}: {}' is not a field", name.escape_debug(), value.escape_debug()))?;
         map.append(name, value);
     }
     Ok(map)

@@ -21,7 +21,7 @@ Examples:
   larder check --config larder.toml
   larder check --origin http://127.0.0.1:3000 --memory 4GiB
   larder check --config larder.toml --test tests.toml
-      whether the config does what is expected of it, without a connection
+      compares the config with the expectations in a file, without a connection
   larder check --example > larder.toml";
 
 /// What `check` validates, or prints instead.

@@ -51,10 +51,10 @@ pub(crate) struct Line {
     /// Directory for the report
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Every figure from few measurements: some five minutes for all
+    /// Make every figure from few measurements: about five minutes for all
     #[arg(long)]
     quick: bool,
-    /// A few requests as a functional test: the numbers mean nothing
+    /// Send a few requests as a functional test: the numbers have no meaning
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
     /// Seed of all random numbers
@@ -104,7 +104,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
     };
     if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
         // The first error is often the reason why nothing can be written, and otherwise matters more.
-        let first = halted.map(|halt| format!("{halt}; and there is no report: ")).unwrap_or_default();
+        let first = halted.map(|halt| format!("{halt}; there is no report: ")).unwrap_or_default();
         return Err(Failure::Failed(format!("{first}{unwritten}")));
     }
     say(&format!("report in {}", directory.join("report.html").display()));
@@ -119,7 +119,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
 
 /// Describes the duration of a run, for planning the next.
 fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
-    let part = if is_resumed { ", for what was left of it" } else { "" };
+    let part = if is_resumed { ", for the rest of the run" } else { "" };
     format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())
 }
 

@@ -84,7 +84,7 @@ pub(crate) struct Fetch {
     /// Prefix for the paths of a workload
     #[arg(long, value_name = "URL", value_parser = url, requires = "workload")]
     pub(super) origin: Option<String>,
-    /// Send so many requests a second on average, at random moments, even if answers are late
+    /// Send this many requests a second on average, at random moments, even if answers are late
     #[arg(long, value_name = "N", conflicts_with = "output", value_parser = rate)]
     pub(super) rate: Option<f64>,
     /// Field of each request, by http; repeatable
@@ -93,7 +93,7 @@ pub(crate) struct Fetch {
     /// Number of parallel connections [default: 1; with --rate 64]
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=1_024))]
     pub(super) connections: Option<usize>,
-    /// Show the server's statistics and nothing else
+    /// Show only the server's statistics
     #[arg(long, conflicts_with_all = ["urls", "workload"])]
     pub(super) stats: bool,
     /// Reset the server's statistics first

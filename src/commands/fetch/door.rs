@@ -125,7 +125,7 @@ impl Rpc {
             Stop::Io(error) if is_timeout(&error) => Problem::Failed(self.silence()),
             Stop::Io(error) if self.fails_by_reset() && error.kind() == ErrorKind::ConnectionReset => {
                 Problem::Failed(
-                    "no page: the server reset the connection, which tells a failure by bare lines"
+                    "no page: the server reset the connection, which means a failure in bare lines"
                         .to_owned(),
                 )
             }

@@ -161,7 +161,7 @@ fn url_of(text: &str, origin: Option<&str>) -> Result<String, String> {
         _ if args::is_url(text) => Ok(text.to_owned()),
         Some(origin) if text.starts_with('/') => Ok(format!("{}{text}", origin.trim_end_matches('/'))),
         None if text.starts_with('/') => {
-            Err(format!("'{}' is a path; say of what with --origin URL", text.escape_debug()))
+            Err(format!("'{}' is a path; name its server by --origin URL", text.escape_debug()))
         }
         _ => Err(format!("'{}' is neither a url nor a path", text.escape_debug())),
     }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_workload_has_urls_or_paths_of_an_origin() {
-        let path = "'/a' is a path; say of what with --origin URL";
+        let path = "'/a' is a path; name its server by --origin URL";
         for (text, origin, expected) in [
             ("/a", Some("http://o:1/"), Ok("http://o:1/a")),
             ("http://b/", Some("http://o:1/"), Ok("http://b/")),

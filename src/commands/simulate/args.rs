@@ -27,7 +27,7 @@ Examples:
   larder simulate access.log --policy lru --capacity 1GiB --nodes 1,3,10
       clusters of one, three and ten nodes of 1 GiB: common hit ratio, and requests between nodes
   larder simulate access.log --policy lru --capacity 1GiB --prefetch association
-      what prefetching would bring and cost, before it is switched on
+      benefits and costs of prefetching, before it is switched on
   larder simulate --list
       the policies, their parameters, papers and costs
 
@@ -61,7 +61,7 @@ pub(crate) struct Simulate {
     /// Number of parallel replays [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<NonZeroUsize>(THREADS))]
     pub(super) threads: Option<NonZeroUsize>,
-    /// Sweep many sizes; with the exact curve of lru
+    /// Sweep many sizes, with the exact curve of lru
     #[arg(long)]
     pub(super) curve: bool,
     /// Print JSON
@@ -70,7 +70,7 @@ pub(crate) struct Simulate {
     /// Print comma-separated values
     #[arg(long)]
     pub(super) csv: bool,
-    /// Draw the miss ratios into this SVG file; with several traces, one file each
+    /// Draw the miss ratios into this SVG file; with several traces, one file for each
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
     /// List the policies and stop

@@ -73,7 +73,7 @@ const OFFLINE: &str = "policies that use future requests cannot run in a cluster
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     let cluster = &args.cluster;
     if args.reading.sample < 1.0 {
-        return Err("a sample does not tell how nodes share the load; leave out --sample or --nodes".into());
+        return Err("a sample does not show how nodes share the load; leave out --sample or --nodes".into());
     }
     if let Some(nodes) = cluster.nodes.iter().find(|nodes| cluster.lose > 0 && **nodes <= cluster.lose) {
         let nodes = counted(u64::from(*nodes), "node", "nodes");

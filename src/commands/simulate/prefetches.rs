@@ -18,11 +18,11 @@ use crate::cli::units::{about_count, about_time, counted};
 /// The meaning of the figures.
 const LEGEND: &str = "\
 hit ratio: with prefetching; without: the same cache without it
-early: share of the requests that found what was there because of a prefetch
+early: share of the requests that were hits because of a prefetch
 precision: share of the prefetches that were used within a minute
-extra: requests and bytes that origins sent for nothing, over those of clients
-saved: time that a request waits less, on average, if the trace says what
-fetching costs
+extra: requests and bytes of prefetches of no use, over those of clients
+saved: time that a request waits less, on average, if the trace has the cost of
+fetches
 ";
 
 /// The columns for programs: names and units are stable.
@@ -68,7 +68,7 @@ const OFFLINE: &str =
 /// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     if args.reading.sample < 1.0 {
-        return Err("a sample does not tell what follows a request; leave out --sample or --prefetch".into());
+        return Err("a sample does not show the next requests; leave out --sample or --prefetch".into());
     }
     let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
     let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
@@ -104,7 +104,7 @@ fn table(cells: &[Cell]) -> String {
     for trace in cells.chunk_by(|one, next| one.trace == next.trace) {
         let Cell { trace: name, kinds: predicted, share, counts, .. } = &trace[0];
         page += &format!(
-            "{name}: {} counted, prefetched by {}, at most {} of the traffic for nothing\n",
+            "{name}: {} counted, prefetched by {}, at most {} of the traffic for prefetches of no use\n",
             counted(counts.requests, "request", "requests"),
             kinds(*predicted).join(" and "),
             percent(share.part()),

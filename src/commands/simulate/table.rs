@@ -13,7 +13,8 @@ use crate::cli::units::{about_count, about_size, counted};
 const BEST: &str = "* best of its capacity";
 const OFFLINE: &str = "(offline) uses future requests, and is not compared";
 const WHOLE: &str = "(all) everything fits; more capacity changes nothing";
-const SAMPLED: &str = "+- holds the hit ratio of the whole trace 95 times in 100, as far as sampling errs";
+const SAMPLED: &str =
+    "+- contains the hit ratio of the whole trace 95 times in 100; it covers only the error of sampling";
 
 /// A column of figures: its name, its text, and, if figures can be compared, a rank that is lower for a better figure.
 struct Column {

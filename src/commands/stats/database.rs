@@ -71,7 +71,7 @@ impl Query {
         let url = self.url()?;
         let file = url.strip_prefix("sqlite:").and_then(|rest| rest.split('?').next());
         if file.is_some_and(|file| !Path::new(file).exists()) {
-            let why = "no such file; larder serve makes it, or name another by --stats";
+            let why = "no such file; larder serve creates it, or name another by --stats";
             return Err(Failure::Failed(format!("statistics database '{url}': {why}")));
         }
         let mut database = Database::open_read(&url).map_err(|error| Failure::Failed(error.to_string()))?;

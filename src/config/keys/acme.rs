@@ -28,7 +28,7 @@ pub(crate) const ACME: &[Key<Draft>] = &[
         "contact",
         List(CONTACT),
         contact,
-        "by what the authority reaches you, such as \"mailto:admin@docs.example\""
+        "address at which the authority can reach you, such as \"mailto:admin@docs.example\""
     ),
     key!(
         "directory",

@@ -19,7 +19,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "heuristic_adaptive",
         Flag,
         heuristic_adaptive,
-        "heuristic freshness is longer for what validations have found unchanged several times, and shorter for what has changed (docs/refresh-ahead.md#adaptive-lifetimes)"
+        "heuristic freshness is longer for responses that several validations found unchanged, and shorter for those that changed (docs/refresh-ahead.md#adaptive-lifetimes)"
     ),
     key!(
         "heuristic_cookies",
@@ -61,19 +61,19 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "early_hints",
         EARLY_HINTS,
         early_hints,
-        "103 with the Link fields of the stored response while the origin is asked: to clients of HTTP/2, to all, or to none (docs/early-hints.md)"
+        "103 with the Link fields of the stored response while a request to the origin is in progress: to clients of HTTP/2, to all, or to none (docs/early-hints.md)"
     ),
     key!(
         "client_prefetch",
         PREFETCHES,
         declines_prefetches,
-        "requests of clients with Sec-Purpose: prefetch; cached-only: those that nothing stored answers get 503 (docs/early-hints.md#prefetches-of-clients)"
+        "requests of clients with Sec-Purpose: prefetch; cached-only: without a stored response, they get 503 (docs/early-hints.md#prefetches-of-clients)"
     ),
     key!(
         "prefetch",
         List(PREDICTION),
         prefetch,
-        "fetch what clients are likely to ask for next: association: what often followed; sequence: the next number or range (docs/prefetch.md)"
+        "prefetch responses that clients are likely to request next: association: those that were often requested next; sequence: the next number or range (docs/prefetch.md)"
     ),
     key!(
         "prefetch_traffic",

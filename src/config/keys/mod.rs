@@ -82,7 +82,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 COUNTS,
                 memory.counts,
                 "size of a response, for the capacity and the policy: all: with head, key and bookkeeping; content: of its content, as in \
-                 a simulation, so the process takes more memory than the capacity says"
+                 a simulation, so the process takes more memory than the capacity"
             ),
             key!("policy", POLICY, memory.policy, "eviction policy"),
             key!(

@@ -31,7 +31,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     let own = ["/", "{uri}", "{path}"].iter().any(|start| text.starts_with(start));
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) || !(own || authority.is_some()) {
         return Err(format!(
-            "'{shown}' is no URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"
+            "'{shown}' is not a URL of a redirect: begin it with '/', {{uri}}, {{path}}, http:// or https://"
         ));
     }
     let host = authority.unwrap_or("/").split(['/', '?', '#']).next().unwrap_or_default();
@@ -56,7 +56,8 @@ pub(super) fn respond(value: &DeValue<'_>) -> Result<Respond, String> {
             "type" => {
                 let text = string(value)?;
                 let parsed = HeaderValue::from_str(&text).ok().filter(|_| text.contains('/'));
-                let parsed = parsed.ok_or_else(|| format!("'{}' is no media type", text.escape_debug()))?;
+                let parsed =
+                    parsed.ok_or_else(|| format!("'{}' is not a media type", text.escape_debug()))?;
                 respond.content_type = Some(parsed);
             }
             "body" => respond.content = Content::Text(string(value)?),

@@ -53,7 +53,7 @@ fn class(value: &DeValue<'_>) -> Result<Class, String> {
 }
 
 fn word(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))
+    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }
 
 /// Returns the rules for `class` under these conditions. The first value whose members include the client counts.

@@ -159,7 +159,7 @@ const SIZE: Size = Size(0..=1 << 60);
 fn extension(text: &str) -> Result<Box<str>, String> {
     let extension = text.strip_prefix('.').unwrap_or(text);
     match extension.is_empty() || extension.contains(['.', '/', '*']) {
-        true => Err(format!("'{}' is no extension such as \"css\"", text.escape_debug())),
+        true => Err(format!("'{}' is not an extension such as \"css\"", text.escape_debug())),
         false => Ok(extension.into()),
     }
 }

@@ -70,7 +70,8 @@ fn checked(cors: Cors) -> Result<Cors, String> {
 
 /// Parses an origin as browsers write it (RFC 6454): scheme, host, and port if it is not the scheme's default.
 fn origin(text: &str) -> Result<String, String> {
-    let wrong = || format!("'{}' is no origin such as \"https://app.example\" or \"*\"", text.escape_debug());
+    let wrong =
+        || format!("'{}' is not an origin such as \"https://app.example\" or \"*\"", text.escape_debug());
     if text == "*" {
         return Ok(text.to_owned());
     }
@@ -162,5 +163,5 @@ fn with(conditions: &Conditions, name: &str, values: Vec<Pattern>) -> Conditions
 }
 
 fn value(text: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(text).map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))
+    HeaderValue::from_str(text).map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))
 }

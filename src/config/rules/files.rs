@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<(Bytes, HeaderValue), String> {
     let unread = |error: io::Error| format!("cannot read {shown}: {}", files::unread(&error));
     let about = fs::metadata(path).map_err(unread)?;
     if !about.is_file() {
-        return Err(format!("{shown} is no file"));
+        return Err(format!("{shown} is not a file"));
     }
     if about.len() > LARGEST {
         return Err(format!("{shown} is larger than 4MiB, which answers of rules may have"));

@@ -200,7 +200,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "classes",
         values: "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
-        about: "a request field that says to which class a client belongs, by another field or by its network (of = \"client\"); responses are stored apart by it",
+        about: "a request field with the class of the client, by another field or by its network (of = \"client\"); responses are stored apart by it",
         set: |rule, value| {
             rule.classes = classes(value)?;
             Ok(())
@@ -335,7 +335,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "users",
         values: "file, or false",
-        about: "asks for the password of a user in this file, which larder passwd writes (401; 407 of the forward proxy); false: asks for none",
+        about: "requires the password of a user in this file, which larder passwd writes (401; 407 of the forward proxy); false: requires none",
         set: |rule, value| {
             rule.effects.users = Some(file_or_false(value)?.map(|path| users(&path)).transpose()?);
             Ok(())
@@ -344,7 +344,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "tokens",
         values: "file, or false",
-        about: "asks for a bearer token in this file, or for the password of a user; a line is a token, or a name and a token",
+        about: "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token",
         set: |rule, value| {
             rule.effects.tokens = Some(file_or_false(value)?.map(|path| tokens(&path)).transpose()?);
             Ok(())
@@ -353,7 +353,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "realm",
         values: "text",
-        about: "what clients show when they ask for the password",
+        about: "text that clients show when they ask for the password",
         set: |rule, value| {
             rule.effects.realm = Some(realm(&string(value)?)?);
             Ok(())
@@ -362,8 +362,8 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "limit",
         values: "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables",
-        about: "so many requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
-                count = \"misses\": only those count for which an origin is asked",
+        about: "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
+                count = \"misses\": only requests to an origin count",
         set: |rule, value| {
             rule.effects.limits = Some(limits(value)?);
             Ok(())

@@ -58,7 +58,8 @@ fn limit(table: &DeTable<'_>) -> Result<Limit, String> {
 }
 
 fn requests(text: &str) -> Result<(u32, Duration), String> {
-    let wrong = || format!("'{}' is no rate such as \"10/s\", \"100/m\" or \"1000/h\"", text.escape_debug());
+    let wrong =
+        || format!("'{}' is not a rate such as \"10/s\", \"100/m\" or \"1000/h\"", text.escape_debug());
     let (count, period) = text.split_once('/').ok_or_else(wrong)?;
     let count =
         count.trim().parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or_else(wrong)?;
@@ -83,7 +84,7 @@ fn by(text: &str) -> Result<LimitBy, String> {
             _ => field(&name)?.into(),
         };
         let name =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no field name"))?;
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name"))?;
         return Ok(LimitBy::Field(name));
     }
     let words = ["client", "network", "host", "all"];
@@ -135,9 +136,9 @@ mod tests {
             ("7", "expected a table such as { requests = \"10/s\", by = \"client\" }, got type integer"),
             ("{ by = 'client' }", "it has neither requests, such as \"10/s\", nor concurrent"),
             ("{ burst = 3, concurrent = 1 }", "burst needs requests, such as requests = \"10/s\""),
-            ("{ requests = '10' }", "'10' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
-            ("{ requests = '0/s' }", "'0/s' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
-            ("{ requests = '5/0s' }", "'5/0s' is no rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ requests = '10' }", "'10' is not a rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ requests = '0/s' }", "'0/s' is not a rate such as \"10/s\", \"100/m\" or \"1000/h\""),
+            ("{ requests = '5/0s' }", "'5/0s' is not a rate such as \"10/s\", \"100/m\" or \"1000/h\""),
             ("{ rate = '1/s' }", "unknown key 'rate'; known: requests burst concurrent by count"),
             (
                 "{ concurrent = 1, by = 'cleint' }",

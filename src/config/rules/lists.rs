@@ -32,7 +32,7 @@ pub(super) fn domains(path: &str) -> Result<Arc<Domains>, String> {
     let text = text(path)?;
     let domains = Domains::parse(path, &text).map_err(|bad| {
         format!(
-            "{path}:{}: '{}' is no domain, and no line of a hosts file",
+            "{path}:{}: '{}' is neither a domain nor a line of a hosts file",
             bad.line,
             bad.text.escape_debug()
         )

@@ -19,7 +19,10 @@ pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
     let begins = ["/", "{path}", "{uri}"].iter().any(|start| text.starts_with(start));
     let is_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'\\');
     if !begins || !text.bytes().all(is_path) {
-        return Err(format!("'{}' is no path: begin it with '/', {{path}} or {{uri}}", text.escape_debug()));
+        return Err(format!(
+            "'{}' is not a path: begin it with '/', {{path}} or {{uri}}",
+            text.escape_debug()
+        ));
     }
     Template::parse(&text)
 }

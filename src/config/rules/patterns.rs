@@ -8,7 +8,7 @@ pub(super) fn path_pattern(text: &str) -> Result<Pattern, String> {
     let shown = text.escape_debug();
     if !text.starts_with(['/', '*', '~']) {
         return Err(format!(
-            "'{shown}' is no path: begin it with '/', with '*', or with '~' and a regular expression"
+            "'{shown}' is not a path: begin it with '/', with '*', or with '~' and a regular expression"
         ));
     }
     if text.starts_with('~') {

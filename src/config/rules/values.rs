@@ -105,7 +105,7 @@ pub(super) fn status_text(text: &str) -> Result<RangeInclusive<u16>, String> {
         None => code(text).map(|code| code..=code),
     };
     class(text).or_else(|| range(text)).ok_or_else(|| {
-        format!("'{}' is no status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
+        format!("'{}' is not a status code such as 404, \"5xx\" or \"500-503\"", text.escape_debug())
     })
 }
 
@@ -125,7 +125,7 @@ pub(super) fn fields(value: &DeValue<'_>) -> Result<Vec<(HeaderName, HeaderValue
     let pair = |(key, value): (&str, &DeValue<'_>)| {
         let text = string(value)?;
         let value = HeaderValue::from_str(&text);
-        let value = value.map_err(|_| format!("'{}' is no value of a field", text.escape_debug()))?;
+        let value = value.map_err(|_| format!("'{}' is not a value of a field", text.escape_debug()))?;
         Ok((written_field(key)?, value))
     };
     entries(table).map(pair).collect()
@@ -136,7 +136,7 @@ pub(super) fn written_field(text: &str) -> Result<HeaderName, String> {
     let name = names::field_name(text)?;
     match FRAMING.iter().find(|(own, _)| *own == name) {
         Some((_, why)) => Err(format!("'{name}' cannot be changed: {why}")),
-        None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no field name")),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a field name")),
     }
 }
 

@@ -60,8 +60,8 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
 type Harm = (fn(&Ignored) -> bool, &'static str);
 
 const IGNORED: [Harm; 4] = [
-    (|own| own.private, "\"private\" gives one user's response to others, if the origin means it"),
-    (|own| own.no_store, "\"no-store\" stores what the origin wants to be stored nowhere"),
-    (|own| own.no_cache, "\"no-cache\" serves responses that the origin wants to be asked about each time"),
+    (|own| own.private, "\"private\" serves responses to all users that the origin sent for one"),
+    (|own| own.no_store, "\"no-store\" stores responses that the origin forbids to store"),
+    (|own| own.no_cache, "\"no-cache\" serves responses without the validation that the origin requires"),
     (|own| own.must_revalidate, "\"must-revalidate\" serves stale responses where the origin forbids it"),
 ];

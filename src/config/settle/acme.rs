@@ -76,7 +76,7 @@ fn settle_site(
         found.push(match takes_files(site, sites) {
             true => unanswered(written.challenge).to_owned(),
             false => format!(
-                "no [[site]] of its hosts takes {FILES}*, where http-01 looks: add one without 'path'"
+                "no [[site]] of its hosts takes {FILES}*, which http-01 requests: add one without 'path'"
             ),
         });
     }
@@ -226,7 +226,7 @@ mod tests {
                 "[reverse]\nlisten_tls = '127.0.0.1:8443'",
                 "hosts = 'a.test'\npath = '/b'\nacme = { accept_terms = true, challenge = 'http-01' }"
                     .to_owned(),
-                "f:7: site.acme: no [[site]] of its hosts takes /.well-known/acme-challenge/*, where http-01 looks: add one \
+                "f:7: site.acme: no [[site]] of its hosts takes /.well-known/acme-challenge/*, which http-01 requests: add one \
                  without 'path'",
             ),
             (

@@ -14,10 +14,10 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     let only_defaults = Draft { role, validate, stale_if_error, tags, ..Draft::default() };
     let mut problem = |text: &str| problems.add_to_site(site, text);
     if role == Role::Tags && validate == Validate::Always {
-        problem("role = \"tags\" stores nothing that validate = \"always\" could be about");
+        problem("role = \"tags\" stores no responses, so validate = \"always\" has no effect");
     }
     if validate == Validate::Always && !site.cache {
-        problem("cache = false stores nothing that validate = \"always\" could be about");
+        problem("cache = false stores no responses, so validate = \"always\" has no effect");
     }
     if role == Role::Tags && !site.cache {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
@@ -30,7 +30,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     if role == Role::Cache && site.control != only_defaults {
         problem("couple, push, and keys that begin with tag (except tag_doubt) need role = \"tags\"");
     } else if !site.control.push && site.control.push_lifetime != Draft::default().push_lifetime {
-        problem("push_lifetime says nothing without push = true");
+        problem("push_lifetime has no effect without push = true");
     }
 }
 
@@ -71,17 +71,17 @@ mod tests {
             ),
             (
                 "role = 'tags'\nvalidate = 'always'",
-                "f:1: role = \"tags\" stores nothing that validate = \"always\" could be about",
+                "f:1: role = \"tags\" stores no responses, so validate = \"always\" has no effect",
             ),
             (
                 "cache = false\nvalidate = 'always'",
-                "f:1: cache = false stores nothing that validate = \"always\" could be about",
+                "f:1: cache = false stores no responses, so validate = \"always\" has no effect",
             ),
             (
                 "push = true",
                 "f:1: couple, push, and keys that begin with tag (except tag_doubt) need role = \"tags\"",
             ),
-            ("role = 'tags'\npush_lifetime = '1m'", "f:1: push_lifetime says nothing without push = true"),
+            ("role = 'tags'\npush_lifetime = '1m'", "f:1: push_lifetime has no effect without push = true"),
             (
                 "role = 'tags'\ncouple = { users = ['a/b'] }",
                 "f:4: site.couple: 'a/b' is not one segment of a path, such as 'users'",

@@ -226,7 +226,7 @@ fn check_clients(
         if is_open && !draft.places.contains_key(&format!("{table}.clients")) {
             let clients = format!("{table}.clients");
             let text = format!(
-                "{key} {address} can be reached from every network: write in [{table}] whose clients it serves, such as \
+                "{key} {address} can be reached from every network: name its clients in [{table}], such as \
                  clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
             );
             problems.add(&[key, &clients], &text);
@@ -357,7 +357,7 @@ fn check_hosts(site: &SiteDraft, earlier: &SiteDraft, problems: &mut Problems<'_
     if earlier.hosts.is_empty() {
         let place = &earlier.place;
         let text =
-            format!("this [[site]] is never reached: the one at {place} takes every host; put it last");
+            format!("no request reaches this [[site]]: the one at {place} takes every host; put it last");
         return problems.add_to_site(site, &text);
     }
     for host in &site.hosts {

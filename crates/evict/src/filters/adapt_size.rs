@@ -63,7 +63,8 @@ impl Params for AdaptSizeParams {
 impl Filter for AdaptSize {
     type Params = AdaptSizeParams;
 
-    const ABOUT: &'static str = "admits by chance, the larger the less likely, as much as gives most hits";
+    const ABOUT: &'static str =
+        "admits objects with a probability that falls with their size, tuned for most hits";
 
     fn new(params: AdaptSizeParams, seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);

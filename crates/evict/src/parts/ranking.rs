@@ -182,7 +182,7 @@ impl Ranking {
 impl Policy for Ranking {
     type Params = Measure;
 
-    const ABOUT: &'static str = "evicts what has been worth least";
+    const ABOUT: &'static str = "evicts the object with the least worth";
 
     const COST: &'static str = "O(log n)";
 

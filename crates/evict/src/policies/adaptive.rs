@@ -62,7 +62,7 @@ pub struct AdaptiveParams {
 impl Params for AdaptiveParams {
     const ALL: &'static [Param] = &[Param {
         name: "objective",
-        about: "what to fetch least of: requests, which costs more bytes, or bytes, which costs more requests",
+        about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
     }];
 
     fn set(&mut self, _objective: &str, value: &str) -> Result<(), String> {

@@ -41,8 +41,7 @@ fn burden(size: u64, next: u64, now: u64) -> u128 {
 impl Policy for BeladySize {
     type Params = Samples<128>;
 
-    const ABOUT: &'static str =
-        "evicts most bytes for longest: a guess at the bound, from knowing the future";
+    const ABOUT: &'static str = "evicts the largest product of size and time to the next request: near the bound, from the future of the trace";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(samples)";
 

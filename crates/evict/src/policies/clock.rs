@@ -26,8 +26,10 @@ impl Default for ClockParams {
 }
 
 impl Params for ClockParams {
-    const ALL: &'static [Param] =
-        &[Param { name: "bits", about: "bits of an object's hit count, each hit a round more: 1 to 8" }];
+    const ALL: &'static [Param] = &[Param {
+        name: "bits",
+        about: "bits of an object's hit count, and each hit keeps it for another round: 1 to 8",
+    }];
 
     fn set(&mut self, _bits: &str, value: &str) -> Result<(), String> {
         self.bits = read_count(value, 1..=8)?;

@@ -23,7 +23,7 @@ struct Stay {
 impl Policy for Hyperbolic {
     type Params = Samples<64>;
 
-    const ABOUT: &'static str = "evicts the lowest rate of requests since it came";
+    const ABOUT: &'static str = "evicts the object with the lowest rate of requests since it was stored";
     const COST: &'static str = "O(samples)";
 
     fn new(_capacity: Capacity, samples: Samples<64>, seed: u64) -> Self {

@@ -41,10 +41,10 @@ impl Default for LeCaRParams {
 
 impl Params for LeCaRParams {
     const ALL: &'static [Param] = &[
-        Param { name: "rate", about: "how much a regret counts that comes at once, 0 to 1" },
+        Param { name: "rate", about: "weight of a regret that comes at once, 0 to 1" },
         Param {
             name: "discount",
-            about: "share left of a regret as many victims late as there are residents, 0 to 1",
+            about: "remaining share of a regret that comes as many victims later as there are residents, 0 to 1",
         },
     ];
 
@@ -86,7 +86,8 @@ const LEAST: f64 = 1e-10;
 impl Policy for LeCaR {
     type Params = LeCaRParams;
 
-    const ABOUT: &'static str = "evicts what LRU or LFU says, whichever was regretted less";
+    const ABOUT: &'static str =
+        "evicts the victim of LRU or of LFU, more often of the one with fewer regrets";
 
     fn new(_capacity: Capacity, params: LeCaRParams, seed: u64) -> Self {
         let regrets = [Ghosts::new(), Ghosts::new()];

@@ -119,7 +119,7 @@ impl Lhd {
 impl Policy for Lhd {
     type Params = Samples<32>;
 
-    const ABOUT: &'static str = "evicts the fewest hits to be expected for room and time";
+    const ABOUT: &'static str = "evicts the object with the fewest expected hits for its space and time";
     const COST: &'static str = "O(samples)";
 
     fn new(_capacity: Capacity, samples: Samples<32>, seed: u64) -> Self {

@@ -48,7 +48,10 @@ impl Default for LirsParams {
 impl Params for LirsParams {
     const ALL: &'static [Param] = &[
         Param { name: "hir", about: "share of the capacity for the queue of victims: 0 to 1" },
-        Param { name: "ghost", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+        Param {
+            name: "ghost",
+            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -43,8 +43,11 @@ impl Default for LruKParams {
 
 impl Params for LruKParams {
     const ALL: &'static [Param] = &[
-        Param { name: "k", about: "which request decides, counted from the last: 1 (LRU) to 4" },
-        Param { name: "ghost", about: "share of the capacity whose worth of requests is remembered: 0 to 1" },
+        Param { name: "k", about: "number of the request that decides, counted from the last: 1 (LRU) to 4" },
+        Param {
+            name: "ghost",
+            about: "size of the evicted objects whose requests are remembered, as a share of the capacity: 0 to 1",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -16,7 +16,7 @@ impl Maxs {
 impl Policy for Maxs {
     type Params = ();
 
-    const ABOUT: &'static str = "evicts the largest, so that many small ones can stay";
+    const ABOUT: &'static str = "evicts the largest object, so that many small ones can stay";
     const COST: &'static str = "O(log n)";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {

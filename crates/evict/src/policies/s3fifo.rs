@@ -59,7 +59,10 @@ impl Default for S3FifoParams {
 impl Params for S3FifoParams {
     const ALL: &'static [Param] = &[
         Param { name: "small", about: "share of the capacity for the small queue: 0 to 1" },
-        Param { name: "ghost", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+        Param {
+            name: "ghost",
+            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
+        },
         Param { name: "threshold", about: "hits that move an object to the main queue: 1 to 3" },
         Param {
             name: "fill",

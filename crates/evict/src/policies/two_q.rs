@@ -39,7 +39,10 @@ impl Default for TwoQParams {
 impl Params for TwoQParams {
     const ALL: &'static [Param] = &[
         Param { name: "kin", about: "share of the capacity for objects that did not come back: 0 to 1" },
-        Param { name: "kout", about: "share of the capacity whose worth of keys is remembered: 0 to 1" },
+        Param {
+            name: "kout",
+            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

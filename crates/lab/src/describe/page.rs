@@ -37,11 +37,11 @@ pub fn part(name: &str, trace: &Trace, found: &Description, rows: &[(String, Str
     }
     text += "</table>\n";
     let pictures = [
-        Some((pattern(trace), "Each dot is a request. Objects are numbered as they come, so that the upper edge is the frontier of what was never asked for before, and rows are objects asked for again.")),
+        Some((pattern(trace), "Each dot is a request. Objects are numbered in the order of their first requests, so the upper edge consists of first requests, and a row is an object that was requested again.")),
         Some((popularity(&counted), "Requests for each object, the most popular first. A straight line is a Zipf distribution.")),
-        found.object_size.as_ref().map(|sizes| (size(&counted, sizes), "The share of the objects that are at most so large.")),
-        found.reuse_distance.is_some().then(|| (reuse(&counted), "How many objects were asked for between two requests for the same, itself included: what an LRU cache must hold to serve the second.")),
-        Some((working_set(found), "Objects asked for in each part of the trace, and those that are new in it.")),
+        found.object_size.as_ref().map(|sizes| (size(&counted, sizes), "The share of the objects up to each size.")),
+        found.reuse_distance.is_some().then(|| (reuse(&counted), "The number of objects that were requested between two requests for the same object, itself included: an LRU cache must hold that many to serve the second one.")),
+        Some((working_set(found), "Objects that were requested in each part of the trace, and those that were requested in it for the first time.")),
     ];
     for (plot, caption) in pictures.into_iter().flatten() {
         let _ = writeln!(text, "<figure>\n{}<figcaption>{caption}</figcaption>\n</figure>", plot.svg());

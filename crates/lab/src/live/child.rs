@@ -64,7 +64,7 @@ impl Running {
         let mut addresses =
             self.said.iter().filter_map(|line| line.strip_prefix(before)?.strip_suffix(after));
         let address = addresses.next().and_then(|address| address.parse().ok());
-        address.ok_or_else(|| self.ended(&format!("it does not say what is{after}")))
+        address.ok_or_else(|| self.ended(&format!("it did not print an address{after}")))
     }
 
     /// Returns its process ID.

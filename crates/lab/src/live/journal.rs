@@ -124,7 +124,7 @@ fn read(path: &Path, text: &str, head: &Head) -> Result<(BTreeMap<String, Value>
     let mut lines = text[..whole].lines();
     let Some(first) = lines.next() else { return Ok((BTreeMap::new(), 0)) };
     let broken = |number: usize| {
-        Halt::because(&path.display().to_string(), format!("line {number} is no line of a journal"))
+        Halt::because(&path.display().to_string(), format!("line {number} is not a line of a journal"))
     };
     let there: Head = serde_json::from_str(first).map_err(|_| broken(1))?;
     if there != *head {
@@ -199,6 +199,6 @@ mod tests {
         let other = "it is of a run with seed 1 (quick), and this one has seed 2 (quick)";
         assert_eq!(open(&head(2), true), other);
         fs::write(directory.path().join("some.jsonl"), "nonsense\n").unwrap();
-        assert_eq!(open(&head(1), true), "line 1 is no line of a journal");
+        assert_eq!(open(&head(1), true), "line 1 is not a line of a journal");
     }
 }

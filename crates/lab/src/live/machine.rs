@@ -38,7 +38,7 @@ pub(super) fn describe(program: &Path) -> Host {
     let memory = memory.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     let system = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let build = if cfg!(debug_assertions) { "debug, slower than what is released" } else { "release" };
+    let build = if cfg!(debug_assertions) { "debug, slower than a release" } else { "release" };
     let facts = [
         ("measured", Zoned::now().strftime("%-d %B %Y").to_string()),
         ("processor", format!("{processor}, {cores} cores available")),

@@ -75,7 +75,7 @@ async fn found(
     };
     let Some(bytes) = there.clone().or(here.clone()) else { return Ok(None) };
     let credentials: AccountCredentials = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::unanswered(format!("the account that other nodes share is none: {error}"))
+        Failure::unanswered(format!("the account that other nodes share is malformed: {error}"))
     })?;
     let failed = |error: Error| explain(&error, asker.take_asked());
     let builder = Account::builder_with_http(Box::new(asker.clone()));

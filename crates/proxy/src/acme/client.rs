@@ -49,7 +49,7 @@ impl Asker {
         let content = content.collect().await?.to_bytes();
         let authority = parts.uri.authority().ok_or("a URL without a host")?.as_str();
         if parts.uri.scheme_str() != Some("https") {
-            return Err(format!("{} is no URL of https", parts.uri).into());
+            return Err(format!("{} is not an https URL", parts.uri).into());
         }
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut head = format!("{} {path} HTTP/1.1\r\nHost: {authority}\r\n", parts.method).into_bytes();

@@ -38,7 +38,7 @@ impl Files {
         match serde_json::from_slice::<instant_acme::AccountCredentials>(&bytes) {
             Ok(_) => Ok(Some(bytes)),
             Err(error) => Err(format!(
-                "{}: no account of ACME: {error}; remove the file, and a new account will be made",
+                "{}: not an ACME account: {error}; remove the file, and a new account will be made",
                 path.display()
             )),
         }
@@ -198,6 +198,6 @@ mod tests {
         symlink("/dev/null", files.certificate_path("d.test")).expect("a link");
         assert!(refused("d.test").ends_with("d.test.pem is a symbolic link"));
         files.write_account(b"{}").expect("written");
-        assert!(files.account().expect_err("refused").contains("_account.json: no account of ACME"));
+        assert!(files.account().expect_err("refused").contains("_account.json: not an ACME account"));
     }
 }

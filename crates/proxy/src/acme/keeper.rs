@@ -63,7 +63,9 @@ impl Acme {
             }
             Err(why) => {
                 held.inquiry = now() + INQUIRE_AGAIN.as_secs();
-                tracing::debug!("{host}: the authority does not say when to renew the certificate: {why}");
+                tracing::debug!(
+                    "{host}: the authority gives no time for the renewal of the certificate: {why}"
+                );
             }
         }
     }
@@ -107,7 +109,7 @@ impl Acme {
         let name = names.get_mut(host)?;
         if obstacle.is_some() && name.obstacle.is_none() {
             tracing::warn!(
-                "no certificate is ordered for {host}: the cluster's engine has to grant it, and cannot"
+                "no certificate is ordered for {host}: the cluster's engine cannot grant the order"
             );
         }
         name.obstacle = obstacle;
@@ -122,7 +124,7 @@ impl Acme {
             Some((wanted, Arc::clone(&name.settings), name.files.clone()))
         });
         let Some((wanted, settings, files)) = wanted else {
-            return Err(Failure::unanswered("it is not wanted any more"));
+            return Err(Failure::unanswered("the config does not request it any more"));
         };
         tracing::info!(
             "ordering a certificate for {host} from {} by {}",
@@ -147,8 +149,7 @@ impl Acme {
         let certificate = match parsed {
             Ok(certificate) => certificate,
             Err(why) => {
-                let failure =
-                    Failure::refused(format!("what the authority has issued cannot be used: {why}"));
+                let failure = Failure::refused(format!("the issued certificate cannot be used: {why}"));
                 return self.fail(host, &failure).await;
             }
         };
@@ -207,7 +208,7 @@ impl Acme {
             None => shared.remove(&field).await,
         };
         if let Err(error) = told {
-            tracing::debug!("other nodes do not know how orders for {host} stand: {error}");
+            tracing::debug!("cannot share the state of orders for {host} with other nodes: {error}");
         }
     }
 

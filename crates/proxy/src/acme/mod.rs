@@ -95,7 +95,7 @@ impl Acme {
             failed: AtomicU64::new(0),
         };
         if let Some(problem) = acme.want(&settings.sites).into_iter().next() {
-            return Err(Error::new("cannot use what was kept of certificates", problem));
+            return Err(Error::new("cannot use the stored keys and certificates of ACME", problem));
         }
         acme.publish();
         Ok(Some(Arc::new(acme)))

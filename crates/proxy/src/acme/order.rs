@@ -89,7 +89,7 @@ async fn refusal(order: &mut Order) -> Error {
             return Error::Api(problem);
         }
     }
-    Error::Str("the authority does not say why it refuses")
+    Error::Str("the authority gives no reason for its refusal")
 }
 
 fn other(why: String) -> Error {
@@ -109,7 +109,7 @@ pub(super) fn explain(error: &Error, asked: Option<Duration>) -> Failure {
 
 fn judge(problem: &Problem) -> Failure {
     let kind = kind_of(problem);
-    let said = problem.detail.as_deref().unwrap_or("it does not say why");
+    let said = problem.detail.as_deref().unwrap_or("it gives no reason");
     let details = problem.subproblems.iter().filter_map(|part| part.detail.as_deref());
     let whole: Vec<_> = std::iter::once(said).chain(details).collect();
     let hint = if kind == "userActionRequired"

@@ -18,7 +18,7 @@ impl Acme {
     pub(super) async fn look(&self) {
         let Some(shared) = self.shared.as_ref().filter(|_| !self.names().is_empty()) else { return };
         if let Err(error) = self.synchronise(shared).await {
-            tracing::debug!("what other nodes know of certificates is not known: {error}");
+            tracing::debug!("cannot read the certificates of other nodes: {error}");
         }
     }
 
@@ -56,7 +56,7 @@ impl Acme {
         }
         for (field, answer) in elsewhere.iter().filter(|(field, answer)| old.get(*field) != Some(*answer)) {
             if let Err(why) = self.answers.give(answer) {
-                tracing::warn!("'{}' is not answered: {why}", field.escape_debug());
+                tracing::warn!("the challenge '{}' cannot be answered: {why}", field.escape_debug());
             }
         }
     }

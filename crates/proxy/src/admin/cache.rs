@@ -48,7 +48,7 @@ pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Re
     if store.disks.is_empty() && !matches!(question, Question::List(_)) {
         return refuse(
             StatusCode::NOT_FOUND,
-            "there is no disk cache here; larder serve --disk has one".into(),
+            "there is no disk cache here; larder serve --disk DIR adds one".into(),
         );
     }
     if let Some(directory) = store.disks.unknown() {
@@ -56,7 +56,7 @@ pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Re
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     }
     let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{MOST} such answers are under way already; ask again later");
+        let why = format!("{MOST} such requests are in progress already; ask again later");
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     match question {
@@ -114,7 +114,10 @@ impl Question {
                 let name = name.strip_prefix('/').unwrap_or(name);
                 name.parse().map(Self::Get).map_err(|_| {
                     let name = name.escape_debug();
-                    (StatusCode::NOT_FOUND, format!("'{name}' is no name; those have 16 hex digits"))
+                    (
+                        StatusCode::NOT_FOUND,
+                        format!("'{name}' is not the name of an object, which has 16 hex digits"),
+                    )
                 })
             }
         }
@@ -217,7 +220,7 @@ mod tests {
                 "00000000000000ff".parse().map(Question::Get).map_err(|_| (0, "")),
             ),
             ("/cache/00000000000000ff", "a", Err((400, "this takes no parameters"))),
-            ("/cache/%00", "", Err((404, "'%00' is no name; those have 16 hex digits"))),
+            ("/cache/%00", "", Err((404, "'%00' is not the name of an object, which has 16 hex digits"))),
         ];
         for (path, query, expected) in table {
             let read = Question::read(path, query).map_err(|(status, why)| (status.as_u16(), why));

@@ -56,11 +56,11 @@ pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answe
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
     let Some(url) = state.shared.observers.ledger.as_ref().map(|ledger| ledger.url().to_owned()) else {
-        let why = "no statistics database is kept here; --stats says where to keep one";
+        let why = "there is no statistics database here; larder serve --stats URL adds one";
         return refuse(StatusCode::NOT_FOUND, why.to_owned());
     };
     let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{} such answers are under way already; ask again later", cache::MOST);
+        let why = format!("{} such requests are in progress already; ask again later", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     // A query of the database may be slow.

@@ -100,7 +100,7 @@ pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answe
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
     let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{} such answers are under way already; ask again later", cache::MOST);
+        let why = format!("{} such requests are in progress already; ask again later", cache::MOST);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     let store = Arc::clone(&state.shared.cache.store);

@@ -161,7 +161,7 @@ mod tests {
             ("soft", "nothing to purge: write one of url, prefix, tag, group, host, all"),
             ("url=http://a/&tag=b", "url and tag: write one of them"),
             ("tag=b&soft&hard", "soft and hard: write one of them"),
-            ("group=g", "whose group? write host=HOST, or host=http://HOST:PORT"),
+            ("group=g", "a group needs its host: write host=HOST, or host=http://HOST:PORT"),
             (
                 "x=b",
                 "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, count, wait, timeout",

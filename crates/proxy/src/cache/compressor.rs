@@ -131,7 +131,7 @@ impl Compressor {
             match thread.spawn(move || cache.compressor.run(&cache)) {
                 Ok(_) => list.is_under_way = true,
                 Err(error) => {
-                    tracing::debug!("nothing is compressed: {error}");
+                    tracing::debug!("cannot compress stored responses: {error}");
                     list.waiting.clear();
                 }
             }
@@ -173,7 +173,7 @@ impl Compressor {
         let form = encode(coding, entry.body(), len - len / WORTH)
             .and_then(|bytes| bytes.map(|bytes| body(cache, bytes)).transpose());
         let form = form.unwrap_or_else(|error| {
-            tracing::debug!("no {} form of a response: {error}", coding.token());
+            tracing::debug!("cannot make the {} form of a response: {error}", coding.token());
             None
         });
         let made = form.as_ref().map(Body::len);

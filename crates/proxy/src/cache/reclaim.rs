@@ -226,7 +226,7 @@ impl Reclaim {
             Ok(_) => looks(&mut queue).is_under_way = true,
             Err(error) => {
                 // The purge is in force nevertheless, and the policy evicts the entries, since no request finds them.
-                tracing::warn!("what was purged takes room for now: {error}");
+                tracing::warn!("purged responses keep their space for now: {error}");
                 looks(&mut queue).counts.clear();
             }
         }
@@ -285,7 +285,7 @@ impl Reclaim {
             let freed =
                 cache.store.sweep_disks(&mut counts, until, rate, &mut || !self.ends.load(Ordering::Relaxed));
             let Reached { objects, bytes } = freed;
-            tracing::info!("freed what was purged on disk: {objects} objects, {bytes} bytes");
+            tracing::info!("freed the space of purged objects on disk: {objects} objects, {bytes} bytes");
             for waiting in batch {
                 cache.store.forget_pages(waiting.count.ordered());
                 waiting.tell();

@@ -46,7 +46,7 @@ impl Change {
         match cluster.tell(self.order(pools.clone())).await {
             Ok(point) => Some(cluster.shown(&point)),
             Err(error) => {
-                tracing::warn!("other gateways do not hear at once of a change of {}: {error}", pools.site);
+                tracing::warn!("a change of {} reaches other gateways late: {error}", pools.site);
                 None
             }
         }

@@ -122,7 +122,7 @@ async fn obey(
             Ok(Message { order: Order::Blank(_) | Order::Doubt(_), by }) if by == own => {}
             Ok(Message { order: Order::Distrust, by }) => {
                 tracing::warn!(
-                    "{by} could not say what was purged; what is stored is validated before it is used"
+                    "{by} could not publish all its purges; stored responses are validated before use"
                 );
                 distrust_all(cluster, cache).await;
             }
@@ -151,7 +151,7 @@ async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
     } else {
         let why = missed.name();
         tracing::warn!(
-            "what other nodes purged is not known ({why}); what is stored is validated before it is used"
+            "purges of other nodes may be missing ({why}); stored responses are validated before use"
         );
     }
     distrust_all(cluster, cache).await;

@@ -56,7 +56,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
                     said = Some(begun);
                 } else if cluster.members.view().standing != standing {
                     tracing::error!(
-                        "another process is called {}: each node needs a name of its own, or it was just restarted",
+                        "another process has the name {}, which has to be unique, or this node was just restarted",
                         cluster.settings.node
                     );
                 }
@@ -73,7 +73,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
         }
     }
     if let Err(error) = leave(&cluster).await {
-        tracing::debug!("not taken off the cluster's list: {error}");
+        tracing::debug!("cannot remove this node from the cluster's list: {error}");
     }
     cluster.left.notify_one();
     std::future::pending().await

@@ -76,7 +76,7 @@ impl Lease {
         self.heard.fetch_max(self.lag.until(asked), Ordering::Relaxed);
         self.extend(asked);
         if self.is_said.swap(false, Ordering::Relaxed) {
-            tracing::info!("purges of other nodes are heard of again");
+            tracing::info!("purges of other nodes arrive again");
         }
     }
 

@@ -146,7 +146,7 @@ pub(crate) async fn ask(
     };
     match asked {
         Ok((head, _)) if is_its_own(&head) && head.status == StatusCode::GATEWAY_TIMEOUT => {
-            failed(&"it has waited for the origin in vain");
+            failed(&"the origin did not answer it in time");
             Err(timed_out())
         }
         Ok((head, _)) if is_its_own(&head) => {
@@ -185,7 +185,7 @@ fn is_of_tls(why: Why) -> bool {
 }
 
 fn timed_out() -> OriginError {
-    let detail = "no answer within the time of the node that asked it".to_owned();
+    let detail = "no answer within the time limit of the requesting node".to_owned();
     OriginError {
         status: StatusCode::GATEWAY_TIMEOUT,
         why: Why::OriginTimeout,

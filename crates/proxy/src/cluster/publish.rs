@@ -41,7 +41,7 @@ impl Untold<'_> {
             match cluster.tell(order).await {
                 Ok(point) => last = Some(point),
                 Err(error) => {
-                    tracing::debug!("other nodes do not hear at once of purges: {error}");
+                    tracing::debug!("purges reach other nodes late: {error}");
                     is_told = false;
                 }
             }

@@ -258,7 +258,7 @@ impl Cluster {
                 }
             }
         }
-        last.ok_or_else(|| strange("an order without parts"))
+        last.ok_or_else(|| strange("an empty order"))
     }
 
     /// Publishes `order` as soon as possible, and does not wait.

@@ -21,9 +21,8 @@ const NO_SITE: Refusal =
     Refusal { status: StatusCode::MISDIRECTED_REQUEST, reason: "no site is configured for this host" };
 const NO_PATH: Refusal =
     Refusal { status: StatusCode::NOT_FOUND, reason: "no site is configured for this path of the host" };
-const ODD_ADDRESS: Refusal = Refusal::bad(
-    "a host that ends in a number is an IPv4 address, in decimal and with three dots: rules and caches know it by that alone",
-);
+const ODD_ADDRESS: Refusal =
+    Refusal::bad("a host that ends in a number has to be an IPv4 address, in decimal and with three dots");
 const DOT_SEGMENTS: Refusal =
     Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
 

@@ -100,7 +100,7 @@ impl Foresight {
         let mut lines = head::room();
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
         let parsed = head::parse(text.as_bytes(), &mut lines, &plan.settings.limits).map_err(refused)?;
-        let Parsed::Whole(head, _) = parsed else { return Err("this is no whole request".to_owned()) };
+        let Parsed::Whole(head, _) = parsed else { return Err("this is not a complete request".to_owned()) };
         let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;

@@ -12,7 +12,7 @@ const WORTH_IT: u64 = 1 << 10;
 pub(super) fn of(route: &Route, stored: Option<&Entry>) -> Vec<String> {
     let Route::Site(site) = route else { return Vec::new() };
     let self_named = site.self_named.get().map(|field| {
-        format!("the origin names itself in '{field}', which clients may not reach: rewrite_urls = true in the site's table changes that")
+        format!("the origin names itself in '{field}', and clients may not reach it: set rewrite_urls = true in the site's table")
     });
     let plain =
         stored.filter(|entry| entry.body().len() >= WORTH_IT && is_plain_text_of_nginx(&entry.fields()));

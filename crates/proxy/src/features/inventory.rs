@@ -147,7 +147,7 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
         return Err(format!("'{shown}': no host in it"));
     }
     if authority.parse::<Authority>().is_err() {
-        return Err(format!("'{shown}': '{}' is no host", authority.escape_debug()));
+        return Err(format!("'{shown}': '{}' is not a host", authority.escape_debug()));
     }
     Ok(Address { scheme, authority, path })
 }

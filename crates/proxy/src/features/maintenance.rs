@@ -93,7 +93,7 @@ impl Upkeep {
         };
         let thread =
             thread::Builder::new().name("upkeep".to_owned()).spawn(move || keeper.run(&told, &first));
-        let thread = thread.map_err(|error| Error::new("cannot start the upkeep", error))?;
+        let thread = thread.map_err(|error| Error::new("cannot start the maintenance thread", error))?;
         match tried.recv_timeout(PATIENCE) {
             Ok(Some(error)) => Err(error),
             Ok(None) | Err(_) => Ok(Self { end, thread }),
@@ -230,7 +230,7 @@ impl Keeper {
         if due {
             self.shared.cache.fills.purge_all();
             self.done.cleared.fetch_add(1, Ordering::Relaxed);
-            tracing::info!("everything stored was forgotten, as scheduled");
+            tracing::info!("all stored responses were removed, as scheduled");
         }
     }
 }

@@ -58,7 +58,7 @@ impl ScopeKind {
     pub(crate) fn scopes(self, value: &str, host: Option<&str>) -> Result<Vec<Scope>, String> {
         if value.is_empty() && self != Self::All {
             let name = Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name);
-            return Err(format!("which {name}? write {name}=VALUE"));
+            return Err(format!("no {name}: write {name}=VALUE"));
         }
         Ok(match self {
             Self::Url => inventory::keys(value)?.map(Scope::Url).into(),
@@ -66,7 +66,7 @@ impl ScopeKind {
             Self::Tag => vec![Scope::Tag(value.into())],
             Self::Host => vec![Scope::Host(authority(value)?)],
             Self::Group => {
-                let host = host.ok_or("whose group? write host=HOST, or host=http://HOST:PORT")?;
+                let host = host.ok_or("a group needs its host: write host=HOST, or host=http://HOST:PORT")?;
                 let group = |origin| Scope::Group { origin, name: value.to_owned() };
                 origins(host)?.into_iter().map(group).collect()
             }
@@ -98,7 +98,7 @@ fn authority(host: &str) -> Result<Vec<u8>, String> {
     if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
         let shown = host.escape_debug();
         return Err(format!(
-            "'{shown}' is no host; write it without scheme and path, such as 'site.example'"
+            "'{shown}' is not a host; write it without scheme and path, such as 'site.example'"
         ));
     }
     let key = start(&Address { scheme: "http", authority: host, path: "" });
@@ -239,7 +239,7 @@ fn begin(cache: &Arc<Cache>, asked: Asked) -> Begun {
         false => begin_with_more(cache, asked),
     };
     if let Err(error) = cache.store.disks.sync_purges() {
-        tracing::warn!("a crash of the machine may bring back what was purged: {error}");
+        tracing::warn!("purged responses may return after a crash of the machine: {error}");
     }
     begun
 }
@@ -308,7 +308,7 @@ impl Begun {
         let Some(counts) = counts else { return purged };
         match counts.await {
             Ok(reached) => purged.counted(reached),
-            Err(_) => purged.not_counted("no thread could look; see the log".to_owned()),
+            Err(_) => purged.not_counted("no thread could count them; see the log".to_owned()),
         }
     }
 }
@@ -362,14 +362,19 @@ mod tests {
     fn what_stands_for_nothing_is_told_in_a_line() {
         for (kind, value, host, expected) in [
             (ScopeKind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
-            (ScopeKind::Tag, "", None, "which tag? write tag=VALUE"),
-            (ScopeKind::Group, "g", None, "whose group? write host=HOST, or host=http://HOST:PORT"),
+            (ScopeKind::Tag, "", None, "no tag: write tag=VALUE"),
+            (
+                ScopeKind::Group,
+                "g",
+                None,
+                "a group needs its host: write host=HOST, or host=http://HOST:PORT",
+            ),
             (ScopeKind::Group, "g", Some("http://a/b"), "'http://a/b': an origin has no path"),
             (
                 ScopeKind::Host,
                 "http://a",
                 None,
-                "'http://a' is no host; write it without scheme and path, such as 'site.example'",
+                "'http://a' is not a host; write it without scheme and path, such as 'site.example'",
             ),
         ] {
             assert_eq!(kind.scopes(value, host), Err(expected.to_owned()), "{kind:?} {value}");

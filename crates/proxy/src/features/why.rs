@@ -113,7 +113,7 @@ fn run(
                 (request, without, has_content)
             })
         }
-        Ok(Parsed::Partial) => Err(Refusal::bad("this is no whole request")),
+        Ok(Parsed::Partial) => Err(Refusal::bad("this is not a complete request")),
         Err(refusal) => Err(refusal),
     };
     let nothing = Explanation {
@@ -305,9 +305,9 @@ impl Run<'_> {
             && decision.outcome == Kind::Miss.word()
             && !serve::goes_alone(&self.shared.cache, request);
         let passed_by = match &held.entry {
-            Some(_) => Some("what is stored here is used first"),
+            Some(_) => Some("the response stored here is used first"),
             None if may_be_shared => None,
-            None => Some("only a miss that others may share asks there"),
+            None => Some("only misses that other clients may share are looked up there"),
         };
         Handle::current().block_on(tier::explain::look(cluster, request, passed_by, self.until))
     }

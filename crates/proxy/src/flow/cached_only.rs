@@ -14,7 +14,7 @@ pub(crate) fn refusal(request: &Request) -> Option<Reply> {
         return declined(request);
     }
     let outcome = Outcome::forwarded(Kind::Failed, Why::OnlyIfCached);
-    let text = "504: nothing stored answers this request, and it asked for nothing else\n";
+    let text = "504: no stored response fits, and the request accepts no other (only-if-cached)\n";
     Some(Reply::text(StatusCode::GATEWAY_TIMEOUT, text.to_owned(), outcome))
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn declined(request: &Request) -> Option<Reply> {
         return None;
     }
     let outcome = Outcome::forwarded(Kind::Refused, Why::PrefetchNotStored);
-    let text = "503: nothing stored answers this prefetch, and no origin is asked for prefetches\n";
+    let text = "503: no stored response fits, and prefetches of clients are not sent to origins\n";
     Some(Reply::text(StatusCode::SERVICE_UNAVAILABLE, text.to_owned(), outcome))
 }
 

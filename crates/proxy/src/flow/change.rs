@@ -80,7 +80,7 @@ impl Change {
         if let Some(cluster) = &self.cluster
             && let Err(error) = cluster.tell(told).await
         {
-            tracing::debug!("other nodes do not hear at once of a change with an unknown end: {error}");
+            tracing::debug!("a change with an unknown end reaches other nodes late: {error}");
         }
         self.is_over = true;
         false

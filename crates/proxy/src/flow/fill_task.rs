@@ -129,7 +129,7 @@ impl FillTask {
                 }
             };
             if let Err(error) = appended {
-                tracing::debug!("fetch given up: {error}");
+                tracing::debug!("fetch abandoned: {error}");
                 return;
             }
             self.wait_for_disk().await;
@@ -140,7 +140,7 @@ impl FillTask {
                 return self.publish_beginning().await;
             }
             if unread.is_too_slow(&self.writer, &self.worker) && self.writer.give_up_unread() {
-                tracing::debug!("fetch given up: it is slow and has no reader");
+                tracing::debug!("fetch abandoned: it is slow and has no reader");
                 return self.publish_beginning().await;
             }
         }

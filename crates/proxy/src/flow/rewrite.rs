@@ -35,8 +35,8 @@ impl Answered<'_> {
         {
             let name = &self.site.settings.name;
             tracing::warn!(
-                "site '{name}': its origin names itself in '{field}', which clients may not reach: \
-                 rewrite_urls = true in the site's table changes that"
+                "site '{name}': its origin names itself in '{field}', and clients may not reach it: set \
+                rewrite_urls = true in the site's table"
             );
         }
     }

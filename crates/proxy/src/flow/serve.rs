@@ -212,10 +212,8 @@ pub(crate) fn refusal(refusal: Refusal) -> Reply {
 }
 
 /// The refusal of a request from a node that knows of more purges. That node then sends the request to the origin.
-const BEHIND: Refusal = Refusal {
-    status: StatusCode::SERVICE_UNAVAILABLE,
-    reason: "this node has not heard yet of all that was purged",
-};
+const BEHIND: Refusal =
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "this node has not received all purges yet" };
 
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {

@@ -260,7 +260,7 @@ fn leads_out() -> OriginError {
     OriginError {
         status: StatusCode::BAD_GATEWAY,
         why: Why::OriginForbidden,
-        detail: "with what the request has in it, the path of a rule's 'rewrite' has segments '.' or '..'"
+        detail: "filled in from the request, the path of a rule's 'rewrite' has segments '.' or '..'"
             .to_owned(),
         unsent: true,
         unconnected: false,

@@ -38,7 +38,7 @@ pub(crate) fn start(
     let query = settings.query;
     let thread = thread::Builder::new().name("contents".to_owned());
     let started = thread.spawn(move || keep_up(&store, &ledger, every, query));
-    started.map(drop).map_err(|error| Error::new("cannot start to write down the cache's contents", error))
+    started.map(drop).map_err(|error| Error::new("cannot start the snapshots of the cache's contents", error))
 }
 
 /// Takes snapshots until the process ends.

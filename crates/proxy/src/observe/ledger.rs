@@ -252,7 +252,7 @@ impl Lock {
 
     fn in_use(&self) -> String {
         format!(
-            "{} is in use by another larder (for one of its own, start this one with --stats sqlite:PATH, or url = \"sqlite:PATH\" in [stats])",
+            "{} is in use by another larder (for a separate one, start this one with --stats sqlite:PATH, or url = \"sqlite:PATH\" in [stats])",
             self.path.display()
         )
     }

@@ -33,7 +33,7 @@ impl Careless {
     pub(super) fn mark(&self, https: bool, authority: &str) {
         if !self.is_marked(https, authority) {
             tracing::warn!(
-                "origin {authority} sent bytes behind an answer: for {MEMORY} seconds each of its connections is used once"
+                "origin {authority} sent bytes after an answer: for {MEMORY} seconds each of its connections is used once"
             );
         }
         let (slot, tag) = self.slot(https, authority);

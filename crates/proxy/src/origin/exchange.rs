@@ -62,7 +62,7 @@ pub(super) enum Failure {
     Closed,
     #[error("{}", .0.0)]
     Malformed(Malformed),
-    #[error("nothing came in time")]
+    #[error("no data came in time")]
     TimedOut,
     #[error("the client stopped in the middle of its request")]
     ClientGone,

@@ -129,6 +129,6 @@ fn words_of(alert: AlertDescription) -> &'static str {
             "it does not speak the version of HTTP that it was asked for"
         }
         AlertDescription::InternalError => "it has an internal error",
-        _ => "it gave no reason that is known here",
+        _ => "it gave no known reason",
     }
 }

@@ -77,7 +77,7 @@ impl Obstacle {
     pub(super) fn failure(self, url: &str) -> Failure {
         match self {
             Self::TooLong(most) => failure(url, 502, format!("the page has more than {most} bytes")),
-            Self::Crowded => failure(url, 503, "too many pages are being put together; try again"),
+            Self::Crowded => failure(url, 503, "too many pages are being assembled; try again"),
             Self::Broken(why) => failure(url, 502, why),
         }
     }

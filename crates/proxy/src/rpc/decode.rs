@@ -56,7 +56,8 @@ pub(super) fn decode(coding: Coding, coded: Collected, most: u64) -> Result<Coll
         return Ok(Collected { bytes: input, share });
     }
     let name = coding.name();
-    let broken = |error: io::Error| Obstacle::Broken(format!("the page is not the {name} it says: {error}"));
+    let broken =
+        |error: io::Error| Obstacle::Broken(format!("the page is not in its content coding {name}: {error}"));
     let mut reader = reader(coding, &input).map_err(broken)?;
     let mut whole = BytesMut::new();
     let mut block = vec![0; BLOCK];

@@ -198,7 +198,7 @@ fn target(url: &Url, reply: &Reply) -> Option<Result<Url, String>> {
     }
     let location = location(&reply.fields)?;
     let Ok(text) = std::str::from_utf8(&location) else {
-        return Some(Err(format!("{url} redirects to what is not utf-8")));
+        return Some(Err(format!("the redirect of {url} is not utf-8")));
     };
     let next = url.join(text.trim()).map_err(|error| error.to_string());
     let next = next.and_then(|next| parse(next.as_str()));
@@ -227,7 +227,7 @@ pub(super) fn field(fields: &Source, name: &str) -> Option<Vec<u8>> {
 fn check(plan: &Plan, seen: &[Url], url: &Url, next: &Url) -> Result<(), String> {
     let doors = &plan.settings.doors;
     if next == url || seen.contains(next) {
-        return Err(format!("redirects go round in a circle at {next}"));
+        return Err(format!("redirects form a loop at {next}"));
     }
     if seen.len() >= doors.redirects {
         return Err(format!("more than {} redirects, the last one to {next}", doors.redirects));

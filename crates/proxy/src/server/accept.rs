@@ -146,7 +146,7 @@ async fn introduce(
     match header {
         Ok(Ok(client)) => receive(&listening, front, stream, client.unwrap_or(peer), permit),
         Ok(Err(NoHeader::Malformed(why))) => {
-            let hint = "the connection was closed; proxy_protocol in the config has its network";
+            let hint = "the connection was closed; its network is in proxy_protocol of the config";
             tracing::warn!("{} sent no PROXY header: {why}; {hint}", peer.ip());
         }
         Ok(Err(NoHeader::Io(error))) => tracing::debug!(%peer, "no PROXY header: {error}"),
@@ -164,7 +164,7 @@ fn receive(
 ) {
     let plan = listening.worker.plan();
     if !may_use(&plan.settings, front, client.ip()) {
-        tracing::debug!(%client, "turned away: not among the clients of this listener");
+        tracing::debug!(%client, "refused: not among the clients of this listener");
         if let Front::Http(Arrival { tls: false, .. }) = front {
             tokio::spawn(turn_away(stream, client.ip(), permit));
         }
@@ -249,7 +249,7 @@ fn may_use(settings: &Settings, front: Front, ip: IpAddr) -> bool {
 
 /// Tells a client that it may not use the forward proxy, without reading its request.
 async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit) {
-    let text = format!("403: {ip} may not use this proxy: forward.clients in the config does not have it\n");
+    let text = format!("403: {ip} may not use this proxy: it is not in forward.clients of the config\n");
     let head = format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",

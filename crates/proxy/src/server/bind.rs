@@ -76,7 +76,7 @@ fn remove_stale(path: &Path, address: &SockAddr) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.to_string()),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err("there is a file that is no socket: remove it, or write another path".to_owned());
+            return Err("the file there is not a socket: remove it, or write another path".to_owned());
         }
         Ok(_) => {}
     }

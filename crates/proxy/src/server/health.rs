@@ -41,7 +41,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
             if turn.checked(&found) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
                 match found {
-                    Ok(()) => tracing::warn!("origin {origin} of {name} is well again"),
+                    Ok(()) => tracing::warn!("origin {origin} of {name} is healthy again"),
                     Err(why) => tracing::warn!("origin {origin} of {name} is sick: {why}"),
                 }
             }

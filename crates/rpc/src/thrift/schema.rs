@@ -43,7 +43,7 @@ impl Method {
             Call::Fetch { .. } => Ok(Self::GetData),
             Call::Statistics => Ok(Self::PrintStatistics),
             Call::Reset => Ok(Self::ResetStatistics),
-            Call::Ping => Err(Malformed("the thrift service has no method that does nothing".to_owned())),
+            Call::Ping => Err(Malformed("the thrift service has no null method".to_owned())),
         }
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn read_arguments(reader: &mut Reader<'_>, name: &[u8]) -> Result<Res
         (Some(Method::ResetStatistics), _) => Ok(Call::Reset),
         (None, _) => {
             let names = METHODS.map(|(name, _)| name).join(", ");
-            let why = format!("no method is called {:?}: there are {names}", shown(name));
+            let why = format!("unknown method {:?}; known: {names}", shown(name));
             Err(refused(Some(UNKNOWN_METHOD), Malformed(why)))
         }
     })
@@ -142,7 +142,7 @@ pub(super) fn read_exception(reader: &mut Reader<'_>) -> Result<String, Stop> {
         }
         Ok(taken)
     })?;
-    Ok(if why.is_empty() { "the server refused the call and did not say why".to_owned() } else { why })
+    Ok(if why.is_empty() { "the server refused the call without a reason".to_owned() } else { why })
 }
 
 /// The content of a result.

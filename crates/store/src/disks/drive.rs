@@ -121,7 +121,7 @@ impl Drive {
         let (journal, read) = Journal::open(&self.path, &self.purges, now);
         if let Err(error) = read {
             self.journal_errors.fetch_add(1, Ordering::Relaxed);
-            let why = format!("{error}; all that was stored before is validated before it is used");
+            let why = format!("{error}; all responses stored before are validated before use");
             tell(&self.path, Event::Damaged { name: journal::NAME.to_owned(), at: 0, why });
         }
         let _ = self.journal.set((journal, Arc::clone(tell)));

@@ -71,7 +71,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Time until the origin began to answer, for each request to one."
         |moment, to| to.put_times(&[], &moment.times.origin)),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
-    "1 if the origin gets requests in its turn, 0 while it gets none after failures."
+    "1 if the origin gets requests, 0 while it gets none after failures."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
         to.put(&[site, &origin.address], u8::from(origin.healthy));
     })),
@@ -93,7 +93,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of responses in progress that are being stored."
         |moment, to| to.put(&[], moment.stats.bytes_filling)),
     metric!(Gauge "larder_memory_withheld_bytes" []
-        "Bytes of the memory's size that are withheld from responses, since the allocator holds about as many unused."
+        "Bytes of the memory's capacity that are withheld from responses, since the allocator holds about as many unused."
         |moment, to| to.put(&[], moment.stats.bytes_withheld)),
     metric!(Counter "larder_memory_file_refusals_total" []
         "Large bodies that were not stored, since the system limited the memory file."
@@ -102,7 +102,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Refreshes of popular responses before they expired."
         |moment, to| to.put(&[], moment.stats.refreshes_ahead.started)),
     metric!(Counter "larder_refreshes_ahead_measured_total" ["used"]
-    "Those of them that were observed until the response expired again, by whether it was asked for after its old expiry."
+    "Refreshes that were observed until the response expired again, by whether it was requested after its old expiry."
     |moment, to| {
         let ahead = moment.stats.refreshes_ahead;
         to.put(&["yes"], ahead.used);
@@ -112,7 +112,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Prefetches that were started, by the kind of prediction."
         |moment, to| prefetches(moment, to, |done| done.started)),
     metric!(Counter "larder_prefetches_measured_total" ["kind", "used"]
-    "Those of them whose use is known, by whether a client got the response within a minute."
+    "Prefetches whose use is known, by whether a client got the response within a minute."
     |moment, to| {
         for (kind, done) in moment.stats.prefetches.each() {
             to.put(&[kind, "yes"], done.used);
@@ -126,7 +126,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of content that were prefetched."
         |moment, to| prefetches(moment, to, |done| done.bytes)),
     metric!(Counter "larder_prefetched_unused_bytes_total" ["kind"]
-        "Those of them that were of no use."
+        "Bytes of prefetched content that were of no use."
         |moment, to| prefetches(moment, to, |done| done.unused_bytes)),
     metric!(Gauge "larder_prefetches_off" ["kind"]
         "Sites for which prefetches are off at present, since too few were of use."
@@ -313,7 +313,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Invalidations of this node that wait to be published."
         |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.waiting))),
     metric!(Counter "larder_cluster_obeyed_total" []
-        "Invalidations of other nodes that were put in force here."
+        "Invalidations of other nodes that were applied here."
         |moment, to| invalidations(moment).for_each(|invalidations| to.put(&[], invalidations.obeyed))),
     metric!(Counter "larder_cluster_distrusted_total" []
         "Times that all stored responses had to be revalidated, since purges may have been missed."
@@ -388,7 +388,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Spans that wait to be sent to the OpenTelemetry collector."
         |moment, to| moment.stats.traces.iter().for_each(|report| to.put(&[], report.queued()))),
     metric!(Counter "larder_tls_handshakes_total" ["end"]
-    "TLS handshakes with clients, by how they ended: full, resumed, or the reason of the failure."
+    "TLS handshakes with clients, by result: full, resumed, or the reason of the failure."
     |moment, to| {
         for (end, handshakes) in moment.stats.tls.iter().flat_map(|tls| &tls.handshakes) {
             to.put(&[end], handshakes);
@@ -410,7 +410,7 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Gauge "larder_acme_failures" ["name"]
-    "Orders of a certificate that have failed in a row; 0: the last one has not."
+    "Consecutive failed orders of a certificate; 0 after a success."
     |moment, to| of_names(moment, |name| to.put(&[&name.name], name.failures))),
     metric!(Gauge "larder_acme_renewal_timestamp_seconds" ["name"]
     "When a certificate by ACME is to be renewed, in UNIX seconds."

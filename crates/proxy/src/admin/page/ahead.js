@@ -1,4 +1,4 @@
-// What was done before it was asked for: refreshes, early hints, prefetches of clients.
+// Work ahead of requests: refreshes, early hints, prefetches of clients.
 
 import { byId, say } from "./dom.js";
 import { count, percent, size } from "./format.js";
@@ -15,7 +15,7 @@ function refreshes({ started, skipped, measured, used }) {
 const hints = ({ sent, kept, bytes }) => `${several(sent, "response 103", "responses 103")} with links of stored responses; links of ${several(kept, "URL", "URLs")} are kept, ${size(bytes)}`;
 
 function prefetches(number, declined) {
-  const not = declined > 0 ? `; ${count(declined)} of them declined, since nothing stored answered` : "";
+  const not = declined > 0 ? `; ${count(declined)} of them declined, since no stored response fitted` : "";
   return `${several(number, "prefetch", "prefetches")} of clients${not}`;
 }
 

@@ -32,14 +32,14 @@ function name(cell, row) {
 }
 
 const table = () => new Table(byId("nodes"), {
-  caption: "Nodes, their parts of the keys and how they are",
+  caption: "Nodes, their shares of the keys and their states",
   none: "no nodes known yet",
   key: (row) => row.name,
   columns: [
     { title: "Node", fill: name, class: "wrap" },
     { title: "Owns", fill: share, class: "share" },
     { title: "Weight", text: (row) => count(row.weight), class: "n wide" },
-    { title: "In flight", text: (row) => (row.is_self ? "–" : count(row.in_flight)), class: "n", hint: () => "requests that this node has sent there and that are not answered yet" },
+    { title: "In flight", text: (row) => (row.is_self ? "–" : count(row.in_flight)), class: "n", hint: () => "requests of this node to that node in progress" },
     { title: "Version", text: (row) => row.version, class: "n wide" },
   ],
 });

@@ -13,9 +13,9 @@ let table = null, stored = null, words = "";
 
 /** What it means that a disk is not ready. */
 const SICK = {
-  off: ["is not in use", "Nothing is stored on it and nothing is read from it; Larder tries every second to open it."],
-  paused: ["cannot be written", "Nothing new is stored on it, and what it holds is still used; Larder tries again every 5 seconds."],
-  full: ["has no space left", "Most of what it holds stays; new responses are stored on it when there is space again."],
+  off: ["is not in use", "It is neither read nor written; Larder tries every second to open it."],
+  paused: ["cannot be written", "No new responses are stored on it, and the stored ones are still used; Larder tries again every 5 seconds."],
+  full: ["has no space left", "Most stored responses stay; new ones are stored on it when there is space again."],
 };
 
 /** Shows how full each tier is, as `/stats` says. */
@@ -47,7 +47,7 @@ function shares(title, groups) {
     make("td", { class: "n" }, count(objects)), make("td", { class: "n" }, size(bytes)),
     make("td", { class: "share" }, bar(whole > 0 ? bytes / whole : 0), percent(bytes, whole))));
   const heads = [title, "Objects", "Bytes", "Share"].map((text, at) => make("th", { scope: "col", class: at > 0 && at < 3 ? "n" : false }, text));
-  return make("div", { class: "scroll" }, make("table", {}, make("caption", { class: "hidden" }, `What is stored, by ${title.toLowerCase()}`),
+  return make("div", { class: "scroll" }, make("table", {}, make("caption", { class: "hidden" }, `Stored responses by ${title.toLowerCase()}`),
     make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)));
 }
 
@@ -67,7 +67,7 @@ export const isSmall = () => stored !== null && stored < SMALL;
 /** Searches as the form said last. */
 export async function search() {
   table ??= new Table(byId("objects"), {
-    caption: "What is stored",
+    caption: "Stored responses",
     none: "no stored response",
     key: (row) => [row.url, row.role, row.tier, row.stored, row.bytes].join(" "),
     columns: [

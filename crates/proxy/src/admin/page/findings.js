@@ -30,7 +30,7 @@ function tables() {
     ],
   });
   couplings ??= new Table(byId("couplings"), {
-    caption: "Writes, and what changed after them",
+    caption: "Writes, and the paths that changed after them",
     none: "no couplings found",
     key: (row) => `${row.site} ${row.written} ${row.read}`,
     columns: [

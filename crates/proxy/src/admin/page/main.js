@@ -17,7 +17,7 @@ import * as urls from "./urls.js";
 const SELDOM = 60_000;
 /** How often it is asked again while there is little of it, and it costs little. */
 const WHILE_LITTLE = 5000;
-/** How often the nodes of a cluster are asked for. */
+/** Milliseconds between two requests for the nodes of a cluster. */
 const OFTEN = 2000;
 /** How often figures are read aloud. */
 const ALOUD = 30_000;
@@ -78,7 +78,7 @@ function state(word, error) {
 function lost(word) {
   lostAt = word === "lost" ? (lostAt ?? new Date()) : null;
   byId("lost").hidden = !lostAt;
-  if (lostAt) say(byId("lost"), `No answer from ${location.host} since ${lostAt.toLocaleTimeString("en-GB")}: the figures below are from before. This page tries again every 2 seconds.`);
+  if (lostAt) say(byId("lost"), `No answer from ${location.host} since ${lostAt.toLocaleTimeString("en-GB")}: the figures below are older. This page tries again every 2 seconds.`);
 }
 
 function seldom() {

@@ -9,7 +9,7 @@ const EXAMPLES = { tag: "tag", prefix: "http://host/path", host: "host", group: 
 
 let pending = null;
 
-/** Asks whether and how to purge what `words` name, and does so; then calls `done`. */
+/** Asks for confirmation and the kind of the purge that `words` name, and sends it; then calls `done`. */
 export function ask(words, done = () => {}) {
   pending = { words, done };
   say(byId("purge-what"), Object.entries(words).map(([name, value]) => (name === "url" ? value : `${name} ${value}`)).join(", "));

@@ -26,7 +26,7 @@ export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins 
   about: `${site} ${address}`,
   seconds,
   text: (since) => `Origin ${address} of ${site || "no site"} is down${since}${trouble ? `: ${trouble}` : ""}. ${origins.some(({ healthy }) => healthy)
-    ? "The other origins of the site are asked." : "Its site is answered from the cache, or with 502 where nothing stored can be used."}`,
+    ? "The other origins of the site get its requests." : "Its site is answered from the cache, or with 502 without a usable stored response."}`,
 })));
 
 /** The certificates that no authority issues, why, and what that means for clients. */

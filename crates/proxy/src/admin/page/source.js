@@ -59,8 +59,8 @@ async function* events(path, signal) {
 }
 
 /**
- * Shows `see` what a stream says, for as long as the page is looked at, and connects again when it breaks.
- * `tell` hears how that goes: "live", "lost", or "paused"; the function that comes back ends and begins it.
+ * Passes the events of a stream to `see` while the page is visible, and reconnects when the connection breaks.
+ * `tell` receives its state: "live", "lost", or "paused"; the returned function pauses and resumes it.
  */
 export function follow(path, see, tell = () => {}) {
   let control = null, wanted = true;

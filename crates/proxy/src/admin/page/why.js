@@ -18,7 +18,7 @@ const because = ({ explanation, section: place, help }) => [
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
 function stored({ stored, variants }) {
-  if (!stored) return variants > 0 ? `${plural(variants, "response", "responses")}, none for such a request` : "nothing";
+  if (!stored) return variants > 0 ? `${plural(variants, "response", "responses")}, none for this request` : "nothing";
   const { tier, status, bytes, age, lifetime, lifetime_from: from, ttl, fresh } = stored;
   const good = fresh ? `fresh for ${span(ttl)} more` : ttl > 0 ? "validated at each use" : `stale for ${span(-ttl)}`;
   return `${status}, ${size(bytes)}, in ${tier === "disk" ? "a disk" : tier}; ${span(age)} old, ${good}: lifetime ${span(lifetime)} by ${from}`;
@@ -61,7 +61,7 @@ function shown(said) {
     make("dl", { class: "why" }, ...facts.map(([name, fact]) => make("div", {}, make("dt", {}, name), make("dd", {}, fact)))));
 }
 
-/** Fills `place` with what would become of a request for `url`. */
+/** Fills `place` with the decision on a request for `url`. */
 export async function explain(url, place) {
   place.replaceChildren(make("span", { class: "quiet" }, "loading…"));
   try {

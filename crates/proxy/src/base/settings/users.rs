@@ -94,7 +94,7 @@ impl Users {
                 .ok_or_else(|| bad("expected NAME:HASH, as larder passwd writes it".to_owned()))?;
             let hash = Hash::parse(hash).map_err(bad)?;
             if hashes.insert(name.into(), hash).is_some() {
-                return Err(bad(format!("'{}' stands here a second time", name.escape_debug())));
+                return Err(bad(format!("'{}' is listed twice", name.escape_debug())));
             }
         }
         Ok(Self { source: source.into(), hashes, print: print(&[text.as_bytes()]) })
@@ -170,7 +170,7 @@ impl Hash {
             let params =
                 Params::try_from(&hash).map_err(|error| format!("the hash cannot be read: {error}"))?;
             if Algorithm::try_from(hash.algorithm).is_err() || hash.hash.is_none() {
-                return Err("the hash is not whole".to_owned());
+                return Err("the hash is incomplete".to_owned());
             }
             if params.m_cost() > MOST_MEMORY {
                 return Err(format!("the hash takes more than {} MiB to compute", MOST_MEMORY >> 10));
@@ -232,7 +232,7 @@ mod tests {
             (":x\n", 1, "NAME:HASH"),
             ("ann:secret\n", 1, "neither argon2id nor bcrypt"),
             ("ann:$apr1$x$y\n", 1, "neither argon2id nor bcrypt"),
-            ("ann:$argon2id$v=19$m=8\n", 1, "not whole"),
+            ("ann:$argon2id$v=19$m=8\n", 1, "incomplete"),
             (
                 "ann:$argon2id$v=19$m=9000000,t=1,p=1$c29tZXNhbHQ$iWPMHMpKxHRGW/oaNfCDHw\n",
                 1,

@@ -25,7 +25,7 @@ pub(crate) async fn look(
     let tier = cluster.tier.as_ref()?;
     let mut kept = None;
     let (result, answers, explanation) = if tier.reads.standing() == breaker::Standing::Open {
-        ("skipped", false, "it has failed, and is left alone for a while".to_owned())
+        ("skipped", false, "it has failed, and is not used for a while".to_owned())
     } else {
         let reading = Reading { cluster, tier, request };
         let late = |_| Err(Unfit::Failed(EngineError::Unreachable("no answer in time".into())));
@@ -70,7 +70,7 @@ impl Cluster {
         let view = self.members.view();
         let reuse = reuse(freshness, &request.asked, clock::now());
         if !self.invalidations.lease.hears() {
-            Some("purges of other nodes are not heard of".to_owned())
+            Some("purges of other nodes do not arrive".to_owned())
         } else if self.invalidations.stream.ordered().is_none() {
             Some(Unfit::Unpublished.to_string())
         } else if !matches!(reuse, Reuse::Fresh | Reuse::MaxStale) {
@@ -81,7 +81,7 @@ impl Cluster {
             let owner = view.owner(&request.key).filter(|owner| owner.id != self.id);
             Some(owner.map_or_else(
                 || "this node is not a member of the cluster".to_owned(),
-                |owner| format!("node '{}' owns the key, and asks there", owner.name),
+                |owner| format!("node '{}' owns the key, and reads from there", owner.name),
             ))
         }
     }

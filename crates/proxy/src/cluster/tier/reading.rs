@@ -32,25 +32,25 @@ const MOST: usize = 4_096;
 /// The reason why the second tier has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unfit {
-    #[error("it has nothing that this request selects")]
+    #[error("it has no variant that this request selects")]
     Absent,
-    #[error("what it has is of another key with the same hash")]
+    #[error("its entry is of another key with the same hash")]
     OtherKey,
-    #[error("what it has is stale")]
+    #[error("its entry is stale")]
     Stale,
-    #[error("what it has is larger than this node's 'tier' allows")]
+    #[error("its entry is larger than this node's 'tier' allows")]
     TooLarge,
     #[error("too many responses are on their way")]
     NoRoom,
     #[error("it was purged since its fetch began")]
     Purged,
-    #[error("what was purged since its fetch began is not known: {0}")]
+    #[error("the purges since its fetch began are not known: {0}")]
     Missed(&'static str),
-    #[error("all that was stored when its fetch began has to be validated")]
+    #[error("all responses from the time of its fetch have to be validated")]
     Distrusted,
     #[error("purges of this node are on their way to the others")]
     Unpublished,
-    #[error("it is damaged, or not whole")]
+    #[error("its entry is damaged or incomplete")]
     Damaged,
     #[error("{0}")]
     Failed(#[from] EngineError),
@@ -184,7 +184,7 @@ impl Reading<'_> {
         let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
         match self.cluster.invalidations.accepts(&engine, last) {
             true => Ok(last),
-            false => Err(Unfit::Missed("the engine that answered does not have all that this node knows of")),
+            false => Err(Unfit::Missed("the engine that answered lacks entries that this node has read")),
         }
     }
 

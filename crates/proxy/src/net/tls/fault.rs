@@ -7,7 +7,7 @@ use std::io;
 pub(crate) enum Fault {
     #[error("unexpected message")]
     UnexpectedMessage = 10,
-    #[error("a record that its key does not open")]
+    #[error("a record that cannot be decrypted")]
     BadRecordMac = 20,
     #[error("record too long")]
     RecordOverflow = 22,
@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     #[error("renegotiation")]
     NoRenegotiation = 100,
     /// The client has sent an alert, so no alert is sent in return.
-    #[error("the client gave up with an alert")]
+    #[error("the client ended the handshake with an alert")]
     Alerted = 255,
 }
 

@@ -38,7 +38,7 @@ impl Trial {
                 HandshakeStep::Receive => {
                     let flight = flight(&mut client);
                     if flight.is_empty() {
-                        return Err("the handshake stands still".to_owned());
+                        return Err("the handshake made no progress".to_owned());
                     }
                     handshake.incoming.extend_from_slice(&flight);
                 }

@@ -156,7 +156,7 @@ fn origin(seen: &Measurements) -> Finding {
     let finding = Finding::given(claim, LARDER, why, worst.map(|worst| worst <= LEFT));
     let Some(worst) = worst else { return finding };
     finding.with_effect(format!("at most {worst:.2} times one node's origin requests")).saying(format!(
-        "The origin was asked for: {}.",
+        "Requests to the origin: {}.",
         if all.is_empty() { "not measured".to_owned() } else { all.join("; ") }
     ))
 }

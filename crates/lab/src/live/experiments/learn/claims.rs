@@ -20,8 +20,10 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
     let [far, weak] = [false, true].map(|is_weak| {
         PLACES.into_iter().filter(|place| place.at_once.is_some() == is_weak).collect::<Vec<_>>()
     });
-    let unpopular = "What is asked for less than twice in a lifetime is not refreshed: where requests are spread over many URLs, most of those that wait ask for such.";
-    let popular = "The requests are for URLs that are asked for in each of their lifetimes: these are confirmed before they expire, and their clients do not wait.";
+    let unpopular = "A response that is requested less than twice in its lifetime is not refreshed. Where requests are \
+         spread over many URLs, most requests that wait are for such responses.";
+    let popular = "The requested responses are requested in each of their lifetimes. So they are validated before they \
+         expire, and clients do not wait.";
     vec![
         Finding::sampled(
             format!("Far away: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
@@ -68,7 +70,7 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
             (samples(seen, &PLACES, |_, ahead| precision(ahead)), Bound::Above(OF_USE)),
             PERCENT,
         )
-        .saying("Of use: asked for after the response would have expired, and before it expires again."),
+        .saying("A refresh is of use if the response is requested after it would have expired, and before it expires again."),
     ]
 }
 

@@ -27,7 +27,7 @@ use crate::workload::{self, Crud, Dataset, Latency, Order, Pages, Rate, Sizes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "learn",
-    title: "Answers before they are asked for",
+    title: "Refreshing responses before they expire",
     shows: "latency, waits, and the origin's load with and without refreshing ahead; far and weak origins",
     seconds: (35, 560),
     measure,
@@ -271,12 +271,14 @@ fn conclude(journal: &Journal) -> Findings {
 
 fn setup() -> Vec<String> {
     let requests = format!(
-        "Responses are fresh for {LIFETIME} seconds, do not change, and are confirmed by 304. {RATE} requests a second come at random moments, of three kinds: the browsing of two people \
+        "Responses are fresh for {LIFETIME} seconds, do not change, and are validated by 304. {RATE} requests a second \
+         come at random moments, of three kinds: the browsing of two people \
          (68 URLs, one of which has nearly half of all requests), reads of three services (Zipf, exponent 0.99), and a web site of 300 pages (Zipf, \
-         exponent 0.9). A time counts from the moment at which its request was due."
+         exponent 0.9). A time begins at the moment at which its request was due."
     );
-    let ways = "Without: a response that has expired is validated while its client waits. Refreshing ahead (refresh_ahead = \"50%\"): a \
-                response that was asked for twice in its lifetime is validated in the background in the second of its two seconds. Lifetimes are short so that many end during \
+    let ways = "Without: a response that has expired is validated while its client waits. Refreshing ahead \
+         (refresh_ahead = \"50%\"): a response that was requested twice in its lifetime is validated in the background \
+         in the second of its two seconds. Lifetimes are short so that many end during \
                 a measurement; with longer ones fewer requests meet an expired response, and both ways differ less."
         .to_owned();
     vec![requests, ways]

@@ -13,10 +13,8 @@ pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
 
 fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
     let title = format!("Mean time against distance: {about}");
-    let (x, y) = (
-        Axis::linear("way there and back in ms", Unit::Number),
-        Axis::linear("mean time in ms", Unit::Number),
-    );
+    let (x, y) =
+        (Axis::linear("round trip in ms", Unit::Number), Axis::linear("mean time in ms", Unit::Number));
     let mut plot = Plot::new(&title, x, y);
     let mut data = Grid::new(&title, &["way", "ms away", "mean ms", "margin (95%)", "lists"]);
     for (way, _, said) in WAYS {
@@ -38,7 +36,7 @@ fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
         plot = plot.line(said, points.iter().map(|(away, interval)| (*away as f64, interval.mean)).collect());
     }
     let caption =
-        "The lower line waits less for the origin. What is asked for the first time waits in any case."
+        "Requests of the lower line wait less for the origin. The first request for a URL always waits."
             .to_owned();
     let is_measured = !data.rows.is_empty();
     is_measured.then(|| Figure { name: format!("learn-{course}-time"), plot, caption, data })

@@ -245,7 +245,7 @@ fn limit(
         () if is_python && own >= FULL => "the one core that its interpreter can use",
         () if origins >= FULL => "the origin, which has one thread",
         () if all >= cores as f64 * FULL => "the machine's cores, which origin and clients share",
-        () => "nothing that is measured: no part is used to the full",
+        () => "no measured part: none is used to the full",
     })
 }
 
@@ -379,7 +379,7 @@ mod tests {
         };
         assert_eq!(limit_of(LARDER, 1.1), "its places");
         assert_eq!(limit_of(EXECUTOR, 11.1), "the threads of its executor");
-        assert_eq!(limit_of(AIOHTTP, 5.0), "nothing that is measured: no part is used to the full");
+        assert_eq!(limit_of(AIOHTTP, 5.0), "no measured part: none is used to the full");
         let mut busy = measured(AIOHTTP, 1_324, 64, 0, 1_324.0 / 900.0);
         busy.processor_us = 1_050.0;
         assert_eq!(

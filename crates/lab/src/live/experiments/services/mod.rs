@@ -131,9 +131,9 @@ fn setup(seen: &Measurements) -> Vec<String> {
          start."
     );
     let ways = "There are four configurations. Without a cache, clients send requests to the services. With the gateway alone, a \
-     proxy beside the services makes and blanks entity tags. A cache that asks (validate = \"always\") sends the tag of its \
-     stored answer with each request, and the gateway confirms current tags. A cache that is told (push = true) receives \
-     invalidations with the gateway's answers, and does not ask."
+     proxy beside the services makes and blanks entity tags. A validating cache (validate = \"always\") sends the tag of its \
+     stored answer with each request, and the gateway confirms current tags. A cache with push (push = true) receives \
+     invalidations with the gateway's answers, and sends no such requests."
         .to_owned();
     let hits = "A hit is a GET with content from the cache, as in the seed report. There are two kinds: hits without any work of \
      the services, and hits for which the services made the whole answer again, so that the gateway could compare its tag."

@@ -122,7 +122,7 @@ fn requests(cells: &[Measured]) -> Vec<Figure> {
         title: "Mean time of all requests so far, by policy",
         x: axis(),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption: format!("One client, answers of 2 ms, a cache of {EVICTING}% that asks and evicts."),
+        caption: format!("One client, answers of 2 ms, a validating cache of {EVICTING}% that evicts."),
     };
     let policies = figure(
         policies,
@@ -228,7 +228,7 @@ fn instances(cells: &[Measured]) -> Figure {
         title: "Mean time of all requests, by the number of caches",
         x: (Axis::doubling("clients", Unit::Count), "clients"),
         y: Axis::linear("mean time in ms", Unit::Number),
-        caption: "Answers of 2 ms, caches that ask, LRU. Each key has one cache, and clients know it."
+        caption: "Answers of 2 ms, validating caches, LRU. Each key has one cache, and clients know it."
             .to_owned(),
     };
     let names = ["one cache", "two caches", "three caches"];

@@ -22,7 +22,7 @@ pub(super) const SIZE: &str = "sizes";
 pub(super) const INSTANCES: &str = "instances";
 /// The situations in which the report expected a gain: name, and description.
 pub(super) const SITUATIONS: [(&str, &str); 3] = [
-    ("far", "far away: 100 ms there and back"),
+    ("far", "far away: a round trip of 100 ms"),
     ("dear", "expensive to compute: 20 ms of CPU time"),
     ("large", "large: 1 MiB over a line of 50 MB/s and 10 ms"),
 ];

@@ -40,8 +40,8 @@ impl Way {
         match self {
             Self::Straight => "without a cache",
             Self::Beside => "gateway alone",
-            Self::Always => "cache asks",
-            Self::Push => "cache is told",
+            Self::Always => "validating cache",
+            Self::Push => "cache with push",
         }
     }
 

@@ -40,7 +40,7 @@ fn tinylfu(cells: &[Measured]) -> Finding {
     let mut conditions = Conditions::default();
     conditions.add(format!("{EVICTING}%"), paired(&one, &other, slower));
     let text = format!(
-        "In a cache of {EVICTING}% that asks and evicts, TinyLFU had {:.1}% hits and took {:.0} us of CPU time for a request; \
+        "In a validating cache of {EVICTING}% that evicts, TinyLFU had {:.1}% hits and took {:.0} us of CPU time for a request; \
          LRU had {:.1}% and took {:.0} us. In the seed report, TinyLFU was sometimes much slower.",
         average(&one, |measured| measured.hit_ratio) * 100.0,
         average(&one, |measured| measured.proxies_us),

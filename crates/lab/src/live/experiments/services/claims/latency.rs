@@ -134,7 +134,7 @@ fn no_gain(cells: &[Measured]) -> Finding {
 fn crowded(cells: &[Measured]) -> Finding {
     let conditions = by_clients(cells, Way::Always);
     let text = format!(
-        "The additional time of requests with a cache that asks: {}. In the seed report, latency grew equally for all.",
+        "The additional time of requests with a validating cache: {}. In the seed report, latency grew equally for all.",
         conditions.means(percent)
     );
     let claim = "With more clients, the services alone remain faster than with the cache";
@@ -144,7 +144,7 @@ fn crowded(cells: &[Measured]) -> Finding {
 /// Decides whether hits increase during a run.
 fn hits_grow(cells: &[Measured]) -> Finding {
     let mut conditions = Conditions::default();
-    for (way, name) in [(Way::Always, "a cache that asks"), (Way::Push, "a cache that is told")] {
+    for (way, name) in [(Way::Always, "a validating cache"), (Way::Push, "a cache with push")] {
         let of = those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == COST_US);
         let gain = |measured: &&Measured| {
             let (first, last) = (measured.course.first()?, measured.course.last()?);
@@ -169,7 +169,7 @@ fn latency_stays(cells: &[Measured]) -> Finding {
         (first.requests < last.requests).then_some((measured.cell.repetition, change))
     };
     let mut conditions = Conditions::default();
-    conditions.add("a cache that asks", of.iter().filter_map(change).collect());
+    conditions.add("a validating cache", of.iter().filter_map(change).collect());
     let unasked =
         |at: fn(&Measured) -> Option<f64>| mean(&of.iter().filter_map(|one| at(one)).collect::<Vec<_>>());
     let text = format!(

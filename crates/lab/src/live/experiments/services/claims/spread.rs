@@ -75,9 +75,9 @@ fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
     let of = |way, written| those(cells, name, |cell| cell.way == way && cell.written == written);
     let mut conditions = Conditions::default();
     for written in [READ_MOSTLY, WRITES] {
-        for (way, who) in [(Way::Always, "asks"), (Way::Push, "is told")] {
+        for (way, name) in [(Way::Always, "a validating cache"), (Way::Push, "a cache with push")] {
             let slower = paired(&of(way, written), &of(Way::Straight, written), slower);
-            conditions.add(format!("a cache that {who}, {written}% writes"), slower);
+            conditions.add(format!("{name}, {written}% writes"), slower);
         }
     }
     let three = |value: fn(&Measured) -> f64, written| {
@@ -88,8 +88,8 @@ fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
         "far" => (
             |one| one.reads.p50,
             "Median time of GETs, in ms,",
-            "A cache that asks sends its question over the whole distance, and saves no time. Only a cache that is told answers \
-             without it.",
+            "The requests of a validating cache travel the whole distance, and save no time. Only a cache with push \
+             answers without them.",
         ),
         "dear" => (
             |one| one.services_us / 1e3,
@@ -103,8 +103,8 @@ fn gain(cells: &[Measured], (name, about): (&'static str, &str)) -> Finding {
         ),
     };
     let text = format!(
-        "The additional time of all requests, compared with no cache: {}. {measure} without a cache, with one that asks, and \
-         with one that is told: {} with {READ_MOSTLY}% writes, and {} with {WRITES}%.",
+        "The additional time of all requests, compared with no cache: {}. {measure} without a cache, with a validating \
+         one, and with one with push: {} with {READ_MOSTLY}% writes, and {} with {WRITES}%.",
         conditions.means(|share| format!("{:+.0}%", share * 100.0)),
         three(value, READ_MOSTLY),
         three(value, WRITES),
