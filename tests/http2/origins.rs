@@ -408,7 +408,7 @@ fn health_checks_are_made_in_http_2() {
     let larder = Larder::start(&server::site(&[&origin], keys));
     larder.wait_for_log("status 503 for its health check /ready");
     is_well.open();
-    larder.wait_for_log("is well again");
+    larder.wait_for_log("is healthy again");
     assert_eq!(origin.last().target, "/ready");
 }
 

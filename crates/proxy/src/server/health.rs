@@ -41,8 +41,8 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
             if turn.checked(&found) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
                 match found {
-                    Ok(()) => tracing::warn!("origin {origin} of {name} is well again"),
-                    Err(why) => tracing::warn!("origin {origin} of {name} is sick: {why}"),
+                    Ok(()) => tracing::warn!("origin {origin} of {name} is healthy again"),
+                    Err(why) => tracing::warn!("origin {origin} of {name} is not healthy: {why}"),
                 }
             }
         }
