@@ -167,7 +167,7 @@ fn asked(decision: &Decision, said: &Explanation) -> String {
         (Some(site), _) => format!("site '{site}'"),
     };
     let state = |origin: &String| match said.failing.contains(origin) {
-        true => format!("{origin} (did not answer the last time)"),
+        true => format!("{origin} (failed its last request or health check)"),
         false => origin.clone(),
     };
     let origins = said.origins.iter().map(state).collect::<Vec<_>>().join(" or ");
@@ -303,7 +303,7 @@ mod tests {
         let expected = [
             "request      GET http://a/\\u{1b}",
             "decision     miss: nothing is stored under this URI (absent, RFC 9111 2)",
-            "origin       asked: http://b or http://c (did not answer the last time) (site 'a')",
+            "origin       asked: http://b or http://c (failed its last request or health check) (site 'a')",
             "rule         assets (larder.toml:7) sets ttl, query",
             "hint         the origin may compress",
             "stored       2 responses for other request fields",

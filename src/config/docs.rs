@@ -20,7 +20,7 @@ const INTRODUCTION: &str = "\
 # The config file
 
 `larder serve --config larder.toml` reads a TOML file; `larder check --config larder.toml` only validates it. Flags
-override the file. Every key is optional except a site's `origin`; an unknown key is an error.
+override the file. All keys are optional, except those of `[[tls]]`, `[[disk]]` and `[[site]]` that are marked as required. An unknown key is an error.
 
 Sizes are a number and a unit (`B` `KiB` `MiB` `GiB` `TiB`) or a plain number of bytes. `4G` is 4 GiB, `64MB` is 64,000,000 bytes. Durations
 are a number and a unit (`ms` `s` `m` `h` `d`). A list with one element needs no brackets.
@@ -38,12 +38,10 @@ are stored, as in `tinylfu+gdsf` or `size:max=1MiB+lru`. `larder simulate --list
 const CERTIFICATES: &str = "Certificates of the listeners for TLS: one table for each. A client gets the certificate for the name in its handshake, or \
      else the first (docs/tls.md).";
 const DISKS: &str = "The disk tier: one table for each directory. Responses survive restarts.";
-const DISK_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
-const SITES: &str =
-    "Reverse-proxied sites: one table for each; the first site that matches takes the request.";
+const NONE: &str = "None by default: remove the leading # signs to add one.";
+const SITES: &str = "Reverse-proxied sites: one table for each. A request belongs to the site with the longest path that matches; of equals, to the first.";
 const AUTHORITY: &str = "How a site gets its certificates by ACME, as in `acme = { contact = \"mailto:admin@docs.example\", accept_terms = true }` \
      (docs/tls.md).";
-const SITE_DEFAULTS: &str = "None by default: remove the leading # signs to add one.";
 
 const RULES: &str = "Rules for parts of the requests of the site above, or of the forward proxy, in the order in which they apply: a later \
      one replaces the effects of an earlier one (docs/rules.md). All conditions of `match` have to hold; `match.not` takes the same keys, \
@@ -100,12 +98,12 @@ pub(crate) fn example() -> String {
             lines(&mut file, "", CACHING, &defaults.forward.rules);
         }
     }
-    file += &format!("\n# {CERTIFICATES}\n#[[tls]]\n");
+    file += &format!("\n# {CERTIFICATES}\n# {NONE}\n#[[tls]]\n");
     lines(&mut file, "#", TLS_KEYS, &CertificateFiles::default());
-    file += &format!("\n# {DISKS}\n# {DISK_DEFAULTS}\n#[[disk]]\n");
+    file += &format!("\n# {DISKS}\n# {NONE}\n#[[disk]]\n");
     lines(&mut file, "#", DISK_KEYS, &DiskDraft::default());
     let site = SiteDraft::default();
-    file += &format!("\n# {SITES}\n# {SITE_DEFAULTS}\n#[[site]]\n");
+    file += &format!("\n# {SITES}\n# {NONE}\n#[[site]]\n");
     lines(&mut file, "#", SITE, &site);
     lines(&mut file, "#", CACHING, &site.rules);
     file
@@ -118,7 +116,12 @@ fn heading(page: &mut String, title: &str, about: &str) {
 fn rows<T>(page: &mut String, keys: &[Key<T>], defaults: &T) {
     for key in keys {
         let (kind, default) = ((key.kind)(), (key.show)(defaults));
-        *page += &format!("| `{}` | {kind} | `{default}` | {} |\n", key.name, key.about);
+        let default = match default.as_str() {
+            "\"\"" => "required".to_owned(),
+            "[]" if key.name == "origin" => "required".to_owned(),
+            _ => format!("`{default}`"),
+        };
+        *page += &format!("| `{}` | {kind} | {default} | {} |\n", key.name, key.about);
     }
 }
 

@@ -310,7 +310,11 @@ fn path(table: &str, name: &str) -> String {
 fn within(table: &str) -> String {
     match table {
         "" => "above all tables".to_owned(),
-        "site" | "tls" => format!("in [[{table}]]"),
-        _ => format!("in [{table}]"),
+        "site" | "tls" | "disk" => format!("in [[{table}]]"),
+        "rule" => "in this rule".to_owned(),
+        _ => match table.strip_prefix("rule.") {
+            Some(inner) => format!("in '{inner}' of this rule"),
+            None => format!("in [{table}]"),
+        },
     }
 }

@@ -116,7 +116,7 @@ fn a_reload_with_a_bad_rule_changes_nothing() {
     let rule = |rest: &str| site(&[&origin], &format!("[[site.rule]]\nmatch = {{ path = '/a' }}\n{rest}"));
     let larder = Larder::start(&rule("respond = 404\n"));
     larder.reload(&rule("respnd = 410\n"));
-    larder.wait_for_log("unknown key 'respnd' in [rule]; did you mean 'respond'?");
+    larder.wait_for_log("unknown key 'respnd' in this rule; did you mean 'respond'?");
     assert_eq!(larder.get("/a").status, 404);
     larder.reload(&rule("respond = 410\n"));
     larder.wait_for_log("config reloaded");

@@ -17,10 +17,10 @@ fn check(rule: &str) -> (Option<i32>, String) {
 #[test]
 fn each_error_is_a_line_with_its_place_and_a_remedy() {
     let cases = [
-        ("tll = '1h'", "larder.toml:4: unknown key 'tll' in [rule]; did you mean 'ttl'?"),
+        ("tll = '1h'", "larder.toml:4: unknown key 'tll' in this rule; did you mean 'ttl'?"),
         (
             "ttl = '1h'\nmatch = { pth = '/a' }",
-            "larder.toml:5: unknown key 'pth' in [rule.match]; did you mean 'path'?",
+            "larder.toml:5: unknown key 'pth' in 'match' of this rule; did you mean 'path'?",
         ),
         ("cache = false\nmatch = { path = '~(' }", "'(' is not a regular expression: unclosed group"),
         ("stop = false", "the rule has no effect: add one, such as ttl = \"1h\", or stop = true"),

@@ -133,3 +133,12 @@ fn certificates_that_clients_refuse_are_warnings_like_others() {
     assert!(output.status.success() && told.contains(&expired), "{told}");
     assert!(told.contains("larder: warning: no [[tls]] has a certificate for b.test\n"), "{told}");
 }
+
+#[test]
+fn a_certificate_that_no_listener_uses_is_told_with_the_remedy() {
+    let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output = larder.args(["check", "--tls-self-signed"]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expected = "larder: --tls-self-signed: no listener uses this certificate: add a [[site]] or --origin URL, or set ";
+    assert!(output.status.code() == Some(2) && told.starts_with(expected), "{told}");
+}

@@ -26,7 +26,11 @@ const STICKY: u32 = 0o1000;
 /// The operating system's error, or that the directory belongs to another user, or that every user may
 /// replace files in it.
 pub fn make_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)?;
+    let made = DirBuilder::new().recursive(true).mode(DIRECTORY).create(path);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Errno::NOTDIR.into(),
+        _ => error,
+    })?;
     judge(&fs::metadata(path)?)
 }
 
@@ -164,6 +168,17 @@ mod tests {
             (mode(&outer.path().join("a")), mode(&inner), mode(&inner.join("file"))),
             (0o700, 0o700, 0o600)
         );
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let outer = tempfile::tempdir().expect("a directory");
+        let file = outer.path().join("file");
+        fs::write(&file, "").expect("written");
+        for wrong in [&file, &file.join("below")] {
+            let error = make_directory(wrong).expect_err("a file");
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{}", wrong.display());
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         hosts,
         "host names without ports; *.example.com matches all subdomains; none: every host"
     ),
-    key!("path", PREFIX, path, "only paths below this one; of several sites, the longest takes a request"),
+    key!("path", PREFIX, path, "only this path and those below it"),
     key!(
         "origin",
         List(ORIGIN),

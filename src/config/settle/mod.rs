@@ -262,9 +262,15 @@ fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
             problems.add(&[key, "tls"], &text);
         }
         (None, Some(files)) if !of_admin => {
-            let text = "no listener uses this [[tls]]: set reverse.listen_tls, forward.listen_tls, thrift.tls or line.tls, or \
-                        begin admin with https://";
-            let line = format!("{}: {text}", files.place);
+            let sites = match draft.sites.is_empty() {
+                true => "add a [[site]] or --origin URL, or set",
+                false => "set reverse.listen_tls,",
+            };
+            let line = format!(
+                "{}: no listener uses this certificate: {sites} forward.listen_tls, thrift.tls or line.tls, or begin \
+                 admin with https://",
+                files.place
+            );
             problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], line);
         }
         _ => {}

@@ -61,7 +61,8 @@ impl Settled {
                     found.extend(text.lines().map(str::to_owned));
                     files.push(path);
                 }
-                Err(error) if !makes && error.kind() == ErrorKind::NotFound => {}
+                // There is no gateway here that could start in doubt.
+                Err(error) if !makes => tracing::debug!("{}: {}", path.display(), cause(&error)),
                 Err(error) => {
                     tracing::warn!("{}: {}; gateways start in doubt", path.display(), cause(&error))
                 }
