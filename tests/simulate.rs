@@ -366,7 +366,9 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.contains("belady: left out, since it needs future requests, which prefetches change"),
+        said.contains(
+            "belady: left out; policies that use future requests cannot be combined with prefetches"
+        ),
         "{said}"
     );
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");

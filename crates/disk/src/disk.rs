@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use larder_evict::Spec;
 
 use crate::engine::Engine;
-use crate::event::{Event, OnEvent};
+use crate::event::{Event, OnEvent, words};
 use crate::files::Files;
 use crate::index::Index;
 use crate::queue::{Command, Queue};
@@ -135,14 +135,6 @@ fn cause(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "there is no such directory".to_owned(),
         _ => words(error),
     }
-}
-
-/// The system's message as a part of a sentence: in lower case, without the number of the error.
-pub(crate) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 impl std::error::Error for OpenError {}

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::disk::words;
-use crate::event::Event;
+use crate::event::{Event, words};
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
