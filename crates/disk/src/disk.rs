@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use larder_evict::Spec;
 
 use crate::engine::Engine;
-use crate::event::{Event, OnEvent};
+use crate::event::{Event, OnEvent, words};
 use crate::files::Files;
 use crate::index::Index;
 use crate::queue::{Command, Queue};
@@ -132,7 +132,7 @@ fn cause(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::StorageFull => "no space is left".to_owned(),
         io::ErrorKind::NotFound => "there is no such directory".to_owned(),
-        _ => error.to_string(),
+        _ => words(error),
     }
 }
 

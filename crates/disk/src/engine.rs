@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::event::Event;
+use crate::event::{Event, words};
 use crate::full::{Ceiling, is_full};
 use crate::log::{Class, Log};
 use crate::queue::Command;
@@ -125,7 +125,7 @@ impl Engine {
             Err(error) => {
                 self.shared.counts.write_errors.add(1);
                 if self.failures == 0 {
-                    self.shared.tell(Event::WriteFailed { name: name.into(), why: error.to_string() });
+                    self.shared.tell(Event::WriteFailed { name: name.into(), why: words(error) });
                 }
                 self.failures = self.failures.saturating_add(1);
                 if is_full(error) {

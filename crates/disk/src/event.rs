@@ -1,6 +1,7 @@
 //! Events of the store that no return value reports: for the caller's log.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 /// Something that went wrong, or right again. Each is told once, when it happens.
@@ -78,4 +79,12 @@ impl fmt::Display for Event {
             Self::Resumed => f.write_str("writes succeed again"),
         }
     }
+}
+
+/// The system's message as a part of a sentence: in lower case, without the number of the error.
+pub(crate) fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

@@ -188,7 +188,12 @@ impl Directory {
     /// [`OpenError::Io`] if there is none.
     pub fn must_exist(path: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::io(format!("no disk cache is in {}", path.display()), error);
-        fs::metadata(path.join(LOCK)).map(drop).map_err(failed)
+        match fs::metadata(path.join(LOCK)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_dir() => {
+                Err(failed(io::Error::other(format!("it has no file {LOCK}"))))
+            }
+            looked => looked.map(drop).map_err(failed),
+        }
     }
 }
 
@@ -201,7 +206,10 @@ fn lock(path: &Path) -> Result<fs::File, OpenError> {
     private::make_directory(path).map_err(failed)?;
     let (read, write) = (private::options().read(true).clone(), path.join(LOCK));
     let file = match private::open(read.clone().write(true).create(true).truncate(false), &write) {
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => private::open(&read, &write),
+        // Without a lock file, the cause is that none can be made.
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            private::open(&read, &write).map_err(|_| error)
+        }
         other => other,
     }
     .map_err(failed)?;

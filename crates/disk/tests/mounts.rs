@@ -13,7 +13,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder_disk::{Disk, Event, Options};
+use larder_disk::{Directory, Disk, Event, Options};
 use support::{Folder, about, body, store, text};
 
 const LEN: usize = 20_000;
@@ -122,6 +122,8 @@ fn gets_full() {
     let stored = (50..250).filter(|&n| put(&disk, n)).count();
     assert!(stored > 50, "{stored} of 200 were stored in what is left: {:?}", disk.usage());
     assert!(disk.usage().write_errors > 0, "it was full");
+    let said: Vec<_> = mounted.0.events().iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|said| said.ends_with(": cannot write: no space left on device")), "{said:?}");
     let kept = count(&disk, 250);
     assert!((10..=50).contains(&kept), "{kept} of 250 are there, and there is room for 50");
     mounted.0.remove("others");
@@ -214,6 +216,10 @@ fn a_start_where_nothing_can_be_written() {
 #[test]
 #[ignore = "run by another, with mounts of its own"]
 fn starts_read_only() {
+    let mounted = Mounted::new(&["-t", "tmpfs", "larder"]);
+    mounted.remount("ro");
+    let error = Directory::open(mounted.0.path()).unwrap_err().to_string();
+    assert!(error.ends_with(": the file system is read-only"), "{error}");
     for has_snapshot in [true, false] {
         let mounted = Mounted::new(&["-t", "tmpfs", "larder"]);
         let disk = mounted.open();

@@ -277,6 +277,18 @@ fn a_directory_has_one_user() {
 }
 
 #[test]
+fn a_directory_without_a_cache_is_named_with_the_cause() {
+    let folder = Folder::new();
+    let absent = folder.path().join("absent");
+    for (path, why) in
+        [(folder.path(), "it has no file larder.lock"), (absent.as_path(), "there is no such directory")]
+    {
+        let error = Directory::must_exist(path).unwrap_err();
+        assert_eq!(error.to_string(), format!("no disk cache is in {}: {why}", path.display()));
+    }
+}
+
+#[test]
 fn foreign_files_are_left_alone() {
     let folder = Folder::new();
     let ours = b"not a segment, whatever its name says";
