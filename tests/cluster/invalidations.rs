@@ -194,7 +194,7 @@ fn without_the_engine_what_is_stored_is_validated_after_the_lag() {
     assert_eq!(version(&faithful, "/mine"), 0);
     let told = purge(&nodes[0], "tag=t&wait")["nodes"].clone();
     assert_eq!(told["published"], false, "{told}");
-    assert!(told["trouble"].as_str().is_some(), "{told}");
+    assert!(matches!(told["trouble"].as_str(), Some("connection refused" | "broken pipe")), "{told}");
 }
 
 #[test]

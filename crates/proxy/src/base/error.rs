@@ -22,9 +22,21 @@ impl Error {
 /// system.
 pub(crate) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
-    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+    part(text.split_once(" (os error").map_or(&*text, |(words, _)| words))
+}
+
+/// Returns another program's or a library's message as a part of a sentence: in one line, and in lower case unless it
+/// begins with an abbreviation.
+pub(crate) fn part(text: &str) -> String {
+    let text = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), second) if !second.is_some_and(char::is_uppercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -37,6 +49,8 @@ mod tests {
             (io::Error::from_raw_os_error(111), "connection refused"),
             (io::ErrorKind::NotFound.into(), "entity not found"),
             (io::Error::other("it does not offer HTTP/2 (ALPN h2)"), "it does not offer HTTP/2 (ALPN h2)"),
+            (io::Error::other("TLS is required"), "TLS is required"),
+            (io::Error::other("Parse error at 1\nUnexpected `33`\n"), "parse error at 1 Unexpected `33`"),
             (io::Error::other(""), ""),
         ] {
             assert_eq!(cause(&error), words);

@@ -26,6 +26,7 @@ use serde::Serialize;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
+use crate::base::error::part;
 use crate::base::settings::engine_address::{EngineAddress, EngineKind};
 use crate::base::settings::{CertificateFiles, EngineTls};
 
@@ -179,7 +180,7 @@ impl Engine {
                 *self.link.lock().await = None;
                 Err(self.failed(&error))
             }
-            Err(error) => Err(EngineError::Refused(error.to_string().into())),
+            Err(error) => Err(EngineError::Refused(explain(&error).into())),
         }
     }
 
@@ -228,8 +229,7 @@ impl Engine {
 
     fn failed(&self, error: &RedisError) -> EngineError {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let text = if error.is_timeout() { "no answer in time".to_owned() } else { error.to_string() };
-        let trouble = EngineError::Unreachable(text.into());
+        let trouble = EngineError::Unreachable(explain(error).into());
         let mut health = self.health();
         if health.is_up || health.trouble.is_none() {
             tracing::warn!("the engine {} does not answer: {trouble}", self.place);
@@ -244,6 +244,19 @@ impl Engine {
 
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the cause of `error` as a part of a sentence, in one line.
+fn explain(error: &RedisError) -> String {
+    match error.kind() {
+        _ if error.is_timeout() => "no answer in time".to_owned(),
+        ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
+        ErrorKind::Parse => "its answer is not of a Valkey or Redis".to_owned(),
+        _ => {
+            let text = error.to_string();
+            part(text.split_once(" (os error").map_or(&*text, |(words, _)| words))
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl Forged {
     /// Counts one, and logs the first one.
     pub(super) fn count(count: &AtomicU64, what: &str) {
         if count.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!("{what} was ignored: no node with this cluster's token wrote it");
+            tracing::warn!("{what} was ignored: it is not from a node with this cluster's token");
         }
     }
 }

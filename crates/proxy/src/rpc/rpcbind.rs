@@ -11,6 +11,8 @@ use larder_rpc::onc::{PROGRAM, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::base::error::cause;
+
 /// Timeout of rpcbind for a series of requests.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,7 +43,7 @@ impl Registration {
                 Some(Self { socket: socket.to_owned() })
             }
             Err(error) => {
-                tracing::warn!("not registered with rpcbind at {}: {error}", socket.display());
+                tracing::warn!("not registered with rpcbind at {}: {}", socket.display(), cause(&error));
                 None
             }
         }
@@ -50,7 +52,7 @@ impl Registration {
     /// Removes the registration.
     pub(crate) async fn withdraw(self) {
         if let Err(error) = ask(&self.socket, &[Request::Unset]).await {
-            tracing::warn!("still registered with rpcbind at {}: {error}", self.socket.display());
+            tracing::warn!("still registered with rpcbind at {}: {}", self.socket.display(), cause(&error));
         }
     }
 }
