@@ -1,6 +1,7 @@
 //! Errors of databases: their text, and whether a retry can help.
 
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 /// Why a database cannot be used.
@@ -31,7 +32,7 @@ pub enum OpenError {
         why: String,
     },
     /// A thread or its runtime could not be started.
-    System(std::io::Error),
+    System(io::Error),
 }
 
 impl fmt::Display for OpenError {
@@ -45,7 +46,9 @@ impl fmt::Display for OpenError {
                 "statistics database '{url}': its schema has version {found}, of a later larder; \
                  this one knows up to {known}"
             ),
-            Self::System(error) => write!(f, "statistics database: cannot start a thread: {error}"),
+            Self::System(error) => {
+                write!(f, "statistics database: cannot start a thread: {}", cause(error, false))
+            }
         }
     }
 }
@@ -72,7 +75,7 @@ pub(crate) enum Failure {
     /// What the driver says.
     Database(sqlx::Error),
     /// The file cannot be made.
-    File(std::io::Error),
+    File(io::Error),
 }
 
 impl From<sqlx::Error> for Failure {
@@ -150,9 +153,40 @@ impl fmt::Display for Failure {
             Self::Empty => "holds no statistics yet".to_owned(),
             Self::Slow(patience) => format!("no answer within {} s", patience.as_secs_f64()),
             Self::Database(sqlx::Error::Database(error)) => error.message().to_owned(),
-            Self::Database(sqlx::Error::Io(error)) | Self::File(error) => error.to_string(),
+            Self::Database(sqlx::Error::Io(error)) => cause(error, false),
+            Self::File(error) => cause(error, true),
             Self::Database(error) => error.to_string(),
         };
         f.write_str(&words.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The cause as a part of a sentence: in lower case, without the number that the system gives it.
+fn cause(error: &io::Error, is_file: bool) -> String {
+    if is_file && error.kind() == io::ErrorKind::NotFound {
+        return "there is no such directory".to_owned();
+    }
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_parts_of_sentences() {
+        let refused = sqlx::Error::Io(io::Error::from_raw_os_error(111));
+        let table = [
+            (Failure::Database(refused), "connection refused"),
+            (Failure::File(io::Error::from_raw_os_error(2)), "there is no such directory"),
+            (Failure::File(io::Error::from_raw_os_error(13)), "permission denied"),
+            (Failure::File(io::Error::other("it is a symbolic link")), "it is a symbolic link"),
+        ];
+        for (failure, words) in table {
+            assert_eq!(failure.to_string(), words);
+        }
     }
 }
