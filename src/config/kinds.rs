@@ -307,13 +307,23 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Option<V>, String> {
         match value.as_str() {
             Some(word) if word == self.0 => Ok(None),
-            _ => self.1.read(value).map(Some),
+            // The words of a choice are listed with this one.
+            _ => self.1.read(value).map(Some).map_err(|why| match why.split_once("; known: ") {
+                Some((problem, known)) if why.starts_with("unknown word") && !has_word(known, self.0) => {
+                    format!("{problem}; known: {} {known}", self.0)
+                }
+                _ => why,
+            }),
         }
     }
 
     fn show(&self, value: &Option<V>) -> String {
         value.as_ref().map_or_else(|| quoted(self.0), |value| self.1.show(value))
     }
+}
+
+fn has_word(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
 }
 
 fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {

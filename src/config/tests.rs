@@ -40,6 +40,7 @@ fn values_of_the_wrong_kind() {
         ("threads = 0", "1: threads: 0 is not a number from 1 to 1024"),
         ("\nthreads = -1", "2: threads: -1 is not a number from 1 to 1024"),
         ("[stats]\nclient = 'all'", "2: stats.client: unknown word 'all'; known: whole truncated off"),
+        ("[cluster]\ntls = 'yes'", "2: cluster.tls: unknown word 'yes'; known: auto token files off"),
         (
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
@@ -147,6 +148,10 @@ fn values_that_disagree() {
         (
             "[memory]\nsize = '1MiB'\nmax_object = '2MiB'",
             "3: memory.max_object 2MiB is larger than memory.size 1MiB",
+        ),
+        (
+            "[[disk]]\npath = 'a'\nsize = '1GiB'\n[[disk]]\npath = 'a'\nsize = '1GiB'",
+            "4: a is already the directory of the disk at 1",
         ),
         (
             "[limits]\nhead = '4KiB'",

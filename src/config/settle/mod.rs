@@ -399,8 +399,7 @@ fn check_disks(disks: &[DiskDraft], problems: &mut Problems<'_>) {
         let path = tier.path.display();
         if let Some(other) = disks[..at].iter().find(|other| other.tier.path == tier.path) {
             let other = &other.place;
-            problems
-                .add_to_disk(disk, &format!("{path} is the directory of the [[disk]] at {other} already"));
+            problems.add_to_disk(disk, &format!("{path} is already the directory of the disk at {other}"));
         }
         if let Some(largest) = tier.max_object.filter(|largest| *largest > tier.size) {
             let (largest, size) = (show_size(largest), show_size(tier.size));
