@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cli::admin::{AdminClient, AdminListener};
-use crate::cli::tables::aligned;
+use crate::cli::tables::{Column, fitted};
+use crate::cli::terminal;
 use crate::cli::units::{about_count, show_duration};
 use crate::cli::words::printable;
 use crate::cli::{Failure, say};
@@ -33,7 +34,9 @@ impl Findings {
     /// The reason why there is no answer, in one line.
     pub(super) fn answer(&self, listener: &AdminListener, as_json: bool) -> Result<bool, Failure> {
         match (self.validator, self.couplings) {
-            (true, _) => show(listener, "validator", as_json, validation)?,
+            (true, _) => show(listener, "validator", as_json, |found: &Validation| {
+                validation(found, terminal::columns())
+            })?,
             (_, true) => show(listener, "couplings", as_json, couplings)?,
             (false, false) => return Ok(false),
         }
@@ -55,29 +58,30 @@ fn show<T: DeserializeOwned + Serialize>(
     Ok(())
 }
 
-const HEADS: [&str; 10] = [
-    "route",
-    "checked",
-    "ok",
-    "stale",
-    "changed",
-    "unstable",
-    "failed",
-    "stale share",
-    "stale for",
-    "lifetime",
+/// Each column with its rank: the highest is omitted first if there is no room.
+const COLUMNS: [(&str, u8); 10] = [
+    ("route", 0),
+    ("checked", 0),
+    ("ok", 4),
+    ("stale", 0),
+    ("changed", 3),
+    ("unstable", 2),
+    ("failed", 1),
+    ("stale share", 0),
+    ("stale for", 0),
+    ("lifetime", 0),
 ];
 
-fn validation(found: &Validation) -> Vec<String> {
+fn validation(found: &Validation, width: Option<usize>) -> Vec<String> {
     if found.sample == 0.0 && found.verdicts.checked == 0 {
         return vec!["no hit is validated; set sample in [validate] to have some".to_owned()];
     }
-    let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
-    rows.extend(found.routes.iter().map(row));
+    let columns = COLUMNS.map(|(name, rank)| Column { name, is_text: name == "route", rank });
+    let mut rows: Vec<_> = found.routes.iter().map(row).collect();
     if found.routes.len() != 1 {
         rows.push(row(&Route { route: "all".to_owned(), verdicts: found.verdicts, ..Route::default() }));
     }
-    let mut lines = aligned(&rows, 1, "  ");
+    let mut lines = fitted(&columns, &rows, 0, width);
     let Skipped { rate, busy, credentials, large } = found.skipped;
     let why = [
         (rate, "beyond the rate"),
@@ -150,7 +154,7 @@ mod tests {
 
     #[test]
     fn routes_are_rows_with_what_can_be_said_of_them() {
-        assert!(validation(&Validation::default())[0].starts_with("no hit is validated"));
+        assert!(validation(&Validation::default(), None)[0].starts_with("no hit is validated"));
         let users =
             Verdicts { checked: 1_200, ok: 1_180, stale: 15, changed_meanwhile: 5, ..Verdicts::default() };
         let lifetime = Some(Lifetime { seconds: 120, at_least: false });
@@ -172,7 +176,12 @@ mod tests {
             "a/users    1,200  1,180     15        5         0       0        1.25%  5s, p99 90s        2m",
             "not validated: 7,000 beyond the rate, 1 too large",
         ];
-        assert_eq!(validation(&found), expected);
+        assert_eq!(validation(&found, None), expected);
+        let narrow = validation(&found, Some(80));
+        assert_eq!(
+            narrow[0],
+            "route    checked  stale  unstable  failed  stale share    stale for  lifetime"
+        );
     }
 
     #[test]

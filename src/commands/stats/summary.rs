@@ -161,12 +161,12 @@ fn site(site: &Value) -> String {
         0 => String::new(),
         all => format!(", {healthy} of {} healthy", counted(all as u64, "origin", "origins")),
     };
-    let text = format!(
-        "{}: {}, {}{state}",
-        word(site, "site"),
-        counted(count(site, "requests"), "request", "requests"),
-        ratios(site),
-    );
+    let requests = counted(count(site, "requests"), "request", "requests");
+    let text = match &*word(site, "site") {
+        // Such as refused ones: these count in no hit ratio.
+        "" => format!("none: {requests}"),
+        name => format!("{name}: {requests}, {}{state}", ratios(site)),
+    };
     line("site", &text)
 }
 
@@ -292,7 +292,7 @@ mod tests {
             "sites": [{
                 "site": "default", "requests": 2, "hit_ratio": 1.0, "origins": [{"healthy": true}],
                 "rules": [{"name": "api", "requests": 2, "hits": 1, "answered": 0, "refused": 1}],
-            }],
+            }, {"site": "", "requests": 1, "hit_ratio": 0.0}],
             "acme": {"names": [
                 {"name": "a.test", "state": "valid", "failures": 0, "ordering": true},
                 {"name": "b.test", "state": "awaited", "failures": 2, "trouble": "no route\n(connection)"},
@@ -314,6 +314,7 @@ mod tests {
             "ahead     1,200 refreshes, 91% of 1,000 measured were of use; 1 early hint",
             "disk      ready, 3 objects, 1.00 KiB of 2.00 KiB, cache",
             "site      default: 2 requests, 100.00% hit ratio, 1 of 1 origin healthy",
+            "site      none: 1 request",
             "rule      api of default: 2 requests, 1 hit, 0 answered, 1 refused",
             "acme      a.test: valid, being ordered",
             "acme      b.test: awaited, 2 failures: no route\\n(connection)",
