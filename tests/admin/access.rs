@@ -20,6 +20,7 @@ fn a_page_that_leads_its_own_name_here_reads_nothing() {
     for target in ["/stats", "/live", "/top", "/log", "/cache", "/why?url=http://a/", "/nothing"] {
         let stranger = ask(target, "evil.example");
         assert_eq!((stranger.status, stranger.field("access-control-allow-origin")), (403, None), "{target}");
+        assert!(stranger.text().contains("name this machine by its address or as localhost"), "{stranger:?}");
     }
     for host in ["127.0.0.1", "localhost:9145", "[::1]"] {
         assert_eq!(ask("/stats", host).status, 200, "{host}");

@@ -61,7 +61,9 @@ fn only_those_whom_the_site_names_may_purge() {
     larder.get("/page");
     let refused = larder.ask("PURGE /page\nX-Forwarded-For: 10.0.0.1");
     assert_eq!((refused.status, refused.text().lines().count()), (403, 1));
-    assert!(refused.text().contains("127.0.0.1 may not purge"), "{refused:?}");
+    let why =
+        "127.0.0.1 may not purge: it is not in purge_from of the site, and did not send the admin token";
+    assert!(refused.text().contains(why), "{refused:?}");
     assert!(larder.get("/page").is_hit());
     assert_eq!(origin.count(), 1, "nobody else was asked");
 }

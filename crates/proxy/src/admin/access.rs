@@ -49,7 +49,7 @@ const PASSED_ON: Refusal = Refusal {
 };
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
 const STRANGER: Refusal =
-    forbidden("without the admin token, ask by address or for localhost: other names may be anybody's");
+    forbidden("a request without the admin token has to name this machine by its address or as localhost");
 const FOREIGN: Refusal = forbidden("another site's page asked for this");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");

@@ -77,7 +77,7 @@ fn may(site: &Site, token: Option<&Token>, request: &Request) -> Result<bool, Re
         _ => Err((
             StatusCode::FORBIDDEN,
             format!(
-                "{client} may not purge: it is not in purge_from of the site, and it sent no admin token"
+                "{client} may not purge: it is not in purge_from of the site, and did not send the admin token"
             ),
         )),
     }
@@ -124,7 +124,9 @@ fn read(url: &str, fields: &HeaderMap, site: Option<&str>) -> Result<Asked, Refu
     let mut scopes = of_origin.collect::<Result<Vec<_>, _>>().map_err(bad)?.concat();
     scopes.extend(tags);
     if scopes.is_empty() && groups::is_tagged(fields) {
-        return Err(bad("the field names no tag and no group; groups are written \"so\"".to_owned()));
+        return Err(bad(
+            "no tag and no group is named; write groups in quotation marks: \"a\", \"b\"".to_owned()
+        ));
     }
     if scopes.is_empty() {
         let value = if kind == ScopeKind::Host { host(url) } else { url };
