@@ -276,7 +276,10 @@ fn clusters_keep_more_and_ask_each_other() {
     let words = [SHOP, "--policy", "lru,belady", "--capacity", "10%", "--nodes", "1,3", "--hot", "0%,10%"];
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("belady: left out, for a cluster is of nodes that serve"), "{said}");
+    assert!(
+        said.contains("belady: left out; policies that use future requests cannot run in a cluster"),
+        "{said}"
+    );
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cells = page["cells"].as_array().expect("cells");
     let figures = |name: &str| cells.iter().map(|cell| cell[name].clone()).collect::<Vec<_>>();
@@ -319,10 +322,13 @@ fn wrong_clusters_are_one_clear_line() {
         (&["--nodes", "0"], "expected a whole number from 1 to 1000"),
         (&["--nodes", "3", "--hot", "100%"], "owned objects need room"),
         (&["--nodes", "3", "--sample", "0.1"], "a sample does not tell how nodes share the load"),
-        (&["--nodes", "9,3", "--lose", "3"], "3 nodes cannot lose 3 and go on"),
+        (
+            &["--nodes", "9,3", "--lose", "3"],
+            "--lose 3: 3 nodes cannot lose so many; at least one has to stay",
+        ),
         (
             &["--nodes", "3", "--policy", "belady"],
-            "belady cannot serve, and a cluster is of nodes that serve",
+            "belady: policies that use future requests cannot run in a cluster",
         ),
         (&["--lose", "1"], "--nodes <NUMBERS>"),
         (&["--nodes", "3", "--curve"], "cannot be used with"),
@@ -359,7 +365,12 @@ fn prefetching_shows_what_it_would_bring_and_cost() {
     let words = [&*file, "--policy", "lru,belady", "--capacity", "5%", "--prefetch", "association"];
     let output = simulate(&[&words[..], &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("belady: left out, for prefetches change the future"), "{said}");
+    assert!(
+        said.contains(
+            "belady: left out; policies that use future requests cannot be combined with prefetches"
+        ),
+        "{said}"
+    );
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cell = &page["cells"][0];
     let figure = |name: &str| cell[name].as_f64().unwrap_or_else(|| panic!("no {name} in {cell}"));
@@ -391,7 +402,7 @@ fn wrong_prefetching_is_one_clear_line() {
         (&["--prefetch", "sequence", "--sample", "0.1"], "a sample does not tell what follows a request"),
         (
             &["--prefetch", "sequence", "--policy", "belady"],
-            "belady cannot serve, and prefetching is for what serves",
+            "belady: policies that use future requests cannot be combined with prefetches",
         ),
         (&["--prefetch", "sequence", "--nodes", "3"], "cannot be used with"),
         (&["--prefetch-traffic", "1%"], "--prefetch <PREDICTIONS>"),

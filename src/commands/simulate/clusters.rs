@@ -67,6 +67,8 @@ const FIGURES: &[Shown] = &[
     ("around the loss", 0, around_the_loss),
 ];
 
+const OFFLINE: &str = "policies that use future requests cannot run in a cluster";
+
 /// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     let cluster = &args.cluster;
@@ -75,15 +77,18 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     }
     if let Some(nodes) = cluster.nodes.iter().find(|nodes| cluster.lose > 0 && **nodes <= cluster.lose) {
         let nodes = counted(u64::from(*nodes), "node", "nodes");
-        return Err(format!("{nodes} cannot lose {} and go on", cluster.lose));
+        return Err(format!(
+            "--lose {}: {nodes} cannot lose so many; at least one has to stay",
+            cluster.lose
+        ));
     }
     let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
     let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
     if specs.is_empty() {
-        return Err(format!("{} cannot serve, and a cluster is of nodes that serve", offline.join(", ")));
+        return Err(format!("{}: {OFFLINE}", offline.join(", ")));
     }
     if !offline.is_empty() {
-        eprintln!("larder: {}: left out, for a cluster is of nodes that serve", offline.join(", "));
+        eprintln!("larder: {}: left out; {OFFLINE}", offline.join(", "));
     }
     Ok(Plan {
         specs,

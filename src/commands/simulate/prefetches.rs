@@ -62,6 +62,9 @@ const FIGURES: &[Shown] = &[
     ("saved", 4, saved),
 ];
 
+const OFFLINE: &str =
+    "policies that use future requests cannot be combined with prefetches, which change them";
+
 /// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
 pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
     if args.reading.sample < 1.0 {
@@ -70,10 +73,10 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
     let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
     if specs.is_empty() {
-        return Err(format!("{} cannot serve, and prefetching is for what serves", offline.join(", ")));
+        return Err(format!("{}: {OFFLINE}", offline.join(", ")));
     }
     if !offline.is_empty() {
-        eprintln!("larder: {}: left out, for prefetches change the future", offline.join(", "));
+        eprintln!("larder: {}: left out; {OFFLINE}", offline.join(", "));
     }
     Ok(Plan {
         specs,
