@@ -55,9 +55,9 @@ pub(crate) struct Why {
 const INTRODUCTION: &str = "\
 # Reasons
 
-The reasons for decisions on requests and responses, as in `Cache-Status` (`detail`), the logs, the metrics,
-the statistics and `larder why` have. `larder why --reasons` prints this page, and `larder why URL` says which of them
-would hold for a URL at this moment.
+Each decision about a request or a response has one of these reasons. `Cache-Status` (`detail`), the logs, the metrics, the
+statistics and `larder why` use the same words. `larder why --reasons` prints this page, and `larder why URL` says which
+reason holds for a URL at this moment.
 ";
 
 /// Explains a request, or prints the list of reasons.
