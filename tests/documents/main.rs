@@ -51,6 +51,7 @@ pages! {
     the_forward_proxy: "docs/forward-proxy.md",
     getting_started: "docs/getting-started.md",
     the_laboratory: "docs/laboratory.md",
+    logs: "docs/logs.md",
     prefetching: "docs/prefetch.md",
     purging: "docs/purge.md",
     a_blog_in_php: "docs/recipes/php-blog.md",

@@ -34,6 +34,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "the theme of that blog",
     ),
     package("curl", "curl", "a client that users have"),
+    package("jq", "jq", "a reader of the access log in JSON"),
     package("nghttp2-client", "h2load", "clients of HTTP/2"),
     package("openssl", "openssl", "the certificate of an https origin"),
     package("wrk", "wrk", "a client that loads"),
