@@ -151,7 +151,10 @@ fn a_drained_node_owns_nothing_and_serves() {
     assert_eq!((nodes[2].get("/").status, nodes[2].ask_admin("GET /readyz").status), (200, 503));
     assert_eq!(change("/cluster/resume?node=c").status, 200);
     eventually("c to be back", || (share(&nodes[1]) > Some(0.3)).then_some(()));
-    let refused = change("/cluster/drain?node=d");
-    assert_eq!((refused.status, refused.text()), (400, "no node is called 'd'; there are: a, b, c\n"));
+    for path in ["/cluster/drain?node=d", "/cluster/resume?node=d"] {
+        let refused = change(path);
+        let told = (400, "no node is called 'd'; there are: a, b, c\n");
+        assert_eq!((refused.status, refused.text()), told, "{path}");
+    }
     assert_eq!(names_of(&nodes[0]).len(), 3);
 }

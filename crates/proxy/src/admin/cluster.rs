@@ -26,24 +26,36 @@ pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> 
         return plain(query, || ClusterReport::of(cluster));
     }
     let drains = path == "/cluster/drain";
-    let node = match node(cluster, query, drains) {
+    let node = match node(query) {
         Ok(node) => node,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
-    match cluster.drain(&node, drains).await {
-        Ok(()) => json(&Told { node: &node, draining: drains }),
-        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, format!("the engine does not answer: {error}")),
+    let missing = missing(cluster, &node);
+    if let Some(why) = missing.as_ref().filter(|_| drains) {
+        return refuse(StatusCode::BAD_REQUEST, why.clone());
+    }
+    match (cluster.drain(&node, drains).await, missing) {
+        // A node that is gone can be resumed if it was drained before.
+        (Ok(false), Some(why)) => refuse(StatusCode::BAD_REQUEST, why),
+        (Ok(_), _) => json(&Told { node: &node, draining: drains }),
+        (Err(error), _) => {
+            refuse(StatusCode::SERVICE_UNAVAILABLE, format!("the engine does not answer: {error}"))
+        }
     }
 }
 
-/// Returns the node that `query` names. A node that is gone can be resumed, but not drained.
-fn node(cluster: &Cluster, query: Option<&str>, drains: bool) -> Result<String, String> {
+/// Returns the name of the node in `query`.
+fn node(query: Option<&str>) -> Result<String, String> {
     let query = Query::read(query, &["node"])?;
     let node = query.get("node").filter(|node| !node.is_empty()).ok_or("which node? write node=NAME")?;
+    Ok(node.to_owned())
+}
+
+/// Returns the message that no node has this name; `None` if one has.
+fn missing(cluster: &Cluster, node: &str) -> Option<String> {
     let view = cluster.members.view();
     let names: Vec<_> = view.nodes.iter().map(|node| node.name.as_str()).collect();
-    match names.contains(&node) || !drains {
-        true => Ok(node.to_owned()),
-        false => Err(format!("no node is called '{}'; there are: {}", node.escape_debug(), names.join(", "))),
-    }
+    let is_known = names.contains(&node);
+    (!is_known)
+        .then(|| format!("no node is called '{}'; there are: {}", node.escape_debug(), names.join(", ")))
 }

@@ -164,14 +164,15 @@ impl Cluster {
         matches!(view.standing, Standing::Member | Standing::Alone) && !drains
     }
 
-    /// Takes the keys from the node called `name`, or returns keys to it.
+    /// Takes the keys from the node called `name`, or returns keys to it. Returns whether that changed anything on the
+    /// engine.
     ///
     /// # Errors
     /// The reason why the engine has not stored the change.
-    pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<(), EngineError> {
+    pub(crate) async fn drain(&self, name: &str, drains: bool) -> Result<bool, EngineError> {
         let mut command = redis::cmd(if drains { "SADD" } else { "SREM" });
         command.arg(self.key("draining")).arg(self.sealed_name(name));
-        self.engine.command::<i64>(&command).await.map(drop)
+        self.engine.command::<i64>(&command).await.map(|changed| changed > 0)
     }
 
     /// Decides where a copy of an answer to `key`, which another node owns, is kept: in memory if the key is
