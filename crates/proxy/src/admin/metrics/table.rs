@@ -109,7 +109,7 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&["no"], ahead.measured.saturating_sub(ahead.used));
     }),
     metric!(Counter "larder_prefetches_total" ["kind"]
-        "Requests for what no client had asked for, by the kind of prediction."
+        "Prefetches that were started, by the kind of prediction."
         |moment, to| prefetches(moment, to, |done| done.started)),
     metric!(Counter "larder_prefetches_measured_total" ["kind", "used"]
     "Those of them whose use is known, by whether a client got the response within a minute."
@@ -141,7 +141,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of links that outlive stored responses."
         |moment, to| to.put(&[], moment.stats.early_hints.bytes)),
     metric!(Counter "larder_client_prefetches_total" ["site"]
-        "Requests that were prefetches of clients, whatever became of them."
+        "Requests that were prefetches of clients, with any outcome."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
     metric!(Counter "larder_compressed_forms_total" []
         "Forms of stored responses that were made by compression."
@@ -285,7 +285,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Requests sent to another node because the owner of their key was too busy."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.peers.spilled))),
     metric!(Counter "larder_cluster_forged_total" ["what"]
-    "Messages that were ignored because no node with the cluster's token wrote them: member, entry, record, request, proof \
+    "Messages and connections that were ignored because they were not from a node with the cluster's token: member, entry, record, request, proof \
      of a node's identity, or TLS connection."
     |moment, to| {
         if let Some(ClusterReport { forged, .. }) = &moment.stats.cluster {
