@@ -311,9 +311,10 @@ impl AdminClient {
                 over(secured.map_err(unanswered)?).await.map_err(broke)?
             }
         };
-        let response = match timeout(SILENCE, sender.send_request(request)).await {
+        let silence = silence(query);
+        let response = match timeout(silence, sender.send_request(request)).await {
             Ok(answered) => answered.map_err(broke)?,
-            Err(_) => return Err(unanswered(silent())),
+            Err(_) => return Err(unanswered(silent(silence))),
         };
         if response.status() == StatusCode::OK {
             return Ok(response);
@@ -356,7 +357,7 @@ async fn over(
 /// Returns the next piece of an answer's content; `None` at its end.
 async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String> {
     loop {
-        let frame = timeout(SILENCE, response.body_mut().frame()).await.map_err(|_| silent())?;
+        let frame = timeout(SILENCE, response.body_mut().frame()).await.map_err(|_| silent(SILENCE))?;
         match frame.transpose().map_err(|error| cause(&error))?.map(hyper::body::Frame::into_data) {
             None => return Ok(None),
             Some(Ok(piece)) => return Ok(Some(piece)),
@@ -366,8 +367,15 @@ async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String
     }
 }
 
-fn silent() -> String {
-    format!("silent for {} seconds", SILENCE.as_secs())
+/// Returns the longest silence before the answer to `query`, which may ask the proxy to wait for some seconds.
+fn silence(query: Query<'_>) -> Duration {
+    let waits =
+        query.iter().find(|(name, _)| *name == "timeout").and_then(|(_, seconds)| seconds.parse().ok());
+    SILENCE + waits.and_then(|waits| Duration::try_from_secs_f64(waits).ok()).unwrap_or_default()
+}
+
+fn silent(silence: Duration) -> String {
+    format!("silent for {} seconds", silence.as_secs())
 }
 
 /// Returns the status and the first line of a refusal.
@@ -412,7 +420,18 @@ fn explain(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use std::time::Duration;
+
+    use super::{SILENCE, address, silence};
+
+    #[test]
+    fn an_answer_may_take_as_long_as_the_query_lets_the_proxy_wait() {
+        let waits = |seconds: &str| silence(&[("wait", String::new()), ("timeout", seconds.to_owned())]);
+        assert_eq!(silence(&[("url", "http://a/".to_owned())]), SILENCE);
+        assert_eq!(waits("600"), SILENCE + Duration::from_secs(600));
+        assert_eq!(waits("1.5"), SILENCE + Duration::from_millis(1500));
+        assert_eq!(waits("x"), SILENCE);
+    }
 
     #[test]
     fn an_admin_listener_is_named_by_address_or_by_url() {
