@@ -56,8 +56,8 @@ const INTRODUCTION: &str = "\
 # Reasons
 
 The reasons for decisions on requests and responses, as in `Cache-Status` (`detail`), the logs, the metrics,
-the statistics and `larder why` have. `larder why --reasons` prints this page, and `larder why URL` says which of them
-would hold for a URL at this moment.
+the statistics and `larder why` have. `larder why --reasons` prints this page, and `larder why URL` shows the one
+for a URL at this moment.
 ";
 
 /// Explains a request, or prints the list of reasons.
@@ -104,7 +104,7 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
     if let Some(owner) = &said.owner {
-        row("owner", format!("{owner}, which is asked before the origin"));
+        row("owner", format!("{owner}, which gets the request before the origin"));
     }
     row("origin", asked(decision, said));
     for AppliedRule { name, place, sets } in &said.rules {
