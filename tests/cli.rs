@@ -96,7 +96,7 @@ fn misspelt_words_get_the_nearest_one() {
         (&["serve", "--policy", "lur"], "unknown policy 'lur'; did you mean 'lru'?"),
         (
             &["serve", "--policy", "belady"],
-            "policy 'belady' needs to know the future; it runs in larder simulate only",
+            "policy 'belady' needs future requests; it runs in larder simulate only",
         ),
         (&["serve", "--access-log", "jsn"], "'json'"),
         (&["check", "--memory", "1GBit"], "unknown unit 'GBit' in '1GBit'; known: B KiB MiB GiB TiB"),

@@ -104,7 +104,7 @@ fn rows(said: &Explanation, now: u64) -> Vec<Vec<String>> {
     row("request", format!("{} {}", said.method, said.key.as_ref().unwrap_or(&said.url)));
     row("decision", format!("{}: {}", decision.outcome, sentence(&decision.reason)));
     if let Some(owner) = &said.owner {
-        row("owner", format!("{owner}, which is asked before the origin"));
+        row("owner", format!("{owner}, which gets the request before the origin"));
     }
     row("origin", asked(decision, said));
     for AppliedRule { name, place, sets } in &said.rules {

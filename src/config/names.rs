@@ -141,7 +141,7 @@ pub(crate) fn policy(text: &str) -> Result<Spec, String> {
         false => Ok(spec),
         true => {
             let name = spec.name();
-            Err(format!("policy '{name}' needs to know the future; it runs in larder simulate only"))
+            Err(format!("policy '{name}' needs future requests; it runs in larder simulate only"))
         }
     }
 }

@@ -65,7 +65,7 @@ fn values_of_the_wrong_kind() {
         ),
         (
             "[memory]\npolicy = 'belady'",
-            "2: memory.policy: policy 'belady' needs to know the future; it runs in larder simulate only",
+            "2: memory.policy: policy 'belady' needs future requests; it runs in larder simulate only",
         ),
         ("[memory]\npolicy = 'lur'", "2: memory.policy: unknown policy 'lur'; did you mean 'lru'?"),
         ("[limits]\nuri = '64KiB'", "2: limits.uri: 64KiB is not a size from 16B to 65535B"),

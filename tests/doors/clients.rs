@@ -39,7 +39,7 @@ fn bytes_that_are_no_call_get_the_protocols_error_and_nobody_else_notices() {
         ("onc", b"\x00\x10\x00\x00", ""),
         ("onc", &[0; 80], ""),
         ("line", &no_line, "!400 a line of more than"),
-        ("line", b"*NONSENSE\n\xff\xff\n", "!400 no command is"),
+        ("line", b"*NONSENSE\n\xff\xff\n", "!400 unknown command"),
     ];
     for (door, bytes, answer) in rows {
         let mut caller = Caller::to(&larder, door);

@@ -113,7 +113,7 @@ reasons! {
         "cache = true for the site; a GET with content or Upgrade is never cached";
 
     Unauthorized "unauthorized" "configuration"
-        "a rule of the configuration asks for a password or a token, and the request has none that is right"
+        "a rule of the configuration requires a password or a token, and the request has no valid one"
         "larder why names the rule; larder passwd sets a password";
     ByRule "by-rule" "configuration"
         "a rule of the configuration answers this request"
@@ -163,7 +163,7 @@ reasons! {
         "the answer to POST does not represent its target"
         "send the target's own URL in Content-Location, if the answer equals that to a GET";
     BadContentRange "bad-content-range" "RFC 9110 14.4"
-        "the partial response does not say which part it is"
+        "the partial response does not name its range"
         "send Content-Range with a 206";
     OwnedElsewhere "owned-elsewhere" "configuration"
         "another node of the cluster keeps the response, and has answered"
@@ -186,8 +186,8 @@ reasons! {
         "the client accepts only stored responses, and none fits"
         "leave only-if-cached out of the request";
     PrefetchNotStored "prefetch-not-stored" "configuration"
-        "the client asked for a prefetch, which the site answers from the cache only, and nothing stored fits"
-        "client_prefetch = \"serve\" for the site or in a rule asks the origin, as for other requests";
+        "the client asked for a prefetch, which the site answers from the cache only, and no stored response fits"
+        "client_prefetch = \"serve\" for the site or in a rule sends prefetches to the origin, like other requests";
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"
         "check that the origin runs, and its name and port";
@@ -226,7 +226,7 @@ reasons! {
         "allow and deny in the site's rules name clients; larder why names the rule";
     RateLimited "rate-limited" "RFC 6585 4"
         "the request is beyond a limit that a rule of the configuration sets"
-        "a larger limit in the site's rules; Retry-After tells the client when to come again";
+        "a larger limit in the site's rules; Retry-After tells the client when to retry";
     OnlyHttps "only-https" "RFC 9110 4.2.2"
         "the site is served over TLS only, and the request came without it"
         "https = \"serve\" in [[site]] answers such requests";
@@ -244,7 +244,7 @@ reasons! {
         "";
     Undelivered "undelivered" "configuration"
         "an RPC client cannot get the page as a whole: it is too long, was cut short, has an unknown coding, or is behind a redirect that is not followed"
-        "the client's error and the proxy's log say which; [doors] sets the limits";
+        "the client's error and the proxy's log name the cause; [doors] sets the limits";
 }
 
 /// The reason for a request to the origin, in the words of RFC 9211 section 2.2.

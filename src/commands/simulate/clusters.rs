@@ -16,7 +16,7 @@ use crate::cli::units::{about_count, about_size, counted};
 
 /// The meaning of the figures.
 const LEGEND: &str = "\
-hit ratio: found on any node; local: on the node that was asked
+hit ratio: found on any node; local: on the node that received the request
 peer: requests and bytes between nodes, for each request of a client
 busiest: requests and bytes that the busiest node answers, over the mean of all
 ";

@@ -57,7 +57,7 @@ pub(super) fn list() -> String {
 
 fn describe(page: &mut String, listing: &Listing, metadata: f64) {
     let Listing { name, about, source, cost, is_offline, params, defaults } = *listing;
-    let offline = if is_offline { "; needs to know the future" } else { "" };
+    let offline = if is_offline { "; needs future requests" } else { "" };
     *page += &format!("  {name:<12} {about}\n");
     *page += &format!("  {:<12} {cost}, {metadata:.0} bytes an object{offline}\n", "");
     *page += &format!("  {:<12} {source}\n", "");

@@ -29,7 +29,7 @@ Try them on your own log: `larder simulate access.log`. As a rule of thumb:
 - **Best hit ratio**, objects of many sizes: `gdsf`. Small objects that are requested often stay; a large one needs many
   requests.
 - **Best byte hit ratio**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. Objects with one request are evicted soon.
-- **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers what it evicted.
+- **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers evicted objects.
 - **Lowest cost**: `fifo` and `sieve` do almost nothing on a hit. Most caches use `lru`; compare with it.
 - `maxs`, `rand` and `gds` are for teaching. `belady` and `beladysize` use future requests: no cache can exceed
   `belady` if all objects have one size, and `beladysize` approximates that bound for many sizes.
@@ -43,16 +43,16 @@ size, without the index.
 const DIFFERENCES: &str = "\
 ## How they differ from the papers and from libCacheSim
 
-Papers mostly count pages of one size. Here every share is one of the capacity, in bytes or in entries, and what the paper moves
-by a page moves by an object's weight. An object of any size up to the capacity is stored, even if it is larger than a queue;
+Papers mostly count pages of one size. Here every share is one of the capacity, in bytes or in entries, and a target that the paper
+moves by a page moves by an object's weight. An object of any size up to the capacity is stored, even if it is larger than a queue;
 libCacheSim refuses such objects in S3-FIFO, 2Q, SLRU and LIRS, which improves its hit ratio and costs byte hits. Policies that are
-not listed follow their paper. [docs/internals/policies.md](internals/policies.md) says how closely the misses agree.
+not listed follow their paper. [docs/internals/policies.md](internals/policies.md) lists the differences of the misses.
 
 | policy | here | why |
 |---|---|---|
 | `adaptive` | of no paper: GDSF with counts that survive eviction, and ghost caches that choose between it and LRU | learns from the traffic |
 | `arc` | the target moves by an object's weight | sizes |
-| `gdsf` | a newcomer that is worth less than what would have to leave for it is refused; the paper stores it | one large object does not evict many small ones |
+| `gdsf` | a new object that is worth less than the objects that would be evicted for it is refused; the paper stores it | one large object does not evict many small ones |
 | `lecar` | a regret counts the victims since, not the requests, and by default is not discounted (`discount`) | a cache has no other clock |
 | `lirs` | ghosts are at most as much as the capacity; the paper's stack has no bound | memory |
 | `lruk` | no period of correlated references; requests of evicted objects are remembered for a quarter of the capacity, not for a time | a cache has no clock here |

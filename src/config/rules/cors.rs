@@ -62,7 +62,7 @@ fn checked(cors: Cors) -> Result<Cors, String> {
         0 => Err("it has no origins, such as \"https://app.example\" or \"*\"".to_owned()),
         2.. if is_any => Err("\"*\" stands for all origins: write it alone".to_owned()),
         _ if is_any && cors.credentials => {
-            Err("browsers take no credentials where origins is \"*\": name the origins".to_owned())
+            Err("browsers accept no credentials where origins is \"*\": name the origins".to_owned())
         }
         _ => Ok(cors),
     }
@@ -99,7 +99,7 @@ fn origin(text: &str) -> Result<String, String> {
 /// The conditions cannot be combined with those on `Origin`.
 pub(super) fn rules(cors: &Cors, conditions: &Conditions) -> Result<Vec<(Conditions, Effects)>, String> {
     if conditions.need_response() {
-        return Err("cors holds for requests: match nothing of the response".to_owned());
+        return Err("cors takes effect before there is a response: match only the request".to_owned());
     }
     if !conditions.field.all && conditions.field.each.len() > 1 {
         return Err("cors with a list in match.field: write one rule for each field".to_owned());

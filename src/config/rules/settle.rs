@@ -47,7 +47,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     }
     if needs_response && let Some(key) = before_response(&effects) {
         return Err(format!(
-            "'{key}' takes effect before there is a response: match nothing of the response, or write it in another rule"
+            "'{key}' takes effect before there is a response: match only the request, or write it in another rule"
         ));
     }
     if !effects.apart.is_empty() && !draft.conditions.are_about_resource() {

@@ -171,7 +171,7 @@ mod tests {
                 Cause::Refused,
                 "many; one; two (malformed)",
             ),
-            ("{}", Cause::Refused, "it does not say why ()"),
+            ("{}", Cause::Refused, "it gives no reason ()"),
         ];
         for (text, cause, why) in table {
             let problem: Problem = serde_json::from_str(text).expect("a problem");

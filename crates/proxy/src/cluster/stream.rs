@@ -461,7 +461,7 @@ fn parts(mut order: Order) -> Vec<Order> {
 }
 
 fn strange(what: &str) -> EngineError {
-    EngineError::Refused(format!("{what} is not as the engine writes it").into())
+    EngineError::Refused(format!("{what} is malformed").into())
 }
 
 #[cfg(test)]

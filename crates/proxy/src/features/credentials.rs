@@ -190,7 +190,7 @@ pub(crate) fn refusal(request: &Request) -> Box<Reply> {
         Route::Anywhere => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, header::PROXY_AUTHENTICATE),
         Route::Site(_) => (StatusCode::UNAUTHORIZED, header::WWW_AUTHENTICATE),
     };
-    let text = format!("{}: a rule of this proxy asks for a password or a token\n", status.as_str());
+    let text = format!("{}: a rule of this proxy requires a password or a token\n", status.as_str());
     let mut reply = Reply::text(status, text, Outcome::forwarded(Kind::Refused, Why::Unauthorized));
     let Some(wanted) = &request.ruling.wanted else { return Box::new(reply) };
     let realm = wanted.realm.as_deref().unwrap_or("larder");

@@ -219,7 +219,7 @@ impl Keeper {
             counter.fetch_add(count, Ordering::Relaxed);
         }
         let Pruned { looked, spent, unused } = pruned;
-        tracing::info!("looked through {looked} objects, as scheduled: {spent} expired, {unused} unused");
+        tracing::info!("checked {looked} objects, as scheduled: {spent} expired, {unused} unused");
     }
 
     fn clear_if_due(&self, schedule: &Schedule, since: &mut Zoned) {

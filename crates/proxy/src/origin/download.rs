@@ -138,7 +138,7 @@ impl Download {
 
     fn chunk(&mut self, piece: Result<Piece, Failure>) -> Result<Option<Chunk<'_>>, String> {
         let piece = piece.map_err(|failure| match failure {
-            Failure::TimedOut => format!("nothing more within {:?}", self.limit),
+            Failure::TimedOut => format!("no more data within {:?}", self.limit),
             failure => failure.to_string(),
         })?;
         match piece {

@@ -80,7 +80,9 @@ impl FromStr for EngineAddress {
             EngineKind::Sentinel(_) => {
                 let (service, database) = path.split_once('/').unwrap_or((path, ""));
                 if service.is_empty() {
-                    return Err("say which master the Sentinels watch: redis+sentinel://host/NAME".to_owned());
+                    return Err(
+                        "name the master that the Sentinels watch: redis+sentinel://host/NAME".to_owned()
+                    );
                 }
                 (EngineKind::Sentinel(service.to_owned()), database)
             }
@@ -180,7 +182,7 @@ mod tests {
             ("redis://a:x", "'a:x' is not a host with a port"),
             ("redis://a,b", "several hosts are for redis+sentinel and redis+cluster"),
             ("redis://a/x", "the database is a number, as in redis://host/1"),
-            ("redis+sentinel://a", "say which master the Sentinels watch: redis+sentinel://host/NAME"),
+            ("redis+sentinel://a", "name the master that the Sentinels watch: redis+sentinel://host/NAME"),
             ("redis+cluster://a/1", "a cluster has the database 0 only"),
             ("redis://a?x=1", "it has no query and no fragment"),
         ] {
