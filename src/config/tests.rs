@@ -1,10 +1,11 @@
 //! Config files and flags, and the exact lines of their errors.
 
+mod generated;
+
 use clap::Parser;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{Counts, HostHeader};
-use proptest::prelude::*;
 
 use super::flags::Flags;
 use super::{needs_restart, parse, self_signed, summary};
@@ -395,14 +396,6 @@ fn what_a_reload_cannot_change_is_told() {
     assert_eq!(needs_restart(&old, &old), [""; 0]);
 }
 
-proptest::proptest! {
-    #[test]
-    fn no_file_is_too_strange(text: String, key in "[a-z_\\[\\]\\.]{1,12}", value in "[0-9a-z\"'\\[\\]{}=., -]{0,20}") {
-        let _ = parse("larder.toml", &text, &Flags::default());
-        let _ = parse("larder.toml", &format!("{key} = {value}\n[[site]]\n{key} = {value}"), &Flags::default());
-    }
-}
-
 #[test]
 fn a_certificate_is_made_only_where_no_other_user_could_place_one() {
     let mut settings = settings("", &["--origin", "http://a.test", "--tls-self-signed"]);
@@ -423,83 +416,4 @@ fn a_node_is_reached_without_a_path() {
     assert_eq!(settled.advertise.expect("an address").to_string(), "http://10.0.0.1:7000");
     let told = problems(&cluster("http://10.0.0.1:7000/a"), &[]).join("\n");
     assert!(told.contains("cluster.advertise: 'http://10.0.0.1:7000/a': a node has no path"), "{told}");
-}
-
-/// Generates lines of configs, valid and not, with values that they may get.
-fn config() -> impl Strategy<Value = String> {
-    const TABLES: &[&str] = &[
-        "[[site]]",
-        "[[site.rule]]",
-        "[[forward.rule]]",
-        "[memory]",
-        "[[disk]]",
-        "[[listener]]",
-        "[[tls]]",
-        "[cluster]",
-    ];
-    const KEYS: &[&str] = &[
-        "origin",
-        "hosts",
-        "match",
-        "ttl",
-        "query",
-        "limit",
-        "redirect",
-        "respond",
-        "reply",
-        "users",
-        "domains",
-        "size",
-        "path",
-        "compress",
-        "error_page",
-        "class",
-        "listen",
-        "cert",
-        "policy",
-        "stop",
-        "name",
-        "key_fields",
-    ];
-    const VALUES: &[&str] = &[
-        "'http://127.0.0.1:1'",
-        "'~('",
-        "'/a/*'",
-        "{ path = '/*', not = { cookie = 'a' } }",
-        "{ status = [404, '5xx'] }",
-        "'1h'",
-        "{ 200 = '1h', 5xx = '0s' }",
-        "{ requests = '1/s', by = 'field:X' }",
-        "'https://{host}{uri}'",
-        "{ set = { X = 'y' } }",
-        "false",
-        "[]",
-        "['@tracking']",
-        "-1",
-        "1e9",
-        "{ file = 'none' }",
-        "'\\u0000'",
-        "{ }",
-        "{ a = { b = { c = 1 } } }",
-        "'64MiB'",
-    ];
-    let key = (prop::sample::select(KEYS), prop::sample::select(VALUES));
-    let line = prop_oneof![
-        2 => prop::sample::select(TABLES).prop_map(str::to_owned),
-        4 => key.prop_map(|(key, value)| format!("{key} = {value}")),
-        1 => "\\PC{0,12}",
-    ];
-    prop::collection::vec(line, 0..12).prop_map(|lines| lines.join("\n"))
-}
-
-proptest! {
-    #[test]
-    fn any_text_is_a_config_or_has_problems_of_one_line_each(text in config()) {
-        if let Err(wrong) = parse("larder.toml", &text, &flags(&[])) {
-            prop_assert!(!wrong.problems.is_empty());
-            for problem in wrong.problems {
-                prop_assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?} of {text:?}");
-            }
-        }
-    }
 }

@@ -14,6 +14,16 @@ fn check(rule: &str) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
+/// Checks that each rule is refused by an error of one line.
+fn refuses(cases: &[(&str, &str)]) {
+    for (rule, expected) in cases {
+        let (code, said) = check(rule);
+        let is_told =
+            said.contains(expected) && said.contains("larder.toml:") && said.trim_end().lines().count() == 1;
+        assert!(is_told && code == Some(2), "{rule}: {code:?} {said}");
+    }
+}
+
 #[test]
 fn each_error_is_a_line_with_its_place_and_a_remedy() {
     let cases = [
@@ -59,6 +69,13 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("retries = 101", "101 is not a number from 0 to 100"),
         ("origin = 'a'", "write the scheme too, such as 'http://a'"),
         ("reply = { set = { Content-Length = '1' } }", "'content-length' cannot be changed"),
+    ];
+    refuses(&cases);
+}
+
+#[test]
+fn patterns_that_can_match_nothing_are_errors() {
+    let cases = [
         (
             "deny = '0.0.0.0/0'\nmatch = { path = '/a%20b/*' }",
             "'/a%20b/*' never matches: paths are compared in one form, in which this is '/a b/*'",
@@ -80,12 +97,7 @@ fn each_error_is_a_line_with_its_place_and_a_remedy() {
         ("ttl = '1h'\nmatch = { type = 'html' }", "write a media type without parameters"),
         ("cors = 'https://*.example'", "'https://*.example': \"*\" stands alone, for all origins"),
     ];
-    for (rule, expected) in cases {
-        let (code, said) = check(rule);
-        let is_told =
-            said.contains(expected) && said.contains("larder.toml:") && said.trim_end().lines().count() == 1;
-        assert!(is_told && code == Some(2), "{rule}: {code:?} {said}");
-    }
+    refuses(&cases);
 }
 
 #[test]
