@@ -1,8 +1,5 @@
 //! `larder fetch`: through the real proxy, and from small servers that speak RPC.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,8 +11,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use larder_rpc::line::Form;
 use larder_rpc::{Answering, Call, Failure, Limits, Replying, Statistics, line, onc, thrift};
+use larder_testkit::{Answer, Larder, Origin};
 use serde_json::{Value, json};
-use support::{Answer, Larder, Origin};
 
 const OPEN: &str = "[forward]\nallow_private = true";
 

@@ -1,20 +1,16 @@
 //! The statistics database beside a proxy that serves: what it holds, what it costs, and what it answers.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use larder_stats::Database;
+use larder_testkit::{Client, Larder, Origin, Seen, eventually};
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use support::{Client, Larder, Origin, Seen, eventually};
 
 /// A proxy before `origin`, a place for its database, and its URL.
 fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {

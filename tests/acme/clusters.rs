@@ -1,10 +1,9 @@
 //! Nodes of a cluster: one orders, any answers, all serve.
 
+use larder_testkit::{Engine, Larder, eventually, site, within};
 use serde_json::Value;
 
-use crate::engine::Engine;
 use crate::pebble::{Pebble, free};
-use crate::support::{Larder, eventually, site, within};
 use crate::world::{LONG, ORDER, World, ended, fetch, leaf, wait_for};
 
 const TOKEN: &str = "0123456789abcdef-secret";

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use larder_testkit::{Larder, within};
+
 use crate::pebble::Pebble;
-use crate::support::{Larder, within};
 use crate::world::{LONG, ORDER, World, ended, fetch, figures, wait_for};
 
 /// Waits until so many orders have failed; what is said of the last one.

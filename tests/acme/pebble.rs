@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use larder_testkit::{Pair, eventually, not_tested};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::dns::Dns;
-use crate::support::{SelfSigned, eventually, not_tested};
 
 /// The authority. It keeps nothing on disk: started again, it knows no account.
 pub(crate) struct Pebble {
@@ -50,7 +50,7 @@ impl Pebble {
             return None;
         };
         let folder = tempfile::tempdir().expect("a folder");
-        SelfSigned::new(folder.path(), "localhost");
+        Pair::self_signed(folder.path(), "localhost");
         let [listen, management, file, tls] = [(); 4].map(|()| free());
         let path = |name: &str| folder.path().join(name).display().to_string();
         let config = json!({ "pebble": {

@@ -1,21 +1,6 @@
 //! What an administrator sees of a running larder, and may do to it: explanations, the live log, what is asked for
 //! most, purges; and who may ask for all that.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-#[path = "../cluster/nodes.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod nodes;
-
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
-
 mod access;
 mod explained;
 mod live;
@@ -29,9 +14,8 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
+use larder_testkit::{Larder, PATIENCE};
 use serde_json::Value;
-
-use support::{Larder, PATIENCE};
 
 /// What a command says, with the admin listener of `larder`.
 fn command(larder: &Larder, words: &[&str]) -> Output {

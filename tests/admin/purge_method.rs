@@ -1,6 +1,6 @@
 //! `PURGE` on a site's listener: who may send it, and what it reaches.
 
-use crate::support::{Client, Larder, Origin, Response, site};
+use larder_testkit::{Client, Larder, Origin, Response, site};
 
 const TOKEN: &str = "0123456789abcdef";
 const FROM_HERE: &str = "purge_from = ['127.0.0.1', '10.0.0.0/8']";

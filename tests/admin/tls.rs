@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use larder_testkit::{Authority, Client, Larder, Origin, site};
 use tempfile::TempDir;
-
-use crate::authority::Authority;
-use crate::support::{Client, Larder, Origin, site};
 
 /// A proxy with its admin listener over TLS, and its state directory.
 fn over_tls(origin: &Origin, tables: &str) -> (Larder, TempDir) {

@@ -1,8 +1,7 @@
 //! Prefetches of clients (`Sec-Purpose`): served, or declined unless something stored answers; never a sign of popularity.
 
+use larder_testkit::{Larder, Origin, eventually, site};
 use serde_json::Value;
-
-use crate::support::{Larder, Origin, eventually, site};
 
 const CACHED_ONLY: &str = "client_prefetch = 'cached-only'";
 const PREFETCH: &str = "Sec-Purpose: prefetch";

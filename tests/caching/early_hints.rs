@@ -1,6 +1,6 @@
 //! `early_hints`: 103 with the links of the stored response, while the origin is asked.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Response, site};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, site};
 
 const ALWAYS: &str = "early_hints = 'always'";
 const LINK: &str = "</a.css>; rel=preload; as=style";

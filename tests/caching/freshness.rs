@@ -1,7 +1,7 @@
 //! RFC 9111 sections 4.2 and 5.2.1: how old a response is, how old it may be, and what clients ask.
 
 use crate::date;
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Whether a response with these fields is fresh on the second request.
 fn is_fresh(fields: &str) -> bool {

@@ -1,6 +1,6 @@
 //! RFC 9875: responses that belong together are invalidated together, within one origin.
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 /// Answers a GET with the groups that its path names, separated by dots, and everything else with `answer`.
 fn origin(answer: &'static str) -> Origin {

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fastrand::Rng;
-
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 /// Which of `paths` are still answered from the cache after `unsafe_request`, which the origin
 /// answers with `answer`.

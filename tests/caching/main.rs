@@ -1,10 +1,6 @@
 //! Caching as clients and origins see it, by section of RFC 9111 and its companions. The rules one
 //! by one are tested where they are, as pure functions; here they meet sockets, time and each other.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod adaptive;
 mod ahead;
 mod client_prefetch;

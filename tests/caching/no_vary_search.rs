@@ -1,7 +1,7 @@
 //! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response, several queries. Which queries are equivalent is tested
 //! with the rule itself.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Response, eventually};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually};
 
 const LEFT_OUT: &str = "params=(\"utm\")";
 const HIT: &str = "hit; detail=no-vary-search";

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// The parts that queries are made of, with their names and values: decoded here by hand.
 const PARTS: [(&str, Option<(&str, &str)>); 14] = [

@@ -1,8 +1,7 @@
 //! Sites by path, origins with a path, and origins that name themselves in their responses.
 
+use larder_testkit::{Larder, Origin, Response, Seen};
 use serde_json::Value;
-
-use crate::support::{Larder, Origin, Response, Seen};
 
 /// Names the site and the target that arrive at an origin.
 fn named(name: &'static str) -> Origin {

@@ -1,6 +1,6 @@
 //! RFC 9111 section 4.1: one URL, several responses.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// An origin that varies by `field`, and says what it saw.
 fn varying_by(field: &'static str) -> Origin {

@@ -1,11 +1,8 @@
 //! Who is in the cluster.
 
+use larder_testkit::nodes::{cluster, config, names_of, node, node_by, three, wait_for};
+use larder_testkit::{Authority, Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::authority::Authority;
-use crate::engine::Engine;
-use crate::nodes::{cluster, config, names_of, node, node_by, three, wait_for};
-use crate::support::{Larder, Origin, eventually};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
 

@@ -1,7 +1,7 @@
 //! Tags, conditions and ranges of what has several forms.
 
-use crate::support::Origin;
 use crate::{accepting, all, coded, compressing, decode, page, rest, text};
+use larder_testkit::Origin;
 
 #[test]
 fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use larder_lab::live::services::{Backend, Cost, Options};
 use larder_lab::live::{Outcome, Plan, drive};
 use larder_lab::workload::Crud;
+use larder_testkit::{Larder, eventually};
 use serde_json::Value;
-
-use crate::support::{Larder, eventually};
 
 /// Number of users, paths and skills, each: few, so that writes and reads meet.
 const ENTITIES: u32 = 8;

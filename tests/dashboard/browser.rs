@@ -9,10 +9,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use larder_testkit::{PATIENCE, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::support::{PATIENCE, eventually};
 
 /// The pipe is the browser's third and fourth file; a shell puts it there.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \

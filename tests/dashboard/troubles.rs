@@ -1,8 +1,8 @@
 //! What fails is told at the top of the page, with its cause and what happens now.
 
 use crate::browser::Browser;
-use crate::support::{Larder, Origin, eventually, site};
 use crate::{WIDE, mixed};
+use larder_testkit::{Larder, Origin, eventually, site};
 
 /// An expression that is true when the list of troubles matches.
 fn told(pattern: &str) -> String {

@@ -1,7 +1,7 @@
 //! What is found again after a restart, a crash, or in place of what memory has given up.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 use crate::{config, end, kill, page, pages, ready, written};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually};
 
 const PAGES: [&str; 5] = ["/a-0", "/b-100", "/c-70000", "/d-300000", "/e-5000000"];
 

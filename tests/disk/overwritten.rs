@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin};
 
-use crate::support::{Larder, Origin};
 use crate::{config, page, pages, ready, written};
 
 /// One object in memory, so that the disk answers.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
+
 use crate::{config, end, kill, ready, written};
 
 /// Pages with the group that their path names; they do not change, and a POST invalidates the group `users`.

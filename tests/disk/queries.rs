@@ -1,7 +1,7 @@
 //! `No-Vary-Search` and what outlives the process: it answers its own URL only.
 
-use crate::support::{Larder, Origin};
 use crate::{config, end, ready, written};
+use larder_testkit::{Larder, Origin};
 
 const HIT: &str = "hit; detail=no-vary-search";
 

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::net::TcpStream;
 
+use larder_testkit::{Answer, Gate, Larder, Origin, raise_open_files};
 use rustix::process::Signal;
 
 use crate::caller::{Caller, DOORS, get, open};
-use crate::support::{Answer, Gate, Larder, Origin, raise_open_files};
 
 const SHORT: &str = "[doors]\nidle = '300ms'\n[timeouts]\nhead = '300ms'";
 

@@ -7,10 +7,10 @@ use std::sync::mpsc;
 
 use bytes::BytesMut;
 use larder_rpc::{Answer, Call, Calling, Limits, onc};
+use larder_testkit::{Larder, Origin, PATIENCE};
 use rustix::process::Signal;
 
 use crate::caller::{get, open};
-use crate::support::{Larder, Origin, PATIENCE};
 
 /// A datagram's call is a record's without the mark, and so is its answer.
 fn ask(larder: &Larder, call: &Call) -> Answer {

@@ -1,7 +1,7 @@
 //! Redirects: followed as far as they lead to a page, and no further.
 
 use crate::caller::{Caller, DOORS, open};
-use crate::support::Origin;
+use larder_testkit::Origin;
 
 /// `/5` leads to `/4`, and so on to `/0`, which is a page; `/loop` leads in a circle.
 fn leading() -> Origin {

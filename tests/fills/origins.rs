@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 /// An origin that reads requests and closes without an answer.
 fn mute() -> Origin {

@@ -1,6 +1,6 @@
 //! RFC 9111 section 4: one fetch for all who ask at the same time, and nobody gets another's answer.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, raise_open_files};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100";
 

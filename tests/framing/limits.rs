@@ -1,6 +1,6 @@
 //! What a client may send and how long it may take: each limit has a status of its own.
 
-use crate::support::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin};
 
 const LIMITS: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n\
                       [timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '300ms'";

@@ -2,10 +2,6 @@
 //! what travels on. The parser's own tests know more malformed heads; here it counts that nothing of
 //! them reaches an origin.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod connections;
 mod contents;
 mod hops;

@@ -1,6 +1,6 @@
 //! RFC 9112: doubtful messages are refused, never guessed, never forwarded.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Sends each message, and expects its status, a closed connection and an origin that saw nothing.
 fn refused(table: &[(&str, u16)]) {

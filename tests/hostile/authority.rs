@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Client, Larder, OUTER, Origin, with_outer_address};
+use larder_testkit::{Client, Larder, OUTER, Origin, with_outer_address};
 
 const TOKEN: &str = "0123456789abcdef";
 const OPEN: &str = "[forward]\nallow_private = true\nconnect_ports = [CONNECT]";

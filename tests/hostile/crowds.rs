@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::support::{Answer, Client, Larder, Origin, eventually, raise_open_files};
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 
@@ -217,7 +217,7 @@ fn random_bytes_from_clients_never_break_it() {
         let mut stream = TcpStream::connect(larder.address()).expect("the proxy accepts");
         // It may have refused the beginning and closed before it got all.
         let _ = stream.write_all(&sent).and_then(|()| stream.shutdown(Shutdown::Write));
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).expect("a limit");
+        stream.set_read_timeout(Some(larder_testkit::PATIENCE)).expect("a limit");
         let mut answer = Vec::new();
         let end = stream.read_to_end(&mut answer);
         let waited = end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);

@@ -1,16 +1,5 @@
 //! Hostile clients, hostile origins and careless neighbours: one file for each kind of harm. SECURITY.md names the promises.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-#[path = "../cluster/nodes.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod nodes;
-
 mod authority;
 mod cluster;
 mod crowds;

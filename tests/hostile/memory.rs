@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 
+use larder_testkit::{Client, Gate, Larder, Origin, eventually};
+
 use crate::crowds;
-use crate::support::{Client, Gate, Larder, Origin, eventually};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=1000";
 /// A quarter of what a memory of 64 MiB has for responses on their way in.

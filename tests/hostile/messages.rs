@@ -1,6 +1,6 @@
 //! Answers of origins whose framing, trailers or upgrades do not add up.
 
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 #[test]
 fn a_transfer_coding_that_nobody_asked_for_is_no_answer() {

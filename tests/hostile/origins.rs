@@ -3,9 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use larder_testkit::{Answer, Client, Gate, Larder, Origin};
 use rustix::net;
-
-use crate::support::{Answer, Client, Gate, Larder, Origin};
 
 /// Two sites, `a.test` and `b.test`, with 8 permits for both, and room for so many requests that wait.
 fn two_sites(a: &Origin, b: &Origin, queue: usize) -> Larder {

@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use larder_testkit::{Client, Larder, Origin, eventually, not_tested};
 use rusqlite::Connection;
-
-use crate::support::{Client, Larder, Origin, eventually, not_tested};
 
 /// All text that a query string could be in: the database, the access log, and the log.
 fn written(directory: &std::path::Path) -> String {

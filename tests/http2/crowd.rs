@@ -1,8 +1,8 @@
 //! A thousand connections with a hundred streams each, half of which read nothing.
 
-use super::client::*;
 use super::hostile::resident;
-use crate::support::{Answer, Larder, Origin, raise_open_files};
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Larder, Origin, raise_open_files};
 
 const CONNECTIONS: usize = 500;
 const STREAMS: u32 = 100;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Larder, SelfSigned};
+use larder_testkit::{Larder, Pair};
 
 /// What the client prints if each kind of method works.
 const EXPECTED: &str = r"say: b'olleh' [('x-first', '1')] [('x-data-bin', b'\x00\xff'), ('x-last', '2')]
@@ -69,7 +69,7 @@ fn every_kind_of_method_works_in_clear() {
 #[test]
 fn every_kind_of_method_works_over_tls_on_both_sides() {
     let folder = tempfile::tempdir().expect("a directory");
-    let pair = SelfSigned::new(folder.path(), "localhost");
+    let pair = Pair::self_signed(folder.path(), "localhost");
     let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name).display().to_string());
     let server = Server::start(&[&cert, &key]);
     let config = format!(

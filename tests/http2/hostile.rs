@@ -1,7 +1,7 @@
 //! Clients that break rules, or that cause work and take no answers.
 
-use super::client::*;
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 const PROTOCOL_ERROR: u32 = 1;

@@ -3,9 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::client::*;
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin, PATIENCE, eventually};
+
 use super::hostile::resident;
-use crate::support::{Answer, Gate, Larder, Origin, PATIENCE, eventually};
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;

@@ -1,10 +1,5 @@
 //! HTTP/2 for clients and with origins: the same answers as over HTTP/1.1, streams that do not wait for each other, and clients that break rules.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-mod client;
 mod crowd;
 mod grpc;
 mod hints;

@@ -2,10 +2,9 @@
 
 use std::fs;
 
+use larder_testkit::http2::Client;
+use larder_testkit::{Answer, Larder, Line, Origin, Seen, eventually};
 use serde_json::json;
-
-use super::client::{Client, Line};
-use crate::support::{Answer, Larder, Origin, Seen, eventually};
 
 /// Responses that have something of everything.
 fn origin() -> Origin {

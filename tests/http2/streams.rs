@@ -1,9 +1,8 @@
 //! Streams beside each other: content both ways, trailers, interim responses, windows, the end of the process.
 
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin};
 use rustix::process::Signal;
-
-use super::client::*;
-use crate::support::{Answer, Gate, Larder, Origin};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 

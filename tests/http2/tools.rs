@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 fn output(command: &mut Command) -> String {
     let output =

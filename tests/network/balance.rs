@@ -1,6 +1,6 @@
 //! Which of several origins a request goes to.
 
-use super::support::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 /// A proxy that passes every request on to these origins, with their weights, and `keys`.
 fn before(origins: &[(&Origin, u16)], keys: &str) -> Larder {

@@ -1,8 +1,8 @@
 //! `/stats` by site, by reason, and what requests took.
 
+use larder_testkit::{Larder, Origin, eventually};
 use serde_json::{Value, json};
 
-use super::support::{Larder, Origin, eventually};
 use super::{mixed, site};
 
 /// The values of these fields.

@@ -1,19 +1,11 @@
 //! What the proxy says of itself: the figures of sites, reasons and times, metrics, access logs; and traces that pass by.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-
 mod figures;
 mod logs;
 mod metrics;
 
+use larder_testkit::{Larder, Origin, Seen};
 use serde_json::Value;
-use support::{Larder, Origin, Seen};
 
 /// Stores `/a..`, validates `/v..`, and fails `/f..`.
 fn mixed(seen: &Seen) -> String {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use larder_testkit::Larder;
+
 use super::servers::Server;
-use super::support::Larder;
 use super::{output, program};
 
 /// A repository of one package, below `root`.

@@ -3,10 +3,6 @@
 //! What an origin answers directly is the oracle for what it answers through the cache. A program that is
 //! missing fails its tests and says how to get it.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod apt;
 mod clients;
 mod curl;
@@ -19,7 +15,7 @@ mod slow;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::Larder;
+use larder_testkit::Larder;
 
 /// A command for `program` of the Debian package `package`.
 fn program(program: &str, package: &str) -> Command {

@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use larder_testkit::{Client, eventually};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use super::support::{Client, eventually};
 use super::{output, program};
 
 /// A running origin; ends with the test.

@@ -6,9 +6,9 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin, Response, Seen, site};
 
 use super::expectations::check;
-use crate::support::{Larder, Origin, Response, Seen, site};
 
 /// Rules of a config, and requests for it.
 const RULES: usize = 5;

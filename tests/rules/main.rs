@@ -1,13 +1,5 @@
 //! `[[site.rule]]`: how rules change what is cached, stored apart, changed, answered and refused, as clients and origins see it.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[allow(dead_code, reason = "it is for more tests")]
-#[path = "../http2/client.rs"]
-mod http2;
-
 mod access;
 mod answers;
 mod cors;
@@ -25,9 +17,9 @@ mod refused;
 mod spellings;
 mod ways;
 
-use support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// A site with these rules.
 fn with_rules(origin: &Origin, rules: &str) -> Larder {
-    Larder::start(&support::site(&[origin], rules))
+    Larder::start(&larder_testkit::site(&[origin], rules))
 }

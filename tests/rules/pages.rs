@@ -1,8 +1,8 @@
 //! Pages in place of the content of errors.
 
 use super::expectations::check;
-use crate::support::{Larder, Origin, eventually, site};
 use crate::with_rules;
+use larder_testkit::{Larder, Origin, eventually, site};
 
 /// Rules with pages: of the whole site for 404 and 5xx, of `/api/*` for 500 to 503.
 fn rules(folder: &std::path::Path) -> String {

@@ -1,7 +1,7 @@
 //! Whichever way a request comes in, rules hold for it.
 
-use crate::http2::{self, END_HEADERS, HEADERS, section};
-use crate::support::{Client, Larder, Origin, site};
+use larder_testkit::http2::{self, END_HEADERS, HEADERS, section};
+use larder_testkit::{Client, Larder, Origin, site};
 
 /// A site of which a part is stored and closed to all but one network.
 fn closed(origin: &Origin) -> Larder {

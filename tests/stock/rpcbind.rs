@@ -3,11 +3,11 @@
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 
+use larder_testkit::{Larder, eventually};
 use rustix::process::Signal;
 
 use crate::programs::{Stock, output, program};
 use crate::scenario::Site;
-use crate::support::{Larder, eventually};
 
 /// 0x23451111.
 const PROGRAM: &str = "591728913";

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use larder_testkit::{Answer, Gate, Larder, Origin, Response, eventually};
+
 use crate::late::{Data, shown};
-use crate::support::{Answer, Gate, Larder, Origin, Response, eventually};
 use crate::{cache, gateway, is_current, started};
 
 /// It waits for a backend so long.

@@ -1,10 +1,6 @@
 //! Changing data: gateways that store tags, and caches that revalidate each use. Which responses are tagged is tested
 //! with the pools themselves; here they meet sockets, and clients and backends that fail.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod always;
 mod checker;
 mod doubt;
@@ -14,7 +10,7 @@ mod overlaps;
 mod pushed;
 mod restarts;
 
-use support::{Larder, Origin, site};
+use larder_testkit::{Larder, Origin, site};
 
 /// A gateway in front of `origin`, of which `users` blanks `paths`, with `keys` besides.
 fn gateway(origin: &Origin, keys: &str) -> Larder {

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin, eventually, site};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::is_current;
 use crate::late::Data;
-use crate::support::{Larder, Origin, eventually, site};
 
 /// A gateway before `origin` that remembers in `state` how it ended.
 fn gateway(origin: &Origin, state: &Path, keys: &str) -> Larder {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use larder_testkit::{Larder, Origin, eventually, site};
+
 use super::clients::{curl, s_client};
-use super::support::{Larder, Origin, eventually, site};
 use super::{Authority, LISTEN, TLS, config};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
@@ -19,7 +20,7 @@ fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
         authority.pair("third-ecdsa", &["third.test"]),
     ]
     .iter()
-    .map(super::authority::Pair::table)
+    .map(larder_testkit::Pair::table)
     .collect();
     let larder = Larder::start(&format!("{LISTEN}{tables}{}", site(&[&origin], "")));
     for host in ["first.test", "second.test", "www.second.test", "third.test"] {

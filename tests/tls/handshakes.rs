@@ -7,9 +7,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use larder_testkit::{Larder, Origin, eventually, raise_open_files, site};
 use rustix::net::sockopt::set_socket_linger;
 
-use super::support::{Larder, Origin, eventually, raise_open_files, site};
 use super::wild::{Wild, hello, suites};
 use super::{Authority, LISTEN, TLS};
 

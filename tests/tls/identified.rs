@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use super::authority::Pair;
+use larder_testkit::{Larder, Origin, Pair, site};
+
 use super::clients::curl;
-use super::support::{Larder, Origin, site};
 use super::{Authority, LISTEN, TLS};
 
 /// A proxy in front of `origin` that asks its clients for a certificate, with `keys` of the site's table.

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
+use larder_testkit::{Client, Larder, Origin};
+
 use super::Authority;
-use super::support::{Client, Larder, Origin};
 
 /// Asks for `url` twice over one connection, ends it, and prints what was answered.
 const ASK: &str = "import socket, ssl, sys

@@ -1,11 +1,6 @@
 //! Listeners that speak TLS: certificates, versions, sessions, and what requests become over them. The clients are curl and
 //! OpenSSL's.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-mod authority;
 mod certificates;
 mod client_certificates;
 mod clients;
@@ -19,8 +14,7 @@ mod requests;
 mod sessions;
 mod wild;
 
-use authority::Authority;
-use support::{Larder, Origin, site};
+use larder_testkit::{Authority, Larder, Origin, site};
 
 /// A reverse proxy in front of `origin` that also listens for TLS, with `keys` of the site's table.
 fn larder(authority: &Authority, origin: &Origin, keys: &str) -> Larder {

@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use super::authority::Pair;
-use super::support::{Larder, Origin, eventually};
+use larder_testkit::{Larder, Origin, Pair, eventually};
+
 use super::{Authority, LISTEN, TLS};
 
 /// `openssl s_server`, which answers with a page about the connection.
@@ -50,7 +50,7 @@ fn client(pair: &Pair) -> String {
 fn an_origin_is_signed_by_the_sites_authority_and_has_its_name() {
     let (authority, page) = (Authority::new(), Origin::always("200 OK\nCache-Control: no-store\n\na page"));
     let pair = authority.pair("origin", &["origin.test"]);
-    let origin = super::support::site(&[&page], "");
+    let origin = larder_testkit::site(&[&page], "");
     let origin = Larder::start(&format!("{LISTEN}{}{origin}", pair.table()));
     let ca = format!("ca = '{}'\n", authority.file());
     let named = format!("{ca}tls_name = 'origin.test'");

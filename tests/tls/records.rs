@@ -1,9 +1,9 @@
 //! Records that no stock client sends: what the rules permit is served, and all else ends the connection with the alert that
 //! says why, and reaches nobody.
 
-use super::support::{Larder, Origin};
 use super::wild::{Ended, Wild, suites};
 use super::{Authority, TLS, config};
+use larder_testkit::{Larder, Origin};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;

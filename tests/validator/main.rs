@@ -1,18 +1,13 @@
 //! The validator and the search for couplings, as an operator sees them: a proxy whose hits are fetched again, and an
 //! origin that changes when the test says so.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod couplings;
 mod hits;
 
 use std::process::Command;
 
+use larder_testkit::{Larder, Origin, eventually};
 use serde_json::Value;
-
-use support::{Larder, Origin, eventually};
 
 /// A proxy before `origin` that validates every hit, as `keys` of the table say besides.
 fn validating(origin: &Origin, keys: &str) -> Larder {

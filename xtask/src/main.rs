@@ -1,6 +1,7 @@
 //! Developer commands, run as `cargo x COMMAND`: everything between a clone and a merged change.
 //!
-//! Uses none of the workspace's crates, so that it builds in seconds and works while they do not.
+//! Uses none of the workspace's crates but the testkit, which then uses none, so that it builds in seconds and works while they
+//! do not.
 
 mod args;
 mod bench;

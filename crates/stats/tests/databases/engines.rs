@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use larder_testkit::databases::Server;
 use tempfile::TempDir;
-
-use crate::servers::Server;
 
 /// A kind of database, and how to have one of it.
 pub(crate) trait Engine {

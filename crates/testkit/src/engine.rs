@@ -1,38 +1,38 @@
 //! Real `redis-server`s of a test's own: one that can be killed and started again, empty; three masters that make a
 //! Redis Cluster; one that a Sentinel watches; and replicas that take over.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{eventually, within};
+use crate::{PATIENCE, Process, eventually, free, program, within};
 
 /// How long masters of a Redis Cluster wait before one counts as gone, in milliseconds.
 const CLUSTER_TIMEOUT: &str = "3000";
 
 /// How long servers may take to agree who is the master.
-pub(crate) const ELECTION: Duration = Duration::from_secs(60);
+pub const ELECTION: Duration = Duration::from_secs(60);
 
 /// A server. It keeps nothing on disk: killed, it has lost everything.
-pub(crate) struct Engine {
+pub struct Engine {
     address: SocketAddr,
     directory: TempDir,
     words: Vec<String>,
-    child: Option<Child>,
+    child: Option<Process>,
 }
 
 impl Engine {
     /// One that answers.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"])
     }
 
     /// Three masters that share the keys.
-    pub(crate) fn cluster() -> Vec<Self> {
+    pub fn cluster() -> Vec<Self> {
         let masters: Vec<_> = std::iter::repeat_with(Self::in_cluster).take(3).collect();
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         let words: Vec<_> =
@@ -51,20 +51,20 @@ impl Engine {
     }
 
     /// Takes the one of `masters` that has the keys of the prefix `larder` out of them.
-    pub(crate) fn owner(masters: &mut Vec<Self>) -> Self {
+    pub fn owner(masters: &mut Vec<Self>) -> Self {
         let slot: usize =
             masters[0].tell(&["cluster", "keyslot", "larder"]).trim().parse().expect("a number");
         masters.remove(slot * masters.len() / (1 << 14))
     }
 
     /// One that takes over from `master`.
-    pub(crate) fn replica(master: &Self) -> Self {
+    pub fn replica(master: &Self) -> Self {
         let (ip, port) = (master.address.ip().to_string(), master.address.port().to_string());
         Self::start_with(&["--replicaof", &format!("{ip} {port}"), "--save", ""]).once_in_step()
     }
 
     /// The same in a Redis Cluster with these `others`.
-    pub(crate) fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
+    pub fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
         let (replica, id) = (Self::in_cluster(), master.tell(&["cluster", "myid"]));
         let (ip, port) = (replica.address.ip().to_string(), replica.address.port().to_string());
         let bus = replica.words[3].as_str();
@@ -92,17 +92,17 @@ impl Engine {
     }
 
     /// Makes it the master in a Redis Cluster, regardless of others.
-    pub(crate) fn take_over(&self) {
+    pub fn take_over(&self) {
         let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
         eventually("a replica that takes over", takes_over);
     }
 
-    pub(crate) fn is_master(&self) -> bool {
+    pub fn is_master(&self) -> bool {
         self.tell(&["info", "replication"]).contains("role:master")
     }
 
     /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
-    pub(crate) fn encrypted() -> (Self, String, PathBuf) {
+    pub fn encrypted() -> (Self, String, PathBuf) {
         let directory = tempfile::tempdir().expect("a directory");
         let (key, certificate) = (directory.path().join("key.pem"), directory.path().join("cert.pem"));
         let mut openssl = Command::new("openssl");
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
-    pub(crate) fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
+    pub fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(key), text(certificate));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// What watches `master` under the name `larder`, and lets a replica take over.
-    pub(crate) fn sentinel(master: &Self) -> Self {
+    pub fn sentinel(master: &Self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("sentinel.conf");
         let (ip, port) = (master.address.ip(), master.address.port());
@@ -144,29 +144,29 @@ impl Engine {
     }
 
     /// Waits until this Sentinel knows who can take over.
-    pub(crate) fn knows_a_replica(&self) {
+    pub fn knows_a_replica(&self) {
         let knows =
             || self.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
         within(ELECTION, "the Sentinel to know the replica", knows);
     }
 
     /// How nodes find it.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
     /// How they find the master that this Sentinel watches.
-    pub(crate) fn url_of_sentinel(&self) -> String {
+    pub fn url_of_sentinel(&self) -> String {
         format!("redis+sentinel://{}/larder", self.address)
     }
 
     /// How they find all of `masters`.
-    pub(crate) fn url_of_cluster(masters: &[Self]) -> String {
+    pub fn url_of_cluster(masters: &[Self]) -> String {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         format!("redis+cluster://{}", addresses.join(","))
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -182,50 +182,32 @@ impl Engine {
     }
 
     /// Ends it, if it runs, and starts it again.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.kill();
-        let mut command = Command::new("redis-server");
+        let mut command = program("redis-server", "redis-server");
         command.args(&self.words).args(["--port", &self.address.port().to_string(), "--bind", "127.0.0.1"]);
         command.arg("--dir").arg(self.directory.path());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.child = Some(child.expect("apt-get install redis-server"));
-        eventually("the engine", || TcpStream::connect(self.address).ok());
+        let started =
+            Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+        let mut child = started.expect("it starts");
+        child.listens(&[self.address], PATIENCE).expect("the engine");
+        self.child = Some(child);
     }
 
     /// Ends it at once.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-        }
+    pub fn kill(&mut self) {
+        self.child = None;
     }
 
     /// Stops it where it is, or lets it go on.
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(self.child.as_ref().expect("it runs")), signal).expect("it runs");
+    pub fn signal(&self, signal: Signal) {
+        self.child.as_ref().expect("it runs").signal(signal);
     }
 
     /// What `redis-cli` says of a command.
-    pub(crate) fn tell(&self, words: &[&str]) -> String {
+    pub fn tell(&self, words: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         let output = command.args(["-p", &self.address.port().to_string()]).args(words).output();
         String::from_utf8(output.expect("apt-get install redis-tools").stdout).expect("text")
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// An address where nobody listens, of those that the system gives to nobody who asks for any: so that it is still free
-/// when a server has died there.
-fn free() -> SocketAddr {
-    loop {
-        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
     }
 }
