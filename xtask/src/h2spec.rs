@@ -1,11 +1,10 @@
 //! `cargo x h2spec`: every case of h2spec, strictly, over TLS and in clear.
 
-use crate::conformance::run::{free_port, start};
+use crate::conformance::run::start;
 use crate::{args, bench, cargo, go, root};
 use anyhow::{Context, Result, ensure};
+use larder_testkit::{Origin, free_ports};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +15,9 @@ const CASES: u64 = 146;
 /// Cases that fail. What is not the preface of HTTP/2 is taken for a request of HTTP/1.1, and so has an answer, 400, before the
 /// connection ends.
 const KNOWN: &[&str] = &["Sends invalid connection preface"];
+
+/// What the site behind the proxy has.
+pub(crate) const PAGE: &str = "200 OK\n\nhello\n";
 
 /// What a `cargo x h2spec` command line means.
 pub(crate) struct Options {
@@ -44,12 +46,12 @@ impl Options {
         };
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let [cert, key, _] = bench::certify(folder.path())?;
-        let (clear, tls, origin) = (free_port()?, free_port()?, origin()?);
+        let ([clear, tls], origin) = (free_ports(), Origin::always(PAGE));
         let mut command = Command::new(larder);
         command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
         command.args(["--listen", &format!("127.0.0.1:{clear}")]);
         command.args(["--listen-tls", &format!("127.0.0.1:{tls}")]);
-        command.args(["--origin", &format!("http://127.0.0.1:{origin}")]);
+        command.args(["--origin", &origin.url()]);
         let _larder = start(command, clear, "larder")?;
         for (way, port, words) in [("in clear", clear, &[][..]), ("over TLS", tls, &["-t", "-k"])] {
             let mut command = Command::new(&h2spec);
@@ -95,32 +97,6 @@ pub(crate) fn build() -> Result<PathBuf> {
     let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
     ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
     Ok(root().join(Path::new("target/debug/larder")))
-}
-
-/// An origin with one short page, as long as this program runs: its port.
-///
-/// # Errors
-/// When there is no port.
-pub(crate) fn origin() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
-    let port = listener.local_addr()?.port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A connection that the proxy gives up is no error of the origin.
-            std::thread::spawn(move || drop(answer(stream)));
-        }
-    });
-    Ok(port)
-}
-
-fn answer(mut stream: TcpStream) -> Result<()> {
-    let reader = BufReader::new(stream.try_clone()?);
-    for line in reader.lines() {
-        if line?.is_empty() {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n")?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The Debian packages that tests and benches use: what each is for, which are missing, how to get them.
 
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use larder_testkit::programs::find;
 use std::process::{Command, Stdio};
 
 /// A package, and the program by which its presence is known.
@@ -94,23 +94,6 @@ pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 /// Installs without starting services; the packages are its arguments.
 const INSTALL: &str = include_str!("install.sh");
 
-/// Finds a program on the path or in the folders that hold servers, or a file where it should be.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    if Path::new(program).is_absolute() {
-        return Some(PathBuf::from(program)).filter(|file| file.is_file());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|file| is_program(file))
-}
-
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 /// Those whose program is not there.
 pub(crate) fn missing<'a>(packages: impl IntoIterator<Item = &'a Package>) -> Vec<&'a Package> {
     packages.into_iter().filter(|package| find(package.program).is_none()).collect()
@@ -166,7 +149,7 @@ fn root_shell() -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, command_line, find, missing, package};
+    use super::{Package, command_line, missing, package};
 
     const PRESENT: Package = package("dash", "sh", "");
     const ABSENT: Package = package("no-such-package", "no-such-program", "");
@@ -174,11 +157,6 @@ mod tests {
     #[test]
     fn only_what_is_absent_is_missing() {
         assert_eq!(missing([&PRESENT, &ABSENT]), [&ABSENT]);
-    }
-
-    #[test]
-    fn a_folder_is_no_program() {
-        assert_eq!(find("."), None);
     }
 
     #[test]

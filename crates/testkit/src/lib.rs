@@ -33,7 +33,7 @@ pub use apart::{OUTER, not_tested, with_outer_address};
 pub use client::{Client, Response};
 pub use engine::{ELECTION, Engine};
 pub use larder::{Larder, site};
-pub use origin::{Answer, Origin, Peer, Seen};
+pub use origin::{Answer, Origin, Peer, Seen, answer};
 pub use process::{Process, children, is_over, resident};
 pub use programs::{output, program, stderr, stdout};
 pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen, serve};

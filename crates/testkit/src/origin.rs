@@ -1,14 +1,14 @@
 //! Origins that follow a script, and remember what they were asked.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::net::{self, AddressFamily, SocketType};
 
-use crate::{Gate, Line, PATIENCE, eventually, fields, first, head, listen, message, parts, says};
+use crate::{Gate, Line, PATIENCE, eventually, fields, first, head, listen, message, parts, says, serve};
 
 /// A server on a port of its own.
 pub struct Origin {
@@ -62,7 +62,7 @@ impl Seen {
     fn chunk(&mut self, reader: &mut impl BufRead) -> Option<bool> {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
-        match usize::from_str_radix(line.trim_end(), 16).expect("a chunk size") {
+        match usize::from_str_radix(line.strip_suffix("\r\n")?, 16).expect("a chunk size") {
             0 => {
                 fields(reader, |name, value| self.trailers.push((name.to_owned(), value.to_owned()))).ok()?;
                 Some(false)
@@ -224,6 +224,22 @@ impl Origin {
             Some(())
         });
     }
+}
+
+/// Answers the requests of each connection to `listener` until the program ends, and remembers none.
+pub fn answer<E>(
+    listener: TcpListener,
+    answer: impl Fn(&Seen, &mut TcpStream) -> Result<(), E> + Clone + Send + 'static,
+) {
+    serve(listener, move |stream| {
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(stream);
+        while let Some(seen) = Seen::read(&mut reader) {
+            if answer(&seen, reader.get_mut()).is_err() {
+                return;
+            }
+        }
+    });
 }
 
 /// The proxy, as an origin meets it.

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// What `/proc/PID/stat` says of a process.
@@ -19,12 +20,6 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: number(11)? + number(12)? })
-}
-
-/// Resident bytes, from the text of `/proc/PID/status`.
-fn parse_resident(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 /// `root` and its descendants, found in a table of parents.
@@ -105,22 +100,14 @@ pub(super) fn children_time() -> Result<Duration> {
 ///
 /// # Errors
 /// When one of them is gone.
-pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
-    let mut bytes = 0;
-    for process in processes {
-        let path = format!("/proc/{process}/status");
-        let text = fs::read_to_string(&path).with_context(|| format!("process {process} has ended"))?;
-        bytes += parse_resident(&text).with_context(|| format!("no VmRSS in {path}"))?;
-    }
-    Ok(bytes)
+pub(super) fn resident(processes: &[u32]) -> Result<u64> {
+    let sizes = processes.iter().map(|process| larder_testkit::resident(*process));
+    sizes.sum::<io::Result<u64>>().context("a process has ended")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Stat, command_line, cpu_time, descendants, parse_resident, parse_stat, read_from_storage, resident,
-        tree,
-    };
+    use super::{Stat, command_line, cpu_time, descendants, parse_stat, read_from_storage, resident, tree};
     use std::collections::HashMap;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -131,12 +118,6 @@ mod tests {
         assert_eq!(parse_stat(text), Some(Stat { parent: 3, ticks: 50 }));
         assert_eq!(parse_stat("7 (a) S"), None);
         assert_eq!(parse_stat(""), None);
-    }
-
-    #[test]
-    fn resident_memory_is_in_bytes() {
-        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n"), Some(2048 * 1024));
-        assert_eq!(parse_resident("Name:\tkthread\n"), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! acknowledged before. None of them may ask for more than a few hundred pages a second, for all share the processors.
 
 mod cluster;
-mod engine;
 mod findings;
 mod kills;
 mod memory;
