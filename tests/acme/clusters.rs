@@ -1,9 +1,9 @@
 //! Nodes of a cluster: one orders, any answers, all serve.
 
-use larder_testkit::{Engine, Larder, eventually, site, within};
+use larder_testkit::{Engine, Larder, eventually, free_ports, site, within};
 use serde_json::Value;
 
-use crate::pebble::{Pebble, free};
+use crate::pebble::Pebble;
 use crate::world::{LONG, ORDER, World, ended, fetch, leaf, wait_for};
 
 const TOKEN: &str = "0123456789abcdef-secret";
@@ -31,7 +31,7 @@ fn one_node_orders_whichever_is_asked_answers_and_all_serve() {
     let engine = Engine::start();
     let worlds = [(); 3].map(|()| World::new());
     // The authority reaches the first one alone.
-    let ports = [pebble.ports, [free().port(), free().port()], [free().port(), free().port()]];
+    let ports = [pebble.ports, free_ports(), free_ports()];
     let start =
         |at: usize, pebble: &Pebble| node(&engine, pebble, &worlds[at], ["a", "b", "c"][at], ports[at]);
     // They start at once, and the one that is asked is the last to join.

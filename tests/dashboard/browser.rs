@@ -4,12 +4,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use larder_testkit::{PATIENCE, eventually};
+use larder_testkit::{PATIENCE, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ pub(crate) const HAS_ROOM_FOR_STATE: &str = "document.querySelector('h1').getBou
 
 /// A browser with one page.
 pub(crate) struct Browser {
-    child: Child,
+    _child: Process,
     input: ChildStdin,
     messages: Receiver<Value>,
     session: Option<String>,
@@ -49,11 +49,18 @@ impl Browser {
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a shell");
+        let mut child = Process::start(&mut command).expect("a shell");
         let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         let messages = receive(output);
-        let mut browser =
-            Self { child, input, messages, session: None, calls: 0, events: Vec::new(), _profile: profile };
+        let mut browser = Self {
+            _child: child,
+            input,
+            messages,
+            session: None,
+            calls: 0,
+            events: Vec::new(),
+            _profile: profile,
+        };
         let page = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].take();
         let attached = browser.call("Target.attachToTarget", json!({"targetId": page, "flatten": true}));
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
@@ -219,13 +226,6 @@ impl Browser {
         };
         let wrong: Vec<_> = self.events.iter().filter(is_wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -17,13 +17,6 @@ fn serves_promptly(larder: &Larder) {
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
 }
 
-/// Resident memory of the process, in bytes.
-pub(crate) fn resident(larder: &Larder) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10
-}
-
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     const WANTED: u64 = 10_000;
@@ -35,7 +28,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     let origin = Origin::always(CACHED);
     let larder = Larder::before(&origin);
     larder.get("/");
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut idle: Vec<Client> = (0..count).map(|_| larder.client()).collect();
     larder.wait_for("connections", count);
     // Some have been used, which must not increase their cost.
@@ -43,7 +36,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
         assert!(client.ask("GET /").is_hit());
     }
     serves_promptly(&larder);
-    let each = resident(&larder).saturating_sub(before) / count;
+    let each = larder.resident().saturating_sub(before) / count;
     assert!(each < 8 << 10, "{each} bytes for each idle connection");
     assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
     drop(idle);

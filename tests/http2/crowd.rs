@@ -1,6 +1,5 @@
 //! A thousand connections with a hundred streams each, half of which read nothing.
 
-use super::hostile::resident;
 use larder_testkit::http2::*;
 use larder_testkit::{Answer, Larder, Origin, raise_open_files};
 
@@ -21,7 +20,7 @@ fn half_of_a_crowd_that_stalls_takes_little_memory_and_holds_up_nobody() {
     for path in ["/large", "/small"] {
         larder.ask(&format!("GET {path}\nHost: a.example"));
     }
-    let before = resident(&larder);
+    let before = larder.resident();
     let streams = || (0..STREAMS).map(|number| 2 * number + 1);
     let ask = |client: &mut Client, path: &str| {
         let head = client.head("GET", path, &[("cookie", &"x".repeat(500))]);
@@ -42,8 +41,8 @@ fn half_of_a_crowd_that_stalls_takes_little_memory_and_holds_up_nobody() {
             client
         })
         .collect();
-    let held = resident(&larder).saturating_sub(before);
-    let most = CONNECTIONS * STREAMS as usize * HELD;
+    let held = larder.resident().saturating_sub(before);
+    let most = (CONNECTIONS * STREAMS as usize * HELD) as u64;
     assert!(
         held < most,
         "{} streams that stall hold {held} bytes, {most} at most",

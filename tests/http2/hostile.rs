@@ -157,7 +157,7 @@ fn many_streams_that_stall_take_little_memory() {
     let larder = Larder::before(&origin);
     larder.client().ask("GET /\nHost: a.example");
     larder.settle();
-    let before = resident(&larder);
+    let before = larder.resident();
     let cookie = "x".repeat(8_000);
     let mut clients: Vec<_> = (0..20).map(|_| Client::with(larder.address(), &[(4, 0)])).collect();
     for client in &mut clients {
@@ -167,14 +167,7 @@ fn many_streams_that_stall_take_little_memory() {
         // Their heads come, their content waits.
         assert!(client.until(|client| client.responses.len() == 100));
     }
-    let grown = resident(&larder).saturating_sub(before);
+    let grown = larder.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{} streams hold {grown} bytes", 20 * 100);
     assert_eq!(Client::new(&larder).get(1, "/").body.len(), 100_000);
-}
-
-/// Bytes that the process has in memory.
-pub(crate) fn resident(larder: &Larder) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
 }

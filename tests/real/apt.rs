@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use larder_testkit::Larder;
+use larder_testkit::{Larder, output, program};
 
 use super::servers::Server;
-use super::{output, program};
 
 /// A repository of one package, below `root`.
 fn repository(root: &Path) {

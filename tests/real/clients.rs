@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use larder_testkit::{output, program};
+
 use super::curl::curl;
+use super::reverse;
 use super::servers::Server;
-use super::{output, program, reverse};
 
 /// Text that compresses, and bytes that do not.
 fn tree() -> tempfile::TempDir {

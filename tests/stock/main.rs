@@ -8,8 +8,8 @@ mod scenario;
 use std::io::Write;
 use std::process::{Child, Stdio};
 
-use larder_testkit::{Larder, Pair};
-use programs::{Stock, program};
+use larder_testkit::{Larder, Pair, program};
+use programs::Stock;
 use scenario::{Site, open};
 
 #[test]

@@ -1,39 +1,30 @@
 //! Origins with TLS: whom they are signed by, which name they have, and what they want to be shown.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 
-use larder_testkit::{Larder, Origin, Pair, eventually};
+use larder_testkit::{Larder, Origin, PATIENCE, Pair, Process, eventually, free};
 
 use super::{Authority, LISTEN, TLS};
 
 /// `openssl s_server`, which answers with a page about the connection.
 struct Server {
     address: SocketAddr,
-    child: Child,
+    _child: Process,
 }
 
 impl Server {
     /// With a certificate, and a certificate wanted of clients that `wants` signs.
     fn new(pair: &Pair, wants: &Authority) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        let address = free();
         let mut command = Command::new("openssl");
         command.args(["s_server", "-quiet", "-www", "-accept", &address.to_string()]);
         command.arg("-cert").arg(&pair.cert).arg("-key").arg(&pair.key);
         command.args(["-CAfile", &wants.file(), "-Verify", "1", "-verify_return_error"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let server = Self { address, child: child.expect("openssl") };
-        eventually("a listener", || TcpStream::connect(address).ok());
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Process::start(&mut command).expect("openssl");
+        child.listens(&[address], PATIENCE).expect("openssl");
+        Self { address, _child: child }
     }
 }
 

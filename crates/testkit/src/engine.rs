@@ -2,7 +2,7 @@
 //! Redis Cluster; one that a Sentinel watches; and replicas that take over.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -102,21 +102,16 @@ impl Engine {
     }
 
     /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
-    pub fn encrypted() -> (Self, String, PathBuf) {
+    #[cfg(feature = "proxy")]
+    pub fn encrypted() -> (Self, String, crate::Pair) {
         let directory = tempfile::tempdir().expect("a directory");
-        let (key, certificate) = (directory.path().join("key.pem"), directory.path().join("cert.pem"));
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test", "-days", "2"]);
-        openssl.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-extensions", "v3_req"]);
-        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
-        openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-        assert!(openssl.stderr(Stdio::null()).status().expect("apt-get install openssl").success());
+        let pair = crate::Pair::self_signed(directory.path(), "localhost");
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
-        let (key, file) = (text(&key), text(&certificate));
+        let (key, file) = (text(&pair.key), text(&pair.cert));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
         let who = ["--tls-auth-clients", "no", "--requirepass", "open sesame", "--save", ""];
         let engine = Self::start_in(directory, &[&tls[..], &who].concat());
-        (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), certificate)
+        (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), pair)
     }
 
     /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
