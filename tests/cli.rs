@@ -3,8 +3,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
+
+use larder_testkit::{Process, stderr, stdout};
+use rustix::process::Signal;
 
 const LARDER: &str = env!("CARGO_BIN_EXE_larder");
 
@@ -17,18 +20,10 @@ fn larder(words: &[&str]) -> Output {
         .expect("it runs")
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A running `larder serve`, which is killed if a test does not end it.
+/// A running `larder serve`, killed if a test leaves it behind.
 struct Serving {
-    child: Child,
-    /// The lines on standard output, up to the command to try.
+    child: Process,
+    /// What it says on standard output, up to the command to try.
     said: Vec<String>,
 }
 
@@ -42,14 +37,8 @@ impl Serving {
             .env("LARDER_LOG", "info")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut said = Vec::new();
-        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
-            said.push(line.expect("text"));
-            if said.last().is_some_and(|line| line.starts_with("try: ")) {
-                break;
-            }
-        }
+        let mut child = Process::start(&mut command).expect("it starts");
+        let said = child.said_until("try: ");
         Self { child, said }
     }
 
@@ -58,23 +47,10 @@ impl Serving {
         line.and_then(|line| line.strip_suffix("/")).expect("an admin listener")
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
-    }
-
     /// Reads the log until a line has `text` in it.
     fn wait_for(log: &mut impl BufRead, text: &str) {
         let found = log.lines().map(|line| line.expect("text")).any(|line| line.contains(text));
         assert!(found, "the log ended before '{text}'");
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // The process may have ended itself, as in most tests.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -452,21 +428,21 @@ fn hangup_reloads_a_good_file_and_keeps_the_old_one_for_a_bad_one() {
     let mut log = BufReader::new(proxy.child.stderr.take().expect("a pipe"));
 
     with("threads = 0").expect("written");
-    proxy.signal("-HUP");
+    proxy.child.signal(Signal::HUP);
     Serving::wait_for(&mut log, ":2: threads: 0 is not a number from 1 to 1024");
     Serving::wait_for(&mut log, "the old config stays in force");
 
     with("threads = 2").expect("written");
-    proxy.signal("-HUP");
+    proxy.child.signal(Signal::HUP);
     Serving::wait_for(&mut log, "threads stays 1 until a restart; the config says 2");
     Serving::wait_for(&mut log, "config reloaded");
 }
 
 #[test]
 fn a_proxy_that_is_told_to_stop_ends_well() {
-    for signal in ["-TERM", "-INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let mut proxy = Serving::start(&["--forward", "127.0.0.1:0", "--admin", "off"]);
-        proxy.signal(signal);
-        assert_eq!(proxy.child.wait().expect("it ends").code(), Some(0), "{signal}");
+        proxy.child.signal(signal);
+        assert_eq!(proxy.child.wait().expect("it ends").code(), Some(0), "{signal:?}");
     }
 }

@@ -1,12 +1,8 @@
 //! Each task of `docs/cookbook.md`: its lines, before an origin, have the effect in its title.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::{Client, Larder, Origin, Response, Seen, eventually};
+use larder_testkit::{Client, Larder, Origin, Response, Seen, eventually};
 
 const PAGE: &str = include_str!("../docs/cookbook.md");
 const TASKS: usize = 40;

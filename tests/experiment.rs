@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use larder_testkit::{children, is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
@@ -22,11 +23,7 @@ fn larder(words: &[&str]) -> Output {
     command(words).output().expect("it runs")
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Starts a run of the experiment on Thrift that takes a while.
+/// A run of the experiment on Thrift that takes a while.
 fn start(directory: &TempDir) -> Child {
     let words = ["thrift", "--quick", "--output", path(directory)];
     command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -36,15 +33,8 @@ fn path(directory: &TempDir) -> &str {
     directory.path().to_str().expect("text")
 }
 
-fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    within(Duration::from_secs(60), what, condition)
 }
 
 /// Waits until some measurements are in the journal.
@@ -57,8 +47,7 @@ fn measured(directory: &TempDir) {
 
 /// Returns the proxy that `experiment` has started, if one is running.
 fn proxy_of(experiment: &Child) -> Option<Pid> {
-    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", experiment.id())).ok()?;
-    Pid::from_raw(children.split_whitespace().next()?.parse().expect("a number"))
+    children(experiment.id()).first().copied()
 }
 
 fn report(directory: &Path) -> String {
@@ -224,10 +213,7 @@ fn who_is_killed_leaves_no_child() {
     let proxy = eventually("a proxy", || proxy_of(&experiment));
     experiment.kill().expect("it runs");
     experiment.wait().expect("it ends");
-    // The parent may not have collected its status yet.
-    let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-    let stat = || fs::read_to_string(format!("/proc/{}/stat", proxy.as_raw_nonzero()));
-    eventually("the proxy's end", || stat().map_or(true, is_over).then_some(()));
+    eventually("the proxy's end", || is_over(proxy).then_some(()));
 }
 
 #[test]

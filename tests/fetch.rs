@@ -1,8 +1,5 @@
 //! `larder fetch`: through the real proxy, and from simple servers for RPC.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,8 +11,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use larder_rpc::line::Form;
 use larder_rpc::{Answering, Call, Failure, Limits, Replying, Statistics, line, onc, thrift};
+use larder_testkit::{Answer, Larder, Origin, listen};
 use serde_json::{Value, json};
-use support::{Answer, Larder, Origin};
 
 const OPEN: &str = "[forward]\nallow_private = true";
 
@@ -51,17 +48,11 @@ impl Server {
     }
 
     fn start<S: Answering>(codec: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
+        let (listener, address) = listen();
         let asked = Arc::new(AtomicU64::new(0));
         let (codec, counter) = (Arc::new(codec), Arc::clone(&asked));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (codec, counter) = (Arc::clone(&codec), Arc::clone(&counter));
-                std::thread::spawn(move || serve(stream, codec(), &counter));
-            }
-        });
-        Self { address, asked }
+        larder_testkit::serve(listener, move |stream| serve(stream, codec(), &counter));
+        Self { address: address.to_string(), asked }
     }
 
     /// Runs `larder fetch` on this server.

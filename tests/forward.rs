@@ -1,13 +1,10 @@
 //! The forward proxy: its clients can reach any origin, tunnels, and the addresses that it must not reach (RFC 9110
 //! sections 7.3 and 9.3.6).
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use support::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin};
 
 const OPEN: &str = "[forward]\nallow_private = true";
 

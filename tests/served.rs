@@ -1,14 +1,10 @@
 //! The laboratory's simulator predicts the proxy: the same requests have the same hits.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::process::Command;
 use std::time::Duration;
 
+use larder_testkit::{Larder, Origin};
 use serde_json::Value;
-
-use support::{Larder, Origin};
 
 const ENTRIES: usize = 24;
 

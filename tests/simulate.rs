@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use larder_testkit::stdout;
 use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
@@ -19,10 +20,6 @@ fn simulate(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("simulate").args(words).env_remove("COLUMNS");
     command.output().expect("it runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn cells(words: &[&str]) -> Vec<Value> {

@@ -1,22 +1,18 @@
 //! The statistics database of a running proxy: its content, its cost, and its query results.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use larder_stats::Database;
+use larder_testkit::{Client, Larder, Origin, Seen, eventually};
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use support::{Client, Larder, Origin, Seen, eventually};
-
-/// Starts a proxy before `origin` with a database; returns the database's folder and URL, too.
+/// A proxy before `origin`, a place for its database, and its URL.
 fn recording(origin: &Origin, tables: &str) -> (Larder, TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("s.db").display());

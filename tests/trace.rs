@@ -1,18 +1,15 @@
 //! Traces from the view of an OpenTelemetry collector and of an origin.
 #![cfg(feature = "otlp")]
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use larder_testkit::{Larder, Origin, Seen, eventually};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
 use rustix::process::Signal;
-use support::{Larder, Origin, Seen, eventually};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
@@ -143,7 +140,8 @@ fn clients_say_what_is_traced_and_chance_says_the_rest() {
 fn each_try_is_a_span_and_says_what_went_wrong() {
     let (collector, dead, origin) = (Collector::start(), Origin::always(""), Origin::always("200 OK\n\n"));
     dead.die();
-    let config = format!("{}\n{}", collector.config(""), support::site(&[&dead, &origin], "retries = 1"));
+    let config =
+        format!("{}\n{}", collector.config(""), larder_testkit::site(&[&dead, &origin], "retries = 1"));
     let larder = Larder::start(&config);
     // Requests alternate between the origins: one of the two requests goes to the dead origin first.
     for _ in 0..2 {

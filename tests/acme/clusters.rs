@@ -1,10 +1,9 @@
 //! ACME in a cluster: one node orders, any node answers the challenge, and all nodes serve the certificate.
 
+use larder_testkit::{Engine, Larder, eventually, free_ports, site, within};
 use serde_json::Value;
 
-use crate::engine::Engine;
-use crate::pebble::{Pebble, free};
-use crate::support::{Larder, eventually, site, within};
+use crate::pebble::Pebble;
 use crate::world::{LONG, ORDER, World, ended, fetch, leaf, wait_for};
 
 const TOKEN: &str = "0123456789abcdef-secret";
@@ -31,8 +30,8 @@ fn one_node_orders_whichever_is_asked_answers_and_all_serve() {
     let Some(mut pebble) = Pebble::prepare(LONG) else { return };
     let engine = Engine::start();
     let worlds = [(); 3].map(|()| World::new());
-    // The authority can reach only the first node.
-    let ports = [pebble.ports, [free().port(), free().port()], [free().port(), free().port()]];
+    // The authority reaches the first one alone.
+    let ports = [pebble.ports, free_ports(), free_ports()];
     let start =
         |at: usize, pebble: &Pebble| node(&engine, pebble, &worlds[at], ["a", "b", "c"][at], ports[at]);
     // The nodes start concurrently, and the first node, which gets the authority's requests, joins last.

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use larder_testkit::{Larder, within};
+
 use crate::pebble::Pebble;
-use crate::support::{Larder, within};
 use crate::world::{LONG, ORDER, World, ended, fetch, figures, wait_for};
 
 /// Waits until `failures` orders have failed, and returns the message about the last failure.

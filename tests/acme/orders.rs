@@ -4,8 +4,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use larder_testkit::{Client, Larder, eventually, site};
+
 use crate::pebble::Pebble;
-use crate::support::{Client, Larder, eventually, site};
 use crate::world::{LONG, World, ended, fetch, figures, leaf, wait_for, wait_for_inquiry};
 
 #[test]

@@ -1,16 +1,16 @@
 //! Pebble: a certificate authority for one test, which validates challenges at two ports of this machine.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use larder_testkit::{PATIENCE, Pair, Process, free, not_tested};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::dns::Dns;
-use crate::support::{SelfSigned, eventually, not_tested};
 
 /// The authority. It stores no data on disk: after a restart it has no accounts.
 pub(crate) struct Pebble {
@@ -23,7 +23,7 @@ pub(crate) struct Pebble {
     pub(crate) dns: Dns,
     environment: Vec<(String, String)>,
     log: Arc<Mutex<Vec<String>>>,
-    child: Option<Child>,
+    child: Option<Process>,
 }
 
 impl Pebble {
@@ -50,7 +50,7 @@ impl Pebble {
             return None;
         };
         let folder = tempfile::tempdir().expect("a folder");
-        SelfSigned::new(folder.path(), "localhost");
+        Pair::self_signed(folder.path(), "localhost");
         let [listen, management, file, tls] = [(); 4].map(|()| free());
         let path = |name: &str| folder.path().join(name).display().to_string();
         let config = json!({ "pebble": {
@@ -79,23 +79,19 @@ impl Pebble {
         command.arg("-config").arg(self.folder.path().join("config.json"));
         command.args(["-dnsserver", &self.dns.address.to_string()]);
         command.envs(self.environment.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("pebble starts");
+        let mut child = Process::start(&mut command).expect("pebble starts");
         let (out, log) = (child.stdout.take().expect("a pipe"), Arc::clone(&self.log));
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
+        child.listens(&[self.listen, self.management], PATIENCE).expect("pebble");
         self.child = Some(child);
-        eventually("pebble", || TcpStream::connect(self.listen).ok());
-        eventually("pebble", || TcpStream::connect(self.management).ok());
     }
 
     pub(crate) fn stop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-        }
+        self.child = None;
     }
 
     /// Returns the `acme` line of a site that gets its certificates from this authority, with more `keys`.
@@ -187,14 +183,4 @@ fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let installed = std::env::split_paths(&path).map(|folder| folder.join("pebble"));
     [built].into_iter().chain(installed).find(|file| file.is_file())
-}
-
-/// Returns an address without a listener, with a port outside of the range of ephemeral ports.
-pub(crate) fn free() -> SocketAddr {
-    loop {
-        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
 }

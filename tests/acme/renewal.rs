@@ -1,8 +1,8 @@
 //! Certificates are renewed in time: by their lifetime, or earlier if the authority suggests it.
 
 use crate::pebble::Pebble;
-use crate::support::{eventually, within};
 use crate::world::{LONG, ORDER, World, ended, fetch, figures, leaf, wait_for, wait_for_inquiry};
+use larder_testkit::{eventually, within};
 
 #[test]
 fn a_certificate_is_renewed_while_it_is_in_use() {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use larder_testkit::{Larder, Origin, eventually, site, within};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::pebble::Pebble;
-use crate::support::{Larder, Origin, eventually, site, within};
 
 /// The seconds of 90 days.
 pub(crate) const LONG: u64 = 90 * 86_400;

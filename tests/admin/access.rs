@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
+use larder_testkit::{Client, Larder, OUTER, Origin, site, with_outer_address};
+
 use super::{Events, command};
-use crate::support::{Client, Larder, OUTER, Origin, site, with_outer_address};
 
 const TOKEN: &str = "0123456789abcdef";
 

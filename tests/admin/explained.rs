@@ -1,9 +1,9 @@
 //! `why` predicts the outcome of a request; then the request is sent, and its outcome is the predicted one.
 
+use larder_testkit::{Larder, Origin, Seen, eventually, site};
 use serde_json::{Value, json};
 
 use super::json;
-use crate::support::{Larder, Origin, Seen, eventually, site};
 
 const MODIFIED: &str = "Last-Modified: Mon, 02 Jan 2006 15:04:05 GMT";
 
@@ -182,7 +182,7 @@ fn a_forward_proxy_explains_itself_too() {
     let origin = Origin::by(answer);
     let larder = Larder::start("[forward]\nallow_private = true");
     let url = format!("{}/fresh", origin.url());
-    crate::support::Client::to(larder.forward).ask(&format!("GET {url}\nHost: {}", origin.address));
+    larder_testkit::Client::to(larder.forward).ask(&format!("GET {url}\nHost: {}", origin.address));
     larder.settle();
     let said = json(&larder, &["why", "--json", &url]);
     assert_eq!(

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 use serde_json::{Value, json};
 
 use super::{Events, command};
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
 fn origin() -> Origin {
     Origin::by(|seen| match seen.target.as_str() {
@@ -124,7 +124,7 @@ fn there_are_so_many_seats_and_who_leaves_gives_one_back() {
     streams.pop();
     eventually("a free seat", || (larder.ask_admin("GET /top?by=x").status == 400).then_some(()));
     eventually("a free seat", || {
-        let mut probe = crate::support::Client::to(larder.admin);
+        let mut probe = larder_testkit::Client::to(larder.admin);
         probe.send("GET /live\nHost: localhost");
         (probe.head().status == 200).then_some(())
     });

@@ -1,21 +1,6 @@
 //! The functions of a running process for its administrator: explanations, the live log, the most requested URLs,
 //! purges, and the rights to use them.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-#[path = "../cluster/nodes.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod nodes;
-
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
-
 mod access;
 mod explained;
 mod live;
@@ -29,11 +14,10 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
+use larder_testkit::{Larder, PATIENCE};
 use serde_json::Value;
 
-use support::{Larder, PATIENCE};
-
-/// Runs a command against the admin listener of `larder`.
+/// What a command says, with the admin listener of `larder`.
 fn command(larder: &Larder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fastrand::Rng;
-
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 const PAGES: usize = 12;
 const CLIENTS: u64 = 3;

@@ -1,6 +1,6 @@
 //! `PURGE` on a site's listener: the clients that may send it, and the entries that it removes.
 
-use crate::support::{Client, Larder, Origin, Response, site};
+use larder_testkit::{Client, Larder, Origin, Response, site};
 
 const TOKEN: &str = "0123456789abcdef";
 const FROM_HERE: &str = "purge_from = ['127.0.0.1', '10.0.0.0/8']";

@@ -1,10 +1,10 @@
 //! Purges: stored responses of a URL, a tag, a group, a host or all are invalidated or removed, in every tier, for all
 //! variants and all clients.
 
+use larder_testkit::{Larder, Origin, Response, eventually, site};
 use serde_json::{Value, json};
 
 use super::{command, json, printed};
-use crate::support::{Larder, Origin, Response, eventually, site};
 
 const URL: &str = "http://site.test/page";
 

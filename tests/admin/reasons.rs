@@ -11,12 +11,11 @@ use larder_semantics::key;
 use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times, storable, storable_post};
+use larder_testkit::nodes::{node, wait_for};
+use larder_testkit::{Answer, Client, Engine, Gate, Larder, Origin, Pair, eventually, site};
 use serde_json::Value;
 
 use super::Events;
-use crate::engine::Engine;
-use crate::nodes::{node, wait_for};
-use crate::support::{Answer, Client, Gate, Larder, Origin, SelfSigned, eventually, site};
 
 /// The way to cause a reason.
 enum Exercise {
@@ -151,7 +150,7 @@ fn purged() -> Result<(), Why> {
 
 fn redirected() -> Value {
     let folder = tempfile::tempdir().expect("a folder");
-    let tls = SelfSigned::new(folder.path(), "site.test").table();
+    let tls = Pair::self_signed(folder.path(), "site.test").table();
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let origin = Origin::always(FRESH);
     seen(&Larder::start(&format!("{listen}{tls}{}", site(&[&origin], "https = 'redirect'"))))
@@ -294,7 +293,7 @@ fn by_another_name() -> Value {
 /// Returns the event of a request to an origin whose certificate is for `name` until `year`, and may be trusted.
 fn by_tls(name: &str, year: i32, is_trusted: bool) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
-    let certificate = SelfSigned::until(folder.path(), name, year);
+    let certificate = Pair::self_signed_until(folder.path(), name, year);
     let listen = "[reverse]\nlisten_tls = '127.0.0.1:0'\n[[site]]\norigin = 'http://127.0.0.1:1'\n";
     let origin = Larder::start(&format!("{listen}{}", certificate.table()));
     let config = format!("[[site]]\norigin = 'https://{}'", origin.door("reverse, TLS"));

@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use larder_testkit::{Authority, Client, Larder, Origin, site};
 use tempfile::TempDir;
 
-use crate::authority::Authority;
-use crate::support::{Client, Larder, Origin, site};
-
-/// Starts a proxy with its admin listener over TLS, and returns its state directory.
+/// A proxy with its admin listener over TLS, and its state directory.
 fn over_tls(origin: &Origin, tables: &str) -> (Larder, TempDir) {
     let state = tempfile::tempdir().expect("a directory");
     let config = format!("{tables}{}", site(&[origin], ""));

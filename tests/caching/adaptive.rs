@@ -1,9 +1,9 @@
 //! `heuristic_adaptive`: where the origin gives no lifetime, validations make the heuristic lifetime longer or shorter.
 
+use larder_testkit::{Larder, Origin, Seen, eventually, site};
 use serde_json::Value;
 
 use super::date;
-use crate::support::{Larder, Origin, Seen, eventually, site};
 
 const ADAPTIVE: &str = "heuristic_adaptive = true";
 /// Seconds since the last change; they result in the default lifetime of 100 seconds.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Answer, Gate, Larder, Origin, eventually, site};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually, site};
 
 const KEYS: &str = "refresh_ahead = '100%'\nheuristic = '0%'";
 

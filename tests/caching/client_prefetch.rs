@@ -1,9 +1,8 @@
 //! Prefetches by clients (`Sec-Purpose`): answered, or declined if no stored response can be used; they do not count as
 //! popularity.
 
+use larder_testkit::{Larder, Origin, eventually, site};
 use serde_json::Value;
-
-use crate::support::{Larder, Origin, eventually, site};
 
 const CACHED_ONLY: &str = "client_prefetch = 'cached-only'";
 const PREFETCH: &str = "Sec-Purpose: prefetch";

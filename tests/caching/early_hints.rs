@@ -1,6 +1,6 @@
 //! `early_hints`: a 103 with the links of the stored response, while the request to the origin is in flight.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Response, site};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, site};
 
 const ALWAYS: &str = "early_hints = 'always'";
 const LINK: &str = "</a.css>; rel=preload; as=style";

@@ -1,7 +1,7 @@
 //! RFC 9111 sections 4.2 and 5.2.1: the age of a response, its lifetime, and the request directives of clients.
 
 use crate::date;
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Whether a response with these fields is fresh on the second request.
 fn is_fresh(fields: &str) -> bool {

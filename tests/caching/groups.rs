@@ -1,6 +1,6 @@
 //! RFC 9875: responses of a group are invalidated together, within one origin.
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 /// Returns an origin that answers a GET with the groups in its path, separated by dots, and other methods with
 /// `answer`.

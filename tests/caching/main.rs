@@ -1,10 +1,6 @@
 //! Caching from the view of clients and origins, by section of RFC 9111 and related RFCs. Unit tests cover each rule as
 //! a pure function; these tests combine the rules with sockets and time.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod adaptive;
 mod ahead;
 mod client_prefetch;

@@ -1,7 +1,7 @@
 //! `No-Vary-Search` (draft-ietf-httpbis-no-vary-search): one response for several queries. Unit tests of the rule cover
 //! the equivalence of queries.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Response, eventually};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually};
 
 const LEFT_OUT: &str = "params=(\"utm\")";
 const HIT: &str = "hit; detail=no-vary-search";

@@ -1,6 +1,6 @@
 //! RFC 9211: `Cache-Status` reports the outcome of a request, and its reason.
 
-use crate::support::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin};
 
 #[test]
 fn rfc_9211_every_answer_says_how_it_came_about() {

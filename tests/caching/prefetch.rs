@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use larder_testkit::{Answer, Gate, Larder, Origin, Response, Seen, eventually, site};
 use serde_json::Value;
-
-use crate::support::{Answer, Gate, Larder, Origin, Response, Seen, eventually, site};
 
 pub(crate) const BOTH: &str = "prefetch = ['association', 'sequence']\nprefetch_traffic = '100%'";
 

@@ -3,8 +3,9 @@
 
 use std::net::Ipv4Addr;
 
+use larder_testkit::{Client, Larder, Origin, eventually, site};
+
 use crate::prefetch::{BOTH, figure, is_prefetch, page, purge_all, settle, walk};
-use crate::support::{Client, Larder, Origin, eventually, site};
 
 const MISSING: &str = "404 Not Found\n\n";
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// The parts of the queries, with their names and values, decoded by hand.
 const PARTS: [(&str, Option<(&str, &str)>); 14] = [

@@ -1,6 +1,6 @@
 //! RFC 9110 section 14 and RFC 9111 sections 3.3 and 3.4: parts of responses.
 
-use crate::support::{Answer, Larder, Origin, Seen, eventually};
+use larder_testkit::{Answer, Larder, Origin, Seen, eventually};
 
 const WHOLE: &str = "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nContent-Type: a/b\n\
     Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\n0123456789";

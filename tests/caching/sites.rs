@@ -1,10 +1,9 @@
 //! Sites by path, origins with a path, and origins whose responses contain their own URLs.
 
+use larder_testkit::{Larder, Origin, Response, Seen};
 use serde_json::Value;
 
-use crate::support::{Larder, Origin, Response, Seen};
-
-/// Returns an origin whose content is its name and the request's target.
+/// Names the site and the target that arrive at an origin.
 fn named(name: &'static str) -> Origin {
     Origin::by(move |seen| format!("200 OK\nCache-Control: max-age=100\n\n{name} {}", seen.target))
 }

@@ -1,6 +1,6 @@
 //! RFC 5861: stale responses while a new one is fetched, and when the fetch fails.
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 #[test]
 fn rfc_5861_section_3_a_stale_response_goes_out_while_one_refresh_runs() {

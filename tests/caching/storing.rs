@@ -1,6 +1,6 @@
 //! RFC 9111 section 3: which responses are stored, and for which requests.
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 /// Request fields, the response, and whether a second, plain request is answered from the cache.
 type Case = (&'static str, &'static str, bool);

@@ -1,6 +1,6 @@
 //! RFC 9111 section 4.3: validation by clients and by the cache, and updates of stored responses.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 const STALE: &str = "200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"\n\
     Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nOld: o\n\nbody";

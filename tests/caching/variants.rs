@@ -1,6 +1,6 @@
 //! RFC 9111 section 4.1: several variants of one URL.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Returns an origin that varies by `field`, and returns its value.
 fn varying_by(field: &'static str) -> Origin {

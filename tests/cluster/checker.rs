@@ -9,15 +9,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use larder_testkit::nodes::{OVER_TLS, cluster, peer_address, wait_for};
+use larder_testkit::{Engine, Larder, Origin, eventually, site};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::engine::Engine;
 use crate::invalidations::command;
-use crate::nodes::{OVER_TLS, cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
-use crate::support::{Larder, Origin, eventually, site};
 use crate::world::{KEYS, LAG, World};
 
 /// The duration of the disturbances, unless the environment sets another one.

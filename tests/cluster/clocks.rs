@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
+use larder_testkit::nodes::{config, wait_for};
+use larder_testkit::{Engine, Larder, Origin, eventually};
 use serde_json::json;
 
-use crate::engine::Engine;
 use crate::invalidations::{Pages, purge, version};
-use crate::nodes::{config, wait_for};
 use crate::peers::path_of;
-use crate::support::{Larder, Origin, eventually};
 
 /// Seconds: so long that no copy is stale before a test ends, and shorter than the difference of the clocks.
 const LIFETIME: u64 = 300;

@@ -4,12 +4,11 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::authority::{Authority, Pair};
-use crate::engine::Engine;
-use crate::nodes::{OVER_TLS, asked, cluster, config, node, peer_address, three, wait_for};
+use larder_testkit::nodes::{OVER_TLS, asked, cluster, config, node, peer_address, three, wait_for};
+use larder_testkit::{Authority, Client, Engine, Larder, Origin, Pair, eventually};
+
 use crate::peers::{PAGE, paths};
 use crate::relay::Relay;
-use crate::support::{Client, Larder, Origin, eventually};
 
 const SECRETS: [&str; 3] = ["session=secret", "a body of great length", "0123456789abcdef"];
 

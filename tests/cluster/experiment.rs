@@ -2,10 +2,10 @@
 //! failed.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use larder_testkit::{is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,17 +13,6 @@ use tempfile::TempDir;
 const ENGINE: &str = "redis-server";
 /// The time limit for steps that take seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 fn command(size: &str, directory: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
@@ -37,30 +26,17 @@ fn start(directory: &TempDir) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 fn report(directory: &TempDir) -> String {
     fs::read_to_string(directory.path().join("report.html")).expect("a report")
 }
 
 /// Returns the name and the process id of each current child of `experiment`.
 fn children(experiment: &Child) -> Vec<(String, Pid)> {
-    let path = format!("/proc/{0}/task/{0}/children", experiment.id());
-    let children = fs::read_to_string(path).unwrap_or_default();
-    let processes = children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?));
     let named = |process: Pid| {
         let path = format!("/proc/{}/comm", process.as_raw_nonzero());
         Some((fs::read_to_string(path).ok()?.trim().to_owned(), process))
     };
-    processes.filter_map(named).collect()
-}
-
-/// Whether a process has ended, even if its parent has not collected its status.
-fn is_over(process: Pid) -> bool {
-    let stat = fs::read_to_string(Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("stat"));
-    stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+    larder_testkit::children(experiment.id()).into_iter().filter_map(named).collect()
 }
 
 #[test]
@@ -105,7 +81,7 @@ fn without_an_engine_to_start_it_is_refused_in_one_line() {
 fn who_is_killed_leaves_neither_nodes_nor_engine() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
-    let left = eventually("an engine and nodes", || {
+    let left = within(PATIENCE, "an engine and nodes", || {
         let children = children(&experiment);
         let is_there = children.len() > 2 && children.iter().any(|(name, _)| name == ENGINE);
         is_there.then_some(children)
@@ -113,7 +89,7 @@ fn who_is_killed_leaves_neither_nodes_nor_engine() {
     experiment.kill().expect("it runs");
     experiment.wait().expect("it ends");
     for (name, process) in left {
-        eventually(&format!("the end of {name}"), || is_over(process).then_some(()));
+        within(PATIENCE, &format!("the end of {name}"), || is_over(process).then_some(()));
     }
 }
 
@@ -121,9 +97,8 @@ fn who_is_killed_leaves_neither_nodes_nor_engine() {
 fn an_engine_that_dies_is_told_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
-    eventually("the end", || {
-        // The engine serves if there are nodes. The death of an engine whose cluster was already measured has no
-        // effect; that of the next engine does.
+    within(PATIENCE, "the end", || {
+        // Where there are nodes, it serves. One whose cluster was measured already is no loss; the next one is.
         let children = children(&experiment);
         for (_, engine) in children.iter().filter(|(name, _)| name == ENGINE && children.len() > 2) {
             let _ = kill_process(*engine, Signal::KILL);

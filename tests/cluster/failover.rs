@@ -2,13 +2,12 @@
 
 use std::thread::sleep;
 
+use larder_testkit::nodes::wait_for;
+use larder_testkit::{ELECTION, Engine, Larder, Origin, within};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::engine::{ELECTION, Engine};
 use crate::invalidations::{LAG, LONG, Pages, SHORT, node_by, purge, version};
-use crate::nodes::wait_for;
-use crate::support::{Larder, Origin, within};
 
 fn three(url: &str, origin: &Origin, keys: &str) -> Vec<Larder> {
     let nodes: Vec<_> = ["a", "b", "c"].map(|name| node_by(url, origin, name, [keys, ""], "")).into();

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, UNIX_EPOCH};
 
+use larder_testkit::nodes::{cluster, peer_address, wait_for};
+use larder_testkit::{Answer, Client, Engine, Gate, Larder, Origin, eventually, site};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::engine::Engine;
-use crate::nodes::{cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually, site};
 
 /// A lag short enough for a test to wait for it, and long enough for a busy machine to poll in time.
 pub(crate) const LAG: Duration = Duration::from_millis(1_500);

@@ -1,11 +1,8 @@
 //! Membership in the cluster.
 
+use larder_testkit::nodes::{cluster, config, names_of, node, node_by, three, wait_for};
+use larder_testkit::{Authority, Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::authority::Authority;
-use crate::engine::Engine;
-use crate::nodes::{cluster, config, names_of, node, node_by, three, wait_for};
-use crate::support::{Larder, Origin, eventually};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
 
@@ -93,8 +90,8 @@ fn nodes_find_each_other_by_a_sentinel() {
 
 #[test]
 fn nodes_find_each_other_over_tls_with_a_password() {
-    let ((_engine, url, certificate), origin) = (Engine::encrypted(), Origin::always(PAGE));
-    let trusted = [("SSL_CERT_FILE", certificate.as_path())];
+    let ((_engine, url, pair), origin) = (Engine::encrypted(), Origin::always(PAGE));
+    let trusted = [("SSL_CERT_FILE", pair.cert.as_path())];
     let nodes = ["a", "b"].map(|name| Larder::start_in(&config(&url, &origin, name, ""), &trusted));
     wait_for(&nodes, &["a", "b"]);
     let shown = cluster(&nodes[0])["engine"]["place"].as_str().expect("a place").to_owned();

@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use larder_testkit::nodes::{cluster, peer_address, wait_for};
+use larder_testkit::{Client, Engine, Larder, Origin, Response, eventually};
 
-use crate::engine::Engine;
 use crate::invalidations::{LONG, node_by, version_in};
-use crate::nodes::{cluster, peer_address, wait_for};
 use crate::relay::{Mode, Relay};
-use crate::support::{Client, Larder, Origin, Response, eventually};
 
 /// Number of pages.
 const PAGES: usize = 12;

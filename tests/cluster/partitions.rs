@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use larder_testkit::nodes::{OVER_TLS, asked, cluster, config, names_of, peer_address, wait_for};
+use larder_testkit::{Answer, Engine, Gate, Larder, Origin, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::engine::Engine;
 use crate::invalidations::{LAG, Pages, SHORT, purge, version};
-use crate::nodes::{OVER_TLS, asked, cluster, config, names_of, peer_address, wait_for};
 use crate::peers::{PAGE, path_of, paths};
 use crate::relay::{Mode, Relay};
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
 /// Longer than a node waits for a node without a response.
 const PATIENCE: Duration = Duration::from_millis(1_500);

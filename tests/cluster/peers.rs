@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use larder_testkit::nodes::{asked, cluster, config, node, peer_address, three, wait_for};
+use larder_testkit::{Answer, Client, Engine, Gate, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::engine::Engine;
-use crate::nodes::{asked, cluster, config, node, peer_address, three, wait_for};
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 
 pub(crate) const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\nbody";
 
@@ -246,7 +244,7 @@ fn what_is_popular_becomes_a_hit_everywhere() {
         (Engine::start(), Origin::always("200 OK\nCache-Control: max-age=60\nAge: 7\n\nbody"));
     let nodes = three(&engine, &origin, "");
     let path = path_of(&nodes[2], &nodes[0]);
-    let status = |response: &crate::support::Response| {
+    let status = |response: &larder_testkit::Response| {
         let all = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
         all.map(|(_, value)| value.clone()).collect::<Vec<_>>()
     };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::Engine;
+use larder_testkit::nodes::wait_for;
+use larder_testkit::{Engine, Larder, Origin, eventually};
+
 use crate::invalidations::{LONG, node, purge, version};
-use crate::nodes::wait_for;
-use crate::support::{Larder, Origin, eventually};
 
 #[test]
 fn a_purge_of_one_url_reaches_equivalent_ones_on_all_nodes() {

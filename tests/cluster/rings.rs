@@ -4,11 +4,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 
+use larder_testkit::nodes::{cluster, node, three, wait_for};
+use larder_testkit::{Client, Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::engine::Engine;
-use crate::nodes::{cluster, node, three, wait_for};
-use crate::support::{Client, Larder, Origin, eventually};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=3600\n\nbody";
 const KEYS: usize = 60;
@@ -126,7 +124,7 @@ fn a_rolling_restart_costs_no_request() {
             let mut node = slots[number].write().expect("no panic");
             node.signal(Signal::TERM);
             node.ended();
-            *node = crate::nodes::node(&engine, &origin, name, "hot = 0.0");
+            *node = larder_testkit::nodes::node(&engine, &origin, name, "hot = 0.0");
             drop(node);
             tell(&slots[(number + 1) % 3].read().expect("no panic"), "resume", name);
             wait_to_drain(&slots, name, false);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use larder_testkit::nodes::{cluster, wait_for};
+use larder_testkit::{Answer, ELECTION, Engine, Gate, Larder, Origin, eventually, within};
 use rustix::process::Signal;
 
-use crate::engine::{ELECTION, Engine};
 use crate::invalidations::{Pages, node, node_by, purge, version};
-use crate::nodes::{cluster, wait_for};
-use crate::support::{Answer, Gate, Larder, Origin, eventually, within};
 
 /// Keys that let a node wait for the engine however busy the machine is, and miss no purge during a test.
 pub(crate) const TIER: &str = "tier = '8MiB'\ntier_deadline = '20s'\nmax_invalidation_lag = '10m'";

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use larder_testkit::nodes::wait_for;
+use larder_testkit::{Answer, Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::engine::Engine;
 use crate::invalidations::{node, purge};
-use crate::nodes::wait_for;
-use crate::support::{Answer, Larder, Origin, eventually};
 use crate::tier::{TIER, again, alone, names, wait_for_news, wait_for_written};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=3600\nAge: 100\nCache-Tag: t\n\nbody";

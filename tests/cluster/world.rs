@@ -8,10 +8,10 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use larder_testkit::{Client, Larder, Origin, Response};
 use serde_json::Value;
 
 use crate::invalidations::version_in;
-use crate::support::{Client, Larder, Origin, Response};
 
 pub(crate) const LAG: Duration = Duration::from_millis(800);
 /// The key of a node's config that sets [`LAG`].

@@ -1,7 +1,7 @@
 //! Coded forms after the stored response changes, and the rules about compression.
 
-use crate::support::{Client, Larder, Origin, eventually, site};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
+use larder_testkit::{Client, Larder, Origin, eventually, site};
 
 #[test]
 fn a_purge_reaches_all_forms() {

@@ -1,7 +1,7 @@
 //! Entity-tags, conditions and ranges of responses with several coded forms.
 
-use crate::support::Origin;
 use crate::{accepting, all, coded, compressing, decode, page, rest, text};
+use larder_testkit::Origin;
 
 #[test]
 fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {

@@ -1,8 +1,8 @@
 //! The coded form that a client gets.
 
-use crate::http2::Client;
-use crate::support::{Larder, Origin, site};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
+use larder_testkit::http2::Client;
+use larder_testkit::{Larder, Origin, site};
 
 #[test]
 fn each_coding_is_made_once_in_the_background_and_the_first_client_does_not_wait() {

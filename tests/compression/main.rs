@@ -1,13 +1,5 @@
 //! `compress`: stored responses in other codings, from the view of clients and origins.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[allow(dead_code, reason = "it is for more tests")]
-#[path = "../http2/client.rs"]
-mod http2;
-
 mod changes;
 mod conditions;
 mod forms;
@@ -15,7 +7,7 @@ mod untouched;
 
 use std::io::Read;
 
-use support::{Larder, Origin, Response, eventually, site};
+use larder_testkit::{Larder, Origin, Response, eventually, site};
 
 /// Returns text that every coding makes much shorter.
 fn text(len: usize) -> String {

@@ -2,9 +2,9 @@
 
 use flate2::Compression;
 use flate2::read::GzEncoder;
+use larder_testkit::{Answer, Larder, Origin, eventually};
 use std::io::Read;
 
-use crate::support::{Answer, Larder, Origin, eventually};
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
 #[test]

@@ -5,9 +5,5 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod coupled;
 mod stack;

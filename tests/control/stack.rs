@@ -8,11 +8,10 @@ use std::time::Duration;
 use larder_lab::live::services::{Backend, Cost, Options};
 use larder_lab::live::{Outcome, Plan, drive};
 use larder_lab::workload::Crud;
+use larder_testkit::{Larder, eventually};
 use serde_json::Value;
 
-use crate::support::{Larder, eventually};
-
-/// The number of users, of paths and of skills: small, so that writes and reads concern the same entities.
+/// Number of users, paths and skills, each: few, so that writes and reads meet.
 const ENTITIES: u32 = 8;
 
 /// The number of repetitions of a change, so that a dependency can be distinguished from chance.

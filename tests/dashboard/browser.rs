@@ -4,17 +4,16 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use larder_testkit::{PATIENCE, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, eventually};
-
-/// The pipe uses the browser's file descriptors 3 and 4, which the shell sets up.
+/// The pipe is the browser's third and fourth file; a shell puts it there.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
      --disable-background-networking --no-first-run --hide-scrollbars --user-data-dir=\"$0\" \
      --remote-debugging-pipe \"$@\" about:blank 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
@@ -25,7 +24,7 @@ pub(crate) const HAS_ROOM_FOR_STATE: &str = "document.querySelector('h1').getBou
 
 /// A browser with one page.
 pub(crate) struct Browser {
-    child: Child,
+    _child: Process,
     input: ChildStdin,
     messages: Receiver<Value>,
     session: Option<String>,
@@ -50,11 +49,18 @@ impl Browser {
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a shell");
+        let mut child = Process::start(&mut command).expect("a shell");
         let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         let messages = receive(output);
-        let mut browser =
-            Self { child, input, messages, session: None, calls: 0, events: Vec::new(), _profile: profile };
+        let mut browser = Self {
+            _child: child,
+            input,
+            messages,
+            session: None,
+            calls: 0,
+            events: Vec::new(),
+            _profile: profile,
+        };
         let page = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].take();
         let attached = browser.call("Target.attachToTarget", json!({"targetId": page, "flatten": true}));
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
@@ -223,14 +229,7 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Receives the messages of a browser, each of which ends with a zero byte.
+/// The messages of a browser, each of which ends with a zero.
 fn receive(output: impl Read + Send + 'static) -> Receiver<Value> {
     let (sender, messages) = channel();
     std::thread::spawn(move || {

@@ -1,10 +1,9 @@
 //! The panel of the cluster, which is shown only in a cluster.
 
 use crate::browser::Browser;
-use crate::engine::Engine;
-use crate::nodes::{node, three};
-use crate::support::{Larder, Origin};
 use crate::{WIDE, mixed};
+use larder_testkit::nodes::{node, three};
+use larder_testkit::{Engine, Larder, Origin};
 
 #[test]
 fn nodes_are_shown_with_their_parts_of_the_keys() {

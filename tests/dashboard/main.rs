@@ -1,17 +1,6 @@
 //! The dashboard in a real browser, with a running proxy: its content, its controls, and the absence of requests to
 //! other addresses.
 
-#[path = "../support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-#[path = "../cluster/nodes.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod nodes;
-
 mod browser;
 mod cluster;
 mod pictures;
@@ -22,8 +11,8 @@ mod troubles;
 use std::net::SocketAddr;
 
 use browser::Browser;
+use larder_testkit::{Larder, Origin, Seen};
 use serde_json::Value;
-use support::{Larder, Origin, Seen};
 use traffic::Traffic;
 
 const WIDE: u32 = 1440;
@@ -128,16 +117,16 @@ fn all_that_has_a_tag_is_purged_at_once() {
 
 #[test]
 fn the_token_shows_the_figures() {
-    support::with_outer_address("the_figures_appear_with_the_token");
+    larder_testkit::with_outer_address("the_figures_appear_with_the_token");
 }
 
 #[test]
 #[ignore = "run by another, in a network of its own"]
 fn the_figures_appear_with_the_token() {
     let (origin, right) = (Origin::by(mixed), "0123456789abcdef");
-    let config = format!("admin_token = '{right}'\n{}", support::site(&[&origin], ""));
+    let config = format!("admin_token = '{right}'\n{}", larder_testkit::site(&[&origin], ""));
     let larder = Larder::start_at(&config, "0.0.0.0:0");
-    let mut browser = Browser::at(SocketAddr::new(support::OUTER, larder.admin.port()), WIDE);
+    let mut browser = Browser::at(SocketAddr::new(larder_testkit::OUTER, larder.admin.port()), WIDE);
     for token in ["fedcba9876543210", right] {
         // Sending a token loads a new page, in which `window.tried` is not set.
         browser.until("!window.tried && !document.querySelector('#login').hidden");
@@ -155,7 +144,7 @@ fn the_figures_appear_with_the_token() {
 #[test]
 fn over_tls_the_page_shows_figures_and_purges() {
     let (origin, state) = (Origin::by(mixed), tempfile::tempdir().expect("a directory"));
-    let larder = Larder::start_with_admin_over_tls(&support::site(&[&origin], ""), state.path());
+    let larder = Larder::start_with_admin_over_tls(&larder_testkit::site(&[&origin], ""), state.path());
     larder.get_only("/a/page");
     let mut browser = Browser::at_secured(larder.admin, &state.path().join("admin.pem"), WIDE);
     browser.until("document.querySelector('#state').innerText === 'live'");
@@ -196,7 +185,7 @@ fn stale_hits_are_shown_once_there_are_findings() {
     assert_eq!(browser.eval("document.querySelector('#findings').hidden"), true);
     larder.get("/a/page");
     assert!(larder.get("/a/page").is_hit());
-    support::eventually("a stale hit", || {
+    larder_testkit::eventually("a stale hit", || {
         let found: Value = serde_json::from_slice(&larder.ask_admin("GET /validator").body).ok()?;
         (found["stale"] == 1).then_some(())
     });
@@ -235,7 +224,7 @@ fn history_comes_from_the_database() {
     for path in ["/a/1", "/a/1", "/a/1", "/b/1"] {
         larder.get(path);
     }
-    support::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
+    larder_testkit::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
     let mut browser = Browser::at(larder.admin, WIDE);
     let row = "document.querySelector('#groups tbody tr').innerText.replace(/\\s+/g, ' ')";
     browser.until(&format!("{row}.startsWith('site1/a 3 66.7%')"));
@@ -299,7 +288,7 @@ fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
     for path in ["/a/1", long.as_str(), long.as_str(), "/b/1"] {
         larder.get(path);
     }
-    support::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
+    larder_testkit::eventually("rows", || (larder.stats()["statistics"]["written"] == 4).then_some(()));
     let mut browser = Browser::at(larder.admin, 390);
     // Objects that were used before the page was opened are shown at once.
     browser.until("document.querySelector('#top .open').innerText.endsWith('/folder/last')");
@@ -331,7 +320,7 @@ fn a_lost_server_is_told_with_the_time() {
 #[test]
 fn other_programs_get_words_and_nobody_else_may_show_the_page() {
     let larder = Larder::start("");
-    let ask = |request: &str| support::Client::to(larder.admin).ask(request);
+    let ask = |request: &str| larder_testkit::Client::to(larder.admin).ask(request);
     let page = ask("GET /\nAccept: text/html");
     let policy = page.field("content-security-policy").expect("a policy");
     assert!(policy.contains("default-src 'self'") && !policy.contains("unsafe"), "{policy}");

@@ -5,8 +5,9 @@ mod states;
 use std::path::Path;
 use std::time::Duration;
 
+use larder_testkit::{Larder, Origin, Seen};
+
 use crate::browser::Browser;
-use crate::support::{Larder, Origin, Seen};
 use crate::traffic::Traffic;
 
 /// The limit of a picture's size, in bytes.

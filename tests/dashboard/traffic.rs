@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use crate::support::{Client, Larder};
+use larder_testkit::{Client, Larder};
 
 const CLIENTS: usize = 4;
 

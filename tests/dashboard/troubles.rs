@@ -1,8 +1,8 @@
 //! Failures are shown at the top of the page, with their cause and the current effect.
 
 use crate::browser::Browser;
-use crate::support::{Larder, Origin, eventually, site};
 use crate::{WIDE, mixed};
+use larder_testkit::{Larder, Origin, eventually, site};
 
 /// Returns an expression that is true if the list of troubles matches.
 fn told(pattern: &str) -> String {

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, not_tested};
 use twox_hash::XxHash3_64;
 
-use crate::support::{Answer, Client, Larder, Origin, eventually, not_tested};
 use crate::{config, end, page, pages, ready, written};
 
 /// Bytes of each of the two copies of a segment's header.

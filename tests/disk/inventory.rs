@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use larder_testkit::{Answer, Client, Larder, Origin};
 use serde_json::Value;
 
 use super::failing::segments;
-use crate::support::{Answer, Client, Larder, Origin};
 use crate::{config, end, kill, page, pages, ready, written};
 
 fn cache(words: &[&str]) -> Output {

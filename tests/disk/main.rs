@@ -3,10 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod failing;
 mod inventory;
 mod outliving;
@@ -18,11 +14,10 @@ mod soak;
 
 use std::path::Path;
 
+use larder_testkit::{Answer, Larder, Origin, eventually};
 use rustix::process::Signal;
 
-use support::{Answer, Larder, Origin, eventually};
-
-/// Returns a config with a disk in `directory`, before `origin`, with more `tables`.
+/// A config with a disk in `directory`, in front of `origin`, with `tables` besides.
 fn config(directory: &Path, origin: &Origin, tables: &str) -> String {
     let site = format!("[[site]]\norigin = 'http://{}'\n", origin.address);
     format!("{tables}\n[[disk]]\npath = '{}'\nsize = '64MiB'\n{site}", directory.display())

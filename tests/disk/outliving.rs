@@ -1,7 +1,7 @@
 //! Responses on the disk that are used after a restart, after a crash, or after their eviction from memory.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, eventually};
 use crate::{config, end, kill, page, pages, ready, written};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually};
 
 const PAGES: [&str; 5] = ["/a-0", "/b-100", "/c-70000", "/d-300000", "/e-5000000"];
 

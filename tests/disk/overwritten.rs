@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin};
 
-use crate::support::{Larder, Origin};
 use crate::{config, page, pages, ready, written};
 
 /// Memory has one entry, so that most responses come from the disk.

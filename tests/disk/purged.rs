@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
+
 use crate::{config, end, kill, ready, written};
 
 /// Starts an origin of unchanging pages with the group in their path; a POST invalidates the group `users`.

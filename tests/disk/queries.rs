@@ -1,7 +1,7 @@
 //! `No-Vary-Search` and stored responses after a restart: such a response answers only its own URL.
 
-use crate::support::{Larder, Origin};
 use crate::{config, end, ready, written};
+use larder_testkit::{Larder, Origin};
 
 const HIT: &str = "hit; detail=no-vary-search";
 

@@ -1,7 +1,7 @@
 //! The purge schedule.
 
-use crate::support::{Answer, Larder, Origin, eventually};
 use crate::{config, page, written};
+use larder_testkit::{Answer, Larder, Origin, eventually};
 
 fn origin(head: &'static str) -> Origin {
     Origin::answering(move |seen| Answer::with_body(head, &page(&seen.target)))

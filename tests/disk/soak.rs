@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
+use larder_testkit::{Answer, Client, Larder, Origin, eventually};
 use rustix::process::Signal;
 
 use super::inventory::objects;
-use crate::support::{Answer, Client, Larder, Origin, eventually};
 use crate::{config, end, ready};
 
 /// The URLs of the load.

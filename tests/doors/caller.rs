@@ -5,8 +5,7 @@ use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
 use larder_rpc::{Answer, Call, Calling, Failure, Limits, Statistics, line, onc, thrift};
-
-use crate::support::{Larder, PATIENCE};
+use larder_testkit::{Larder, PATIENCE};
 
 /// The doors of every scenario.
 pub(crate) const DOORS: [&str; 3] = ["thrift", "onc", "line"];

@@ -1,9 +1,9 @@
 //! Calls: the counts, the failures, and the refusals.
 
 use larder_rpc::{Answer, Call};
+use larder_testkit::{Client, Origin};
 
 use crate::caller::{Caller, DOORS, get, open, open_with};
-use crate::support::{Client, Origin};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=100\n\nthe page";
 

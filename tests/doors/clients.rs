@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::net::TcpStream;
 
+use larder_testkit::{Answer, Gate, Larder, Origin, raise_open_files};
 use rustix::process::Signal;
 
 use crate::caller::{Caller, DOORS, get, open};
-use crate::support::{Answer, Gate, Larder, Origin, raise_open_files};
 
 const SHORT: &str = "[doors]\nidle = '300ms'\n[timeouts]\nhead = '300ms'";
 
@@ -98,11 +98,11 @@ fn crowd(larder: &Larder) -> Vec<TcpStream> {
 #[test]
 fn ten_thousand_idle_clients_take_little_memory_until_their_time_is_up() {
     let patient = open("[doors]\nidle = '1h'");
-    let before = resident(patient.id());
+    let before = patient.resident();
     let callers = crowd(&patient);
     let count = callers.len() as u64;
     patient.wait_for("connections", count);
-    let each = resident(patient.id()).saturating_sub(before) / count;
+    let each = patient.resident().saturating_sub(before) / count;
     assert!(each < 5_000, "{each} bytes for each idle client");
     drop(callers);
     patient.wait_for("connections", 0);
@@ -113,11 +113,4 @@ fn ten_thousand_idle_clients_take_little_memory_until_their_time_is_up() {
     for mut caller in callers {
         assert_eq!(caller.read(&mut [0]).expect("an end"), 0);
     }
-}
-
-/// Returns the bytes of a process' resident memory.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }

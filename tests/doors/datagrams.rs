@@ -7,10 +7,10 @@ use std::sync::mpsc;
 
 use bytes::BytesMut;
 use larder_rpc::{Answer, Call, Calling, Limits, onc};
+use larder_testkit::{Larder, Origin, PATIENCE};
 use rustix::process::Signal;
 
 use crate::caller::{get, open};
-use crate::support::{Larder, Origin, PATIENCE};
 
 /// Sends a call in a datagram. Calls and answers in datagrams have the form of records without the record mark.
 fn ask(larder: &Larder, call: &Call) -> Answer {

@@ -5,9 +5,9 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use larder_rpc::line;
+use larder_testkit::{Answer, Gate, Origin};
 
 use crate::caller::{Caller, DOORS, get, open, open_with};
-use crate::support::{Answer, Gate, Origin};
 
 /// Returns bytes of every value, in no simple order.
 fn binary(length: usize) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Redirects: a door follows them up to a page, within a limit.
 
 use crate::caller::{Caller, DOORS, open};
-use crate::support::Origin;
+use larder_testkit::Origin;
 
 /// Returns an origin where `/5` redirects to `/4`, and so on to `/0`, which is a page; `/loop` redirects in a circle.
 fn leading() -> Origin {

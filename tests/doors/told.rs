@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use larder_rpc::Answer as Said;
+use larder_testkit::{Answer, Larder, Origin, PATIENCE, eventually};
 
 use crate::caller::{Caller, DOORS, get, open_with};
-use crate::support::{Answer, Larder, Origin, PATIENCE, eventually};
 
 const BARE: &str = "[line]\nlisten = '127.0.0.1:0'\nform = 'bare'\n[forward]\nallow_private = true\n";
 

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use larder_testkit::{is_over, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{command, eventually, larder, path, report, stderr};
+use super::{command, eventually, larder, path, report};
 
 /// Returns the path of a faulty program in this folder.
 fn broken(name: &str) -> PathBuf {
@@ -35,13 +36,11 @@ fn failed(output: &Output, last: &str, directory: &TempDir) {
 
 /// Returns the children of a process, with their command lines.
 fn children(process: u32) -> Vec<(Pid, String)> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let ids: Vec<i32> =
-        texts.flat_map(|text| text.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
-    let command =
-        |id| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default().replace('\0', " ");
-    ids.into_iter().filter_map(|id| Some((Pid::from_raw(id)?, command(id)))).collect()
+    let command = |id: Pid| {
+        let words = fs::read_to_string(format!("/proc/{}/cmdline", id.as_raw_nonzero()));
+        (id, words.unwrap_or_default().replace('\0', " "))
+    };
+    larder_testkit::children(process).into_iter().map(command).collect()
 }
 
 /// Waits until `run` has a child with these words in its command line, and returns all its children.
@@ -56,10 +55,7 @@ fn with_child(run: &Child, words: &str) -> Vec<Pid> {
 /// Waits until none of the processes runs.
 fn gone(processes: &[Pid]) {
     for process in processes {
-        let stat = || fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-        // The parent may not have collected its status yet.
-        let is_over = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-        eventually("a child's end", || stat().map_or(true, is_over).then_some(()));
+        eventually("a child's end", || is_over(*process).then_some(()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 /// Starts an origin whose response, with this head, stops after five of ten digits until the gate opens.
 fn halting(head: &'static str, gate: &Gate) -> Origin {

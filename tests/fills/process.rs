@@ -2,9 +2,8 @@
 
 use std::net::TcpStream;
 
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
 
 fn halting(gate: &Gate) -> Origin {
     let gate = gate.clone();

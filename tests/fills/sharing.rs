@@ -1,6 +1,6 @@
 //! RFC 9111 section 4: concurrent requests share one fetch, and no client gets a private response of another client.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, raise_open_files};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100";
 

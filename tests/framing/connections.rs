@@ -1,6 +1,6 @@
 //! RFC 9112 section 9: connections that persist, end, or change their protocol.
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 fn by_target() -> Origin {
     Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{}", seen.target))

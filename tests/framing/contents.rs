@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 #[test]
 fn rfc_9112_section_7_1_chunked_requests_stream_with_their_trailers() {

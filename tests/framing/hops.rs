@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use crate::support::{Answer, Client, Larder, Origin};
+use larder_testkit::{Answer, Client, Larder, Origin};
 
 #[test]
 fn rfc_9110_section_7_6_1_fields_of_one_connection_stop_here() {

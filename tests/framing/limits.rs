@@ -1,6 +1,6 @@
 //! Limits for the sizes and the durations of requests: each limit has a separate status.
 
-use crate::support::{Client, Larder, Origin};
+use larder_testkit::{Client, Larder, Origin};
 
 const LIMITS: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n\
                       [timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '300ms'";

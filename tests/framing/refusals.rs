@@ -1,6 +1,6 @@
 //! RFC 9112: ambiguous messages are refused; the proxy neither guesses their meaning nor forwards them.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Sends each message, and expects its status, a closed connection and no request at the origin.
 fn refused(table: &[(&str, u16)]) {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Client, Larder, OUTER, Origin, with_outer_address};
+use larder_testkit::{Client, Larder, OUTER, Origin, free, with_outer_address};
 
 const TOKEN: &str = "0123456789abcdef";
 const OPEN: &str = "[forward]\nallow_private = true\nconnect_ports = [CONNECT]";
@@ -23,12 +23,11 @@ fn checked(config: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_client_of_the_forward_proxy_does_not_reach_the_admin_listener() {
-    // The test chooses the admin listener's port before the start, because the config must allow it for CONNECT.
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    // The admin listener's port must be known before the start, for CONNECT.
+    let address = free();
+    let port = address.port();
     let config = OPEN.replace("CONNECT", &port.to_string());
-    let larder =
-        Larder::start_at(&format!("admin_token = '{TOKEN}'\n{config}"), &format!("127.0.0.1:{port}"));
+    let larder = Larder::start_at(&format!("admin_token = '{TOKEN}'\n{config}"), &address.to_string());
     let ask = |request: &str| Client::to(larder.forward).ask(request);
     for host in ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"] {
         for request in [

@@ -4,11 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
+use larder_testkit::nodes::{OVER_TLS, cluster, node, peer_address, wait_for};
+use larder_testkit::{Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
-
-use crate::engine::Engine;
-use crate::nodes::{OVER_TLS, cluster, node, peer_address, wait_for};
-use crate::support::{Larder, Origin, eventually};
 
 const TOKEN: &str = "token = '0123456789abcdef'";
 const OTHER_TOKEN: &str = "token = 'fedcba9876543210'";

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::support::{Answer, Client, Larder, Origin, eventually, raise_open_files};
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 
@@ -16,13 +16,6 @@ fn serves_promptly(larder: &Larder) {
     let begun = Instant::now();
     assert_eq!(larder.client().ask("GET /").text(), "body");
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
-}
-
-/// Returns the resident memory of the process, in bytes.
-pub(crate) fn resident(larder: &Larder) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10
 }
 
 #[test]
@@ -36,7 +29,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
     let origin = Origin::always(CACHED);
     let larder = Larder::before(&origin);
     larder.get("/");
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut idle: Vec<Client> = (0..count).map(|_| larder.client()).collect();
     larder.wait_for("connections", count);
     // Some connections have been used, which must not increase their memory.
@@ -44,7 +37,7 @@ fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
         assert!(client.ask("GET /").is_hit());
     }
     serves_promptly(&larder);
-    let each = resident(&larder).saturating_sub(before) / count;
+    let each = larder.resident().saturating_sub(before) / count;
     assert!(each < 8 << 10, "{each} bytes for each idle connection");
     assert!(idle.iter_mut().rev().step_by(500).all(|client| client.ask("GET /").is_hit()));
     drop(idle);
@@ -218,7 +211,7 @@ fn random_bytes_from_clients_never_break_it() {
         let mut stream = TcpStream::connect(larder.address()).expect("the proxy accepts");
         // The proxy may have refused the beginning and closed the connection before it received all bytes.
         let _ = stream.write_all(&sent).and_then(|()| stream.shutdown(Shutdown::Write));
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).expect("a limit");
+        stream.set_read_timeout(Some(larder_testkit::PATIENCE)).expect("a limit");
         let mut answer = Vec::new();
         let end = stream.read_to_end(&mut answer);
         let waited = end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);

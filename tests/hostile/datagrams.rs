@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use larder_rpc::{Call, Calling, Limits, onc};
-
-use crate::support::{Client, Larder, OUTER, Origin, PATIENCE, with_outer_address};
+use larder_testkit::{Client, Larder, OUTER, Origin, PATIENCE, with_outer_address};
 
 /// Returns a socket at `ip` that has sent `count` calls to `door`.
 fn calling(ip: IpAddr, door: SocketAddr, call: &Call, count: usize) -> UdpSocket {

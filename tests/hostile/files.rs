@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Larder, Origin, eventually};
+use larder_testkit::{Larder, Origin, eventually};
 
 /// Starts a proxy that stores responses and statistics below `directory`.
 fn in_directory(origin: &Origin, directory: &Path) -> Larder {

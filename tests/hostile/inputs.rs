@@ -1,6 +1,6 @@
 //! Request fields that an origin trusts and the cache key does not contain.
 
-use crate::support::{Larder, Origin};
+use larder_testkit::{Larder, Origin};
 
 /// Each case has the fields of the first request, and different fields that must not select the same variant.
 #[test]
@@ -138,7 +138,7 @@ fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
 fn a_trusted_proxy_says_who_the_client_is() {
     let origin = gullible();
     let log = tempfile::NamedTempFile::new().expect("a file");
-    let site = crate::support::site(&[&origin], "purge_from = ['192.0.2.1']");
+    let site = larder_testkit::site(&[&origin], "purge_from = ['192.0.2.1']");
     let start = |trust: &str| {
         let log = log.path().display();
         Larder::start(&format!("{trust}\naccess_log = 'combined'\naccess_log_file = '{log}'\n{site}"))

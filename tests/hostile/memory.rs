@@ -2,8 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::crowds;
-use crate::support::{Client, Gate, Larder, Origin, eventually};
+use larder_testkit::{Client, Gate, Larder, Origin, eventually};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=1000";
 /// A quarter of the budget for incoming responses in a memory of 64 MiB.
@@ -66,14 +65,6 @@ fn a_slow_answer_that_nobody_reads_is_given_up() {
     eventually("no fill under way", || (larder.stat("fills") == 0).then_some(()));
 }
 
-/// Returns the resident memory of the proxy, in MiB.
-fn resident(larder: &Larder) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kilobytes / 1024
-}
-
 #[test]
 fn unique_fields_and_validations_stay_within_the_budget() {
     let origin = Origin::by(|seen| {
@@ -84,11 +75,11 @@ fn unique_fields_and_validations_stay_within_the_budget() {
     let larder = Larder::with(&origin, "[memory]\nsize = '16MiB'");
     let mut client = larder.client();
     client.ask("GET /");
-    let before = resident(&larder);
+    let before = larder.resident();
     for number in (0..3_000).chain((0..3_000).map(|number| number % 800)) {
         client.ask(&format!("GET /{}", number % 3_000));
     }
-    let (grown, stored) = (resident(&larder) - before, larder.stat("bytes_stored"));
+    let (grown, stored) = ((larder.resident() - before) >> 20, larder.stat("bytes_stored"));
     assert!(grown < 16 + 16, "{grown} MiB more");
     assert!((4 << 20..16 << 20).contains(&stored), "{stored} bytes accounted for");
 }
@@ -106,7 +97,7 @@ fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() 
         Origin::by(|_| format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(50 << 10)));
     let larder = Larder::before(&origin);
     larder.get("/");
-    let before = crowds::resident(&larder);
+    let before = larder.resident();
     let mut deaf: Vec<Client> = (0..4).map(|_| larder.client()).collect();
     for client in &mut deaf {
         client.raw(&heads(1_500));
@@ -120,7 +111,7 @@ fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() 
     hearing.stream.read_to_end(&mut replies).expect("an orderly end");
     let count = replies.windows(13).filter(|window| window == b"HTTP/1.1 200 ").count();
     assert_eq!(count, 300, "each request has its reply");
-    let grown = crowds::resident(&larder).saturating_sub(before);
+    let grown = larder.resident().saturating_sub(before);
     assert!(grown < SLACK, "{} KiB for clients that read nothing", grown >> 10);
 }
 

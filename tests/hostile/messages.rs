@@ -1,6 +1,6 @@
 //! Origins whose responses have invalid framing, trailers or upgrades.
 
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 #[test]
 fn a_transfer_coding_that_nobody_asked_for_is_no_answer() {

@@ -3,11 +3,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use larder_testkit::{Answer, Client, Gate, Larder, Origin};
 use rustix::net;
 
-use crate::support::{Answer, Client, Gate, Larder, Origin};
-
-/// Starts a proxy with two sites, `a.test` and `b.test`, 8 permits for both, and a queue of this length.
+/// Two sites, `a.test` and `b.test`, with 8 permits for both, and room for so many requests that wait.
 fn two_sites(a: &Origin, b: &Origin, queue: usize) -> Larder {
     Larder::start(&format!(
         "[limits]\nin_flight = 8\nqueue = {queue}\n\

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 const GOOD: &str = "200 OK\nCache-Control: max-age=100\n\ngood";
 const FOREIGN: &[u8] = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 7\r\n\r\nforeign";

@@ -4,11 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use larder_testkit::{Client, Larder, Origin, eventually, not_tested};
 use rusqlite::Connection;
 
-use crate::support::{Client, Larder, Origin, eventually, not_tested};
-
-/// Returns the content of all files that could have a query string: the database, the access log, and the log.
+/// All text that a query string could be in: the database, the access log, and the log.
 fn written(directory: &std::path::Path) -> String {
     let texts = ["access.log", "statistics.db", "statistics.db-wal"].map(|name| {
         String::from_utf8_lossy(&std::fs::read(directory.join(name)).unwrap_or_default()).into_owned()

@@ -1,6 +1,6 @@
 //! Effects of one client that others must not get: its cookies, its errors, its reloads.
 
-use crate::support::{Answer, Client, Gate, Larder, Origin};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin};
 
 const SESSION: &str = "200 OK\nCache-Control: max-age=100\nSet-Cookie: session=0123456789abcdef\n\nbody";
 

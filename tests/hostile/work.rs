@@ -1,6 +1,6 @@
 //! Requests and responses that are designed to cost processor time: the work remains linear in their length.
 
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 #[test]
 fn connection_options_have_a_limit_in_both_directions() {

@@ -1,8 +1,7 @@
 //! Five hundred connections that read no content, and as many that read it, with a hundred streams each.
 
-use super::client::*;
-use super::hostile::resident;
-use crate::support::{Answer, Larder, Origin, raise_open_files};
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Larder, Origin, raise_open_files};
 
 const CONNECTIONS: usize = 500;
 const STREAMS: u32 = 100;
@@ -22,7 +21,7 @@ fn half_of_a_crowd_that_stalls_takes_little_memory_and_holds_up_nobody() {
     for path in ["/large", "/small"] {
         larder.ask(&format!("GET {path}\nHost: a.example"));
     }
-    let before = resident(&larder);
+    let before = larder.resident();
     let streams = || (0..STREAMS).map(|number| 2 * number + 1);
     let ask = |client: &mut Client, path: &str| {
         let head = client.head("GET", path, &[("cookie", &"x".repeat(500))]);
@@ -43,8 +42,8 @@ fn half_of_a_crowd_that_stalls_takes_little_memory_and_holds_up_nobody() {
             client
         })
         .collect();
-    let held = resident(&larder).saturating_sub(before);
-    let most = CONNECTIONS * STREAMS as usize * HELD;
+    let held = larder.resident().saturating_sub(before);
+    let most = (CONNECTIONS * STREAMS as usize * HELD) as u64;
     assert!(
         held < most,
         "{} streams that stall hold {held} bytes, {most} at most",

@@ -1,10 +1,9 @@
 //! A gRPC service behind a site, with the usual client and server of Python.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::support::{Larder, SelfSigned};
+use larder_testkit::{Larder, Pair, Process};
 
 /// The output of the client if each kind of method works.
 const EXPECTED: &str = r"say: b'olleh' [('x-first', '1')] [('x-data-bin', b'\x00\xff'), ('x-last', '2')]
@@ -29,29 +28,17 @@ fn python(words: &[&str]) -> Command {
 
 /// The server, which ends with the test.
 struct Server {
-    child: Child,
+    _child: Process,
     port: u16,
 }
 
 impl Server {
     fn start(files: &[&str]) -> Self {
         let mut command = python(&[&["server"], files].concat());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let port = line.trim().parse();
-        Self {
-            child,
-            port: port.unwrap_or_else(|_| panic!("no server of gRPC; `cargo x test` installs the library")),
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let started = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut child = started.expect("python3");
+        let port = child.said_until("").first().and_then(|line| line.parse().ok());
+        Self { _child: child, port: port.expect("a server of gRPC; `cargo x test` installs the library") }
     }
 }
 
@@ -72,7 +59,7 @@ fn every_kind_of_method_works_in_clear() {
 #[test]
 fn every_kind_of_method_works_over_tls_on_both_sides() {
     let folder = tempfile::tempdir().expect("a directory");
-    let pair = SelfSigned::new(folder.path(), "localhost");
+    let pair = Pair::self_signed(folder.path(), "localhost");
     let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name).display().to_string());
     let server = Server::start(&[&cert, &key]);
     let config = format!(

@@ -1,7 +1,7 @@
 //! Early hints: clients of HTTP/2 get them without a setting.
 
-use crate::client::Client;
-use crate::support::{Larder, Origin, site};
+use larder_testkit::http2::Client;
+use larder_testkit::{Larder, Origin, site};
 
 const PAGE: &str =
     "200 OK\nCache-Control: no-cache\nETag: \"1\"\nLink: </a.css>; rel=preload; as=style\n\npage";

@@ -1,7 +1,7 @@
 //! Clients that violate the protocol, or that cause work and do not read the responses.
 
-use super::client::*;
-use crate::support::{Answer, Gate, Larder, Origin};
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 const PROTOCOL_ERROR: u32 = 1;
@@ -157,7 +157,7 @@ fn many_streams_that_stall_take_little_memory() {
     let larder = Larder::before(&origin);
     larder.client().ask("GET /\nHost: a.example");
     larder.settle();
-    let before = resident(&larder);
+    let before = larder.resident();
     let cookie = "x".repeat(8_000);
     let mut clients: Vec<_> = (0..20).map(|_| Client::with(larder.address(), &[(4, 0)])).collect();
     for client in &mut clients {
@@ -167,14 +167,7 @@ fn many_streams_that_stall_take_little_memory() {
         // The heads arrive, and the content waits for a window.
         assert!(client.until(|client| client.responses.len() == 100));
     }
-    let grown = resident(&larder).saturating_sub(before);
+    let grown = larder.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{} streams hold {grown} bytes", 20 * 100);
     assert_eq!(Client::new(&larder).get(1, "/").body.len(), 100_000);
-}
-
-/// Returns the resident memory of the process, in bytes.
-pub(crate) fn resident(larder: &Larder) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
 }

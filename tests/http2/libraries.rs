@@ -3,11 +3,8 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use larder_testkit::{Answer, Authority, Gate, Larder, Origin, output, site};
 use serde_json::json;
-
-use super::authority::Authority;
-use super::tools::output;
-use crate::support::{Answer, Gate, Larder, Origin, site};
 
 /// Requests that a client makes at once.
 const TOGETHER: usize = 100;

@@ -3,9 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::client::*;
-use super::hostile::resident;
-use crate::support::{Answer, Gate, Larder, Origin, PATIENCE, eventually};
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin, PATIENCE, eventually};
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
@@ -22,7 +21,7 @@ fn interim_responses_that_nobody_reads_do_not_gather() {
         hints.then_wait(&waits).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     });
     let larder = Larder::before(&origin);
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut client = Client::new(&larder);
     for stream in (1..20).step_by(2) {
         client.ask(stream, "GET", &format!("/{stream}"), &[]);
@@ -35,7 +34,7 @@ fn interim_responses_that_nobody_reads_do_not_gather() {
         assert_eq!((response.status, &response.body[..]), (200, &b"ok"[..]));
         assert!(response.interim.iter().all(|status| *status == 103));
     }
-    let grown = resident(&larder).saturating_sub(before);
+    let grown = larder.resident().saturating_sub(before);
     assert!(grown < 24 << 20, "80 MB of interim responses hold {grown} bytes");
 }
 
@@ -64,13 +63,13 @@ fn streams_that_stall_hold_little_of_what_a_disk_has() {
     assert!(larder.ended().success());
     let larder = Larder::start(&config);
     eventually("a disk in use", || (larder.stats()["disks"][0]["state"] == "ready").then_some(()));
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut client = Client::with(larder.address(), &[(4, 0)]);
     for stream in &objects {
         client.ask(*stream, "GET", &format!("/{stream}"), &[]);
     }
     assert!(client.until(|client| client.responses.len() == objects.len()), "heads come, content waits");
-    let grown = resident(&larder).saturating_sub(before);
+    let grown = larder.resident().saturating_sub(before);
     assert!(grown < 32 << 20, "60 streams hold {grown} bytes");
     // The responses continue when their windows open.
     client.send(SETTINGS, 0, 0, &[0, 4, 0, 0x20, 0, 0]);
@@ -168,15 +167,14 @@ fn a_client_that_only_pings_is_idle() {
     assert_eq!(client.farewell, Some(NO_ERROR));
 }
 
-/// Returns the memory of 1,000 streams with stalled responses, if each head has `fields` fields of 4,000 bytes, encoded
-/// in one byte each.
-fn held(fields: usize) -> usize {
+/// What 1,000 streams hold whose responses stall, if each head has so many fields of 4,000 bytes in as many bytes.
+fn held(fields: usize) -> u64 {
     let content = vec![b'x'; 100_000];
     let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));
     let larder = Larder::before(&origin);
     larder.client().ask("GET /\nHost: a.example");
     larder.settle();
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut clients: Vec<_> = (0..10).map(|_| Client::with(larder.address(), &[(4, 0)])).collect();
     for client in &mut clients {
         for stream in (1..200).step_by(2) {
@@ -192,7 +190,7 @@ fn held(fields: usize) -> usize {
         assert!(client.until(|client| client.responses.len() == 100), "heads come, content waits");
         assert!(client.responses.values().all(|response| response.status == 200));
     }
-    resident(&larder).saturating_sub(before)
+    larder.resident().saturating_sub(before)
 }
 
 #[test]

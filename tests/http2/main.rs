@@ -1,18 +1,9 @@
 //! HTTP/2 for clients and with origins: the same responses as over HTTP/1.1, streams that do not wait for each other,
 //! and clients that violate the protocol.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
 #[path = "../dashboard/browser.rs"]
 #[allow(dead_code, reason = "the tests of the dashboard use the rest")]
 mod browser;
-
-mod client;
 mod crowd;
 mod grpc;
 mod hints;

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::client::*;
+use larder_testkit::http2::*;
+use larder_testkit::{Gate, Larder, Origin, eventually};
+
 use super::server::{self, Heard, before};
-use crate::support::{Gate, Larder, Origin, eventually};
 
 const OK: (&str, &str) = (":status", "200");
 const REFUSED_STREAM: u32 = 7;

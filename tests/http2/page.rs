@@ -1,7 +1,7 @@
 //! A page with many images in a browser.
 
 use super::browser::Browser;
-use crate::support::{Answer, Larder, Origin, SelfSigned, site};
+use larder_testkit::{Answer, Larder, Origin, Pair, site};
 
 /// Images of the page. A browser remembers how it got 250 of them, unless it is told to remember more.
 const IMAGES: usize = 300;
@@ -25,7 +25,7 @@ fn origin() -> Origin {
 #[test]
 fn a_browser_gets_a_page_of_300_images() {
     let (folder, origin) = (tempfile::tempdir().expect("a folder"), origin());
-    let pair = SelfSigned::new(folder.path(), "localhost");
+    let pair = Pair::self_signed(folder.path(), "localhost");
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "")));
     // Each browser has a cache of its own: the proxy answers the first with misses, the second with hits.

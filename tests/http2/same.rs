@@ -2,12 +2,11 @@
 
 use std::fs;
 
+use larder_testkit::http2::Client;
+use larder_testkit::{Answer, Larder, Line, Origin, Seen, eventually};
 use serde_json::json;
 
-use super::client::{Client, Line};
-use crate::support::{Answer, Larder, Origin, Seen, eventually};
-
-/// Starts an origin whose responses have all kinds of framing and fields.
+/// Responses that have something of everything.
 fn origin() -> Origin {
     Origin::answering(|seen: &Seen| {
         let date = "Date: Thu, 01 Jan 2026 00:00:00 GMT";

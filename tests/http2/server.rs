@@ -2,9 +2,8 @@
 
 use larder_http2::PREFACE;
 use larder_http2::hpack::{Bounds, Decoder, List};
-
-use super::client::*;
-use crate::support::{Larder, Origin, Peer, Seen};
+use larder_testkit::http2::*;
+use larder_testkit::{Larder, Line, Origin, Peer, Seen};
 
 const ACK: u8 = 1;
 

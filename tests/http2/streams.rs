@@ -1,9 +1,8 @@
 //! Concurrent streams: content in both directions, trailers, interim responses, windows, and the end of the process.
 
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin};
 use rustix::process::Signal;
-
-use super::client::*;
-use crate::support::{Answer, Gate, Larder, Origin};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 

@@ -2,16 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Answer, Larder, Origin};
-
-/// What `command` prints; it must succeed.
-pub(crate) fn output(command: &mut Command) -> String {
-    let output =
-        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; `cargo x test` installs it"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
+use larder_testkit::{Answer, Larder, Origin, output};
 
 #[test]
 fn curl_with_prior_knowledge() {

@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use larder_testkit::http2::*;
+use larder_testkit::{Answer, Gate, Larder, Origin, Peer};
 use serde_json::json;
-
-use super::client::*;
-use crate::support::{Answer, Gate, Larder, Origin, Peer};
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;

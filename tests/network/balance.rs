@@ -1,6 +1,6 @@
 //! Balancing of requests between several origins.
 
-use super::support::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 /// Starts a proxy that forwards every request to these origins, with their weights, and `keys`.
 fn before(origins: &[(&Origin, u16)], keys: &str) -> Larder {

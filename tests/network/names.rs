@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 
+use larder_testkit::{Larder, Origin, eventually, not_tested};
+
 use super::relay::pass_on;
-use super::support::{Larder, Origin, eventually, not_tested};
 
 /// Runs the following command with the file `$0` in place of the system's hosts file.
 const WITH_HOSTS: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";

@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 
+use larder_testkit::{Client, Larder, Origin, Pair, eventually, site};
+
 use super::relay::pass_on;
-use super::support::{Client, Larder, Origin, SelfSigned, eventually, site};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
 const FROM_LOOPBACK: &str = "[reverse]\nlisten = '127.0.0.1:0'\nproxy_protocol = '127.0.0.1'\n";
@@ -154,7 +155,7 @@ fn headers_come_before_tls_and_before_http2() {
     let folder = tempfile::tempdir().unwrap();
     let origin =
         Origin::by(|seen| format!("200 OK\n\n{}", seen.field("x-forwarded-for").unwrap_or_default()));
-    let pair = SelfSigned::new(folder.path(), "localhost");
+    let pair = Pair::self_signed(folder.path(), "localhost");
     let listen =
         "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\nproxy_protocol = '127.0.0.1'\n";
     let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "cache = false\n")));

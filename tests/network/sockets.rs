@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, site};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::relay::pass_on;
-use super::support::{Answer, Client, Larder, Origin, eventually, site};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
 

@@ -1,8 +1,8 @@
 //! `/stats`: the figures by site, by reason, and the durations of requests.
 
+use larder_testkit::{Larder, Origin, eventually};
 use serde_json::{Value, json};
 
-use super::support::{Larder, Origin, eventually};
 use super::{mixed, site};
 
 /// Returns the values of these fields.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use larder_testkit::{Client, Larder, Origin, eventually};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::mixed;
-use super::support::{Client, Larder, Origin, eventually};
 
 /// Returns the output of `larder`.
 fn answer(words: &[&str]) -> Value {

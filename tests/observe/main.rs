@@ -1,20 +1,12 @@
 //! Reports about the proxy: the figures of sites, reasons and durations, metrics, and access logs; and forwarded trace
 //! contexts.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../cluster/engine.rs"]
-#[allow(dead_code, reason = "the tests of clusters use the rest")]
-mod engine;
-
 mod figures;
 mod logs;
 mod metrics;
 
+use larder_testkit::{Larder, Origin, Seen};
 use serde_json::Value;
-use support::{Larder, Origin, Seen};
 
 /// Returns responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
 fn mixed(seen: &Seen) -> String {

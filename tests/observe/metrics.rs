@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use larder_testkit::{Engine, Larder, Origin, Pair, eventually};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::engine::Engine;
-use super::support::{Larder, Origin, SelfSigned, eventually};
 use super::{mixed, site};
 
 /// Whether the program can send spans.
@@ -74,7 +73,7 @@ fn full(origin: &Origin, more: &str) -> (Larder, TempDir) {
     // No collector listens there.
     let traces = if TRACES { "[trace]\nendpoint = 'http://127.0.0.1:9'\n" } else { "" };
     let listener = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
-    let tls = SelfSigned::new(folder.path(), "proxy.test").table();
+    let tls = Pair::self_signed(folder.path(), "proxy.test").table();
     (Larder::with(origin, &[traces, listener, &tls, &tables, "\n", more].concat()), folder)
 }
 

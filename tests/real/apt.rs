@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use larder_testkit::{Larder, output, program};
+
 use super::servers::Server;
-use super::support::Larder;
-use super::{output, program};
 
 /// Creates a repository of one package, below `root`.
 fn repository(root: &Path) {

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use larder_testkit::{output, program};
+
 use super::curl::curl;
+use super::reverse;
 use super::servers::Server;
-use super::{output, program, reverse};
 
 /// Creates files of compressible text and of incompressible bytes.
 fn tree() -> tempfile::TempDir {

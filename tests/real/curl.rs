@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{output, program};
+use larder_testkit::{output, program};
 
 /// A final response.
 #[derive(Debug)]

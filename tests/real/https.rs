@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
+use larder_testkit::{Client, Larder};
+
 use super::servers::Server;
-use super::support::{Client, Larder};
 
 const PAGE: &str = "a page that was encrypted once";
 
@@ -78,7 +79,7 @@ fn an_origin_that_cannot_prove_who_it_is_gets_no_request() {
 #[cfg(feature = "otlp")]
 #[test]
 fn a_collector_may_speak_tls() {
-    use super::support::eventually;
+    use larder_testkit::eventually;
     let folder = tempfile::tempdir().expect("a folder");
     let collector = origin(&folder);
     let config = format!(

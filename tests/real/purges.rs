@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
+use larder_testkit::{Larder, Origin, output};
 use serde_json::Value;
 
 use super::curl::curl;
-use super::output;
-use crate::support::{Larder, Origin};
 
 #[test]
 fn the_examples_reach_what_they_name() {

@@ -1,20 +1,17 @@
 //! Common HTTP servers as origins, each a process with its own port, configuration and access log.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use larder_testkit::{Client, PATIENCE, Pair, Process, eventually, free, program};
+use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-use super::support::{Client, eventually};
-use super::{output, program};
-
-/// A running origin, which ends with the test.
+/// A running origin; ends with the test.
 pub(crate) struct Server {
-    child: Child,
+    child: Process,
     directory: TempDir,
     address: SocketAddr,
 }
@@ -36,22 +33,10 @@ impl Server {
     pub(crate) fn nginx_with_tls(root: &Path) -> Self {
         Self::configured(|directory, port| {
             let file = directory.join("nginx.conf");
-            let tls = "ssl_certificate @DIRECTORY@/cert.pem; ssl_certificate_key @DIRECTORY@/key.pem;";
+            let tls = "ssl_certificate @DIRECTORY@/cert; ssl_certificate_key @DIRECTORY@/key;";
             let template = include_str!("nginx.conf").replace("@PORT@;", &format!("@PORT@ ssl; {tls}"));
             write(&file, &template, directory, root, port);
-            let mut certify = program("openssl", "openssl");
-            certify
-                .current_dir(directory)
-                .args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test"]);
-            certify.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", "key.pem", "-out", "cert.pem"]);
-            output(certify.args([
-                "-days",
-                "2",
-                "-extensions",
-                "v3_req",
-                "-addext",
-                "subjectAltName=DNS:localhost",
-            ]));
+            Pair::self_signed(directory, "localhost");
             let mut command = program("nginx", "nginx-light");
             command.arg("-e").arg(directory.join("error.log")).arg("-c").arg(file);
             command
@@ -60,7 +45,7 @@ impl Server {
 
     /// Returns the path of the certificate that a client should trust.
     pub(crate) fn certificate(&self) -> PathBuf {
-        self.directory.path().join("cert.pem")
+        self.directory.path().join("cert")
     }
 
     /// Returns its port.
@@ -87,32 +72,21 @@ impl Server {
         let log = fs::File::create(directory.path().join("access.log")).expect("a log");
         let mut command = program("python3", "python3");
         command.args(["-u", "-c", include_str!("slow.py")]).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
-        let said = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line);
-        said.expect("it says its port");
-        let address = SocketAddr::from(([127, 0, 0, 1], line.trim().parse().expect("a port")));
+        let mut child = Process::start(&mut command).expect("it starts");
+        let port = child.said_until("")[0].parse().expect("a port");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         Self { child, directory, address }
     }
 
-    /// Starts the command that `command` returns for a directory and a free port; tries another port if that port was
-    /// taken in the meantime.
+    /// Starts what `command` makes of a directory and a free port.
     fn configured(command: impl Fn(&Path, u16) -> Command) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        for _ in 0..5 {
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-            let address = free.expect("a port");
-            let mut child = command(directory.path(), address.port()).spawn().expect("it starts");
-            let listens = eventually("a server that listens", || match child.try_wait() {
-                Ok(None) => TcpStream::connect(address).is_ok().then_some(true),
-                _ => Some(false),
-            });
-            if listens {
-                return Self { child, directory, address };
-            }
+        let (directory, address) = (tempfile::tempdir().expect("a directory"), free());
+        let mut child = Process::start(&mut command(directory.path(), address.port())).expect("it starts");
+        if let Err(error) = child.listens(&[address], PATIENCE) {
+            let log = fs::read_to_string(directory.path().join("error.log")).unwrap_or_default();
+            panic!("{error}: {log}");
         }
-        let log = fs::read_to_string(directory.path().join("error.log")).unwrap_or_default();
-        panic!("the server does not start: {log}");
+        Self { child, directory, address }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -141,8 +115,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not KILL, which would leave Apache's child processes running.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        // Not KILL: Apache's children would stay.
+        self.child.signal(Signal::TERM);
         let _ = self.child.wait();
     }
 }

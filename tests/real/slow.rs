@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
+use larder_testkit::program;
+
 use super::curl::curl;
+use super::reverse;
 use super::servers::Server;
-use super::{program, reverse};
 
 #[test]
 fn a_slow_stream_reaches_every_client_as_it_comes() {

@@ -8,8 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::support::{Client, Larder, Origin, eventually, site};
+use larder_testkit::{Client, Larder, Origin, eventually, site};
 
 /// The password `open sesame`, as `htpasswd -B -C 4` writes it.
 const BEA: &str = "bea:$2y$04$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n";

@@ -1,7 +1,7 @@
 //! Requests that rules answer or refuse.
 
-use crate::support::{Larder, Origin, site};
 use crate::with_rules;
+use larder_testkit::{Larder, Origin, site};
 
 #[test]
 fn redirects_take_parts_of_the_request() {

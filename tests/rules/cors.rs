@@ -1,7 +1,7 @@
 //! `cors`, `security_headers` and `default`: response fields for browsers.
 
-use crate::support::{Larder, Origin};
 use crate::with_rules;
+use larder_testkit::{Larder, Origin};
 
 const PAGE: &str = "https://app.test";
 
@@ -123,6 +123,6 @@ fn a_rule_with_cors_is_one_rule_to_users() {
          fields = {{ Origin = '{PAGE}', Access-Control-Request-Method = 'PUT' }}\n\
          expect = {{ rules = ['app'], outcome = 'answered', status = 204 }}\n"
     );
-    let done = crate::expectations::check(&crate::support::site(&[&origin], &rule), &test);
+    let done = crate::expectations::check(&larder_testkit::site(&[&origin], &rule), &test);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

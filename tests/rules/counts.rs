@@ -1,8 +1,7 @@
 //! The counts of each rule.
 
+use larder_testkit::{Larder, Origin, site};
 use serde_json::{Value, json};
-
-use crate::support::{Larder, Origin, site};
 
 fn counts(larder: &Larder) -> Vec<Value> {
     let sites = larder.stats()["sites"].clone();

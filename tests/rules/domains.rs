@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Client, Larder, Origin, site};
+use larder_testkit::{Client, Larder, Origin, site};
 
 #[test]
 fn a_list_of_domains_closes_the_way_to_them_until_it_changes() {

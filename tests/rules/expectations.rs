@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use crate::support::SelfSigned;
+use larder_testkit::Pair;
 
 /// Runs the tests `tests` for `config`.
 pub(crate) fn check(config: &str, tests: &str) -> Output {
@@ -107,7 +107,7 @@ fn meets(config: &str, tests: &str) {
 #[test]
 fn what_this_proxy_answers_itself_can_be_expected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let tls = SelfSigned::new(folder.path(), "a").table();
+    let tls = Pair::self_signed(folder.path(), "a").table();
     let config = format!(
         "[reverse]\nlisten = '127.0.0.1:1'\nlisten_tls = '127.0.0.1:8443'\n{tls}\
          [[site]]\norigin = 'http://o.test:81'\nhttps = 'redirect'\npurge_from = '10.0.0.0/8'\nhost = 'origin'\n\

@@ -1,7 +1,7 @@
 //! Rules for the fields of requests, stored responses and replies.
 
-use crate::support::Origin;
 use crate::with_rules;
+use larder_testkit::Origin;
 
 #[test]
 fn fields_are_changed_on_the_way_to_the_origin_before_storing_and_in_each_reply() {

@@ -6,9 +6,9 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin, Response, Seen, site};
 
 use super::expectations::check;
-use crate::support::{Larder, Origin, Response, Seen, site};
 
 /// The number of rules in a config; then that of requests for it, and of configs.
 const RULES: usize = 5;

@@ -1,7 +1,7 @@
 //! Rules for the keys of stored responses.
 
-use crate::support::{Larder, Origin, site};
 use crate::with_rules;
+use larder_testkit::{Larder, Origin, site};
 
 const ECHO: &str = "200 OK\nCache-Control: max-age=100\n\n";
 

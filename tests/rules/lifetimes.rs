@@ -1,8 +1,8 @@
 //! Rules for storing responses, and for their lifetime.
 
+use larder_testkit::{Larder, Origin, site};
 use serde_json::Value;
 
-use crate::support::{Larder, Origin, site};
 use crate::with_rules;
 
 fn lifetime(larder: &Larder, path: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Response, eventually, site};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Response, eventually, site};
 
 const FRESH: &str = "200 OK\nCache-Control: max-age=100";
 

@@ -1,7 +1,7 @@
 //! Rules that send a part of a site's paths to other origins.
 
-use crate::support::{Answer, Gate, Origin};
 use crate::with_rules;
+use larder_testkit::{Answer, Gate, Origin};
 
 fn echo(name: &'static str) -> Origin {
     Origin::by(move |seen| {

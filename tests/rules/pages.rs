@@ -1,8 +1,8 @@
 //! Pages that replace the content of errors.
 
 use super::expectations::check;
-use crate::support::{Larder, Origin, eventually, site};
 use crate::with_rules;
+use larder_testkit::{Larder, Origin, eventually, site};
 
 /// Returns rules with pages: for the whole site for 404 and 5xx, and for `/api/*` for 500 to 503.
 fn rules(folder: &std::path::Path) -> String {

@@ -1,7 +1,7 @@
 //! Other spellings of a URL do not evade a rule.
 
-use crate::support::{Client, Larder, Origin};
 use crate::with_rules;
+use larder_testkit::{Client, Larder, Origin};
 
 #[test]
 fn a_rule_for_a_path_or_a_host_holds_for_each_spelling_of_it() {

@@ -1,7 +1,7 @@
 //! Rules apply to every request, regardless of the way in which it arrives.
 
-use crate::http2::{self, END_HEADERS, HEADERS, section};
-use crate::support::{Client, Larder, Origin, site};
+use larder_testkit::http2::{self, END_HEADERS, HEADERS, section};
+use larder_testkit::{Client, Larder, Origin, site};
 
 /// Returns a proxy for a site of which a part is stored, and closed to all but one network.
 fn closed(origin: &Origin) -> Larder {

@@ -1,10 +1,6 @@
 //! Independent clients: clients compiled by the usual compilers from the definitions that ship, and tools of the
 //! system.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod programs;
 mod rpcbind;
 mod scenario;
@@ -12,9 +8,9 @@ mod scenario;
 use std::io::Write;
 use std::process::{Child, Stdio};
 
-use programs::{Stock, program};
+use larder_testkit::{Larder, Pair, program};
+use programs::Stock;
 use scenario::{Site, open};
-use support::{Larder, SelfSigned};
 
 #[test]
 fn python_by_thrift() {
@@ -36,7 +32,7 @@ fn cpp_by_thrift() {
 fn python_by_thrift_over_tls() {
     let (stock, site) = (Stock::python(), Site::open());
     let folder = tempfile::tempdir().expect("a folder");
-    let certificate = SelfSigned::new(folder.path(), "127.0.0.1");
+    let certificate = Pair::self_signed(folder.path(), "127.0.0.1");
     let larder = Larder::start(&format!(
         "[thrift]\nlisten = '127.0.0.1:0'\ntls = true\n[forward]\nallow_private = true\n{}",
         certificate.table()

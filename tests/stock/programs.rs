@@ -1,9 +1,10 @@
 //! The clients, compiled as the compilers' manuals describe, once for each test program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use larder_testkit::{output, program};
 use tempfile::TempDir;
 
 /// The definitions that ship.
@@ -68,27 +69,6 @@ impl Stock {
     pub(crate) fn saved(&self) -> Vec<u8> {
         fs::read(self.folder.path().join("page")).expect("a page")
     }
-}
-
-/// Returns a command for `program` of the Debian package `package`.
-pub(crate) fn program(program: &str, package: &str) -> Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file());
-    let found = found.unwrap_or_else(|| {
-        panic!("{program} is missing: `cargo x test` installs the package {package}, or apt-get does")
-    });
-    Command::new(found)
-}
-
-/// Returns the output of `command`, which must succeed.
-pub(crate) fn output(command: &mut Command) -> String {
-    let output = command.output().expect("it runs");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-    out.into_owned()
 }
 
 fn run(command: &mut Command, folder: &TempDir) {

@@ -1,26 +1,25 @@
 //! The registration of the ONC door with the machine's rpcbind.
 
 use std::os::unix::net::UnixStream;
-use std::process::Child;
 
+use larder_testkit::{Larder, Process, eventually, output, program};
 use rustix::process::Signal;
 
-use crate::programs::{Stock, output, program};
+use crate::programs::Stock;
 use crate::scenario::Site;
-use crate::support::{Larder, eventually};
 
 /// The program number 0x23451111.
 const PROGRAM: &str = "591728913";
 
-/// The machine's rpcbind, or a started one that ends with the test.
-struct Directory(Option<Child>);
+/// The machine's rpcbind, or one that ends with the test.
+struct Directory(#[expect(dead_code, reason = "it ends when this is dropped")] Option<Process>);
 
 impl Directory {
     fn open() -> Self {
         if is_running() {
             return Self(None);
         }
-        let child = program("rpcbind", "rpcbind").arg("-f").spawn().expect("it starts");
+        let child = Process::start(program("rpcbind", "rpcbind").arg("-f")).expect("it starts");
         eventually("rpcbind, which needs root", || is_running().then_some(()));
         Self(Some(child))
     }
@@ -28,15 +27,6 @@ impl Directory {
 
 fn is_running() -> bool {
     UnixStream::connect("/run/rpcbind.sock").is_ok()
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 fn is_listed() -> bool {

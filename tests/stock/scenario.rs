@@ -1,7 +1,7 @@
 //! The scenarios of every client.
 
 use crate::programs::Stock;
-use crate::support::{Answer, Larder, Origin};
+use larder_testkit::{Answer, Larder, Origin};
 
 const MIB: usize = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! A cache that validates a stored response before each use.
 
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
 use crate::{cache, gateway};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 const TAGGED: &str = "200 OK\nCache-Control: max-age=100, stale-while-revalidate=100\nETag: \"1\"\n\nbody";
 

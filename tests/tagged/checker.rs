@@ -5,11 +5,11 @@
 //! `LARDER_SEED` repeats a run.
 
 use fastrand::Rng;
+use larder_testkit::{Larder, eventually};
 
 use crate::cache;
 use crate::late::{Data, Versions, shown};
 use crate::started;
-use crate::support::{Larder, eventually};
 
 /// The number of users, and of paths.
 const ENTITIES: u32 = 3;

@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use larder_testkit::{Answer, Gate, Larder, Origin, Response, eventually};
+
 use crate::late::{Data, shown};
-use crate::support::{Answer, Gate, Larder, Origin, Response, eventually};
 use crate::{cache, gateway, is_current, started};
 
 /// The timeout for the first byte from the backend.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, Seen, eventually, site};
+
 use crate::{gateway, is_current};
 
 /// Starts a backend without tags, whose content is its number of changes.

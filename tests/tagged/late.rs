@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::support::{Answer, Gate, Origin, Seen, eventually};
+use larder_testkit::{Answer, Gate, Origin, Seen, eventually};
 
 /// Users and paths, each with a version; the content of a path includes its user's version.
 #[derive(Clone, Default)]

@@ -1,10 +1,6 @@
 //! Changing data: gateways that store tags, and caches that revalidate each use. Unit tests of the pools cover the
 //! choice of tagged responses; these tests add sockets, and clients and backends that fail.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod always;
 mod checker;
 mod doubt;
@@ -14,7 +10,7 @@ mod overlaps;
 mod pushed;
 mod restarts;
 
-use support::{Larder, Origin, site};
+use larder_testkit::{Larder, Origin, site};
 
 /// Starts a gateway before `origin`, with a coupling by which changes of `users` blank `paths`, and `keys`.
 fn gateway(origin: &Origin, keys: &str) -> Larder {

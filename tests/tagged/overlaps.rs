@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::{Answer, Gate, Larder, Origin, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
+
 use crate::{gateway, is_current};
 
 /// A backend whose responses contain a version, and which can be held: a read after it has read the version, a write

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::Origin;
+use larder_testkit::Origin;
+
 use crate::{cache, gateway};
 
 #[test]

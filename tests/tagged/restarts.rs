@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use fastrand::Rng;
+use larder_testkit::{Larder, Origin, eventually, site};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::is_current;
 use crate::late::Data;
-use crate::support::{Larder, Origin, eventually, site};
 
 /// Starts a gateway before `origin` that records in `state` whether it ended in order.
 fn gateway(origin: &Origin, state: &Path, keys: &str) -> Larder {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use larder_testkit::{Larder, Origin, eventually, site};
+
 use super::clients::{curl, s_client};
-use super::support::{Larder, Origin, SelfSigned, eventually, site};
 use super::{Authority, LISTEN, TLS, config};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
@@ -19,7 +20,7 @@ fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
         authority.pair("third-ecdsa", &["third.test"]),
     ]
     .iter()
-    .map(super::authority::Pair::table)
+    .map(larder_testkit::Pair::table)
     .collect();
     let larder = Larder::start(&format!("{LISTEN}{tables}{}", site(&[&origin], "")));
     for host in ["first.test", "second.test", "www.second.test", "third.test"] {
@@ -123,7 +124,7 @@ fn one_flag_is_enough_to_try_tls() {
 fn certificates_that_clients_refuse_are_warnings_like_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("larder.toml");
-    let config = SelfSigned::until(folder.path(), "a.test", 2020).table()
+    let config = larder_testkit::Pair::self_signed_until(folder.path(), "a.test", 2020).table()
         + "[[site]]\norigin = 'http://127.0.0.1:1'\nhosts = ['a.test', 'b.test']\n";
     fs::write(&file, config).expect("written");
     let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));

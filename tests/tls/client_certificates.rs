@@ -6,12 +6,11 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use larder_testkit::{Larder, Origin, Pair, eventually};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::authority::Pair;
 use super::clients::{Said, curl, s_client};
-use super::support::{Larder, Origin, eventually};
 use super::{Authority, LISTEN, TLS};
 
 const GET: &str = "GET /page HTTP/1.0\r\nHost: site.test\r\n\r\n";
@@ -29,7 +28,7 @@ const FORGED: [&str; 8] = [
 /// Returns a config with `keys` for the listeners, before `origin`.
 fn config(authority: &Authority, origin: &Origin, keys: &str, top: &str) -> String {
     let pair = authority.pair("site", &["site.test", "localhost"]);
-    format!("{top}{LISTEN}{keys}\n{}{}", pair.table(), super::support::site(&[origin], ""))
+    format!("{top}{LISTEN}{keys}\n{}{}", pair.table(), larder_testkit::site(&[origin], ""))
 }
 
 fn asking(authority: &Authority, rule: &str) -> String {
@@ -223,7 +222,7 @@ fn a_listener_that_a_reload_leaves_out_still_requires_certificates() {
     let larder = Larder::start(&config(&authority, &origin, &asking(&authority, "require"), ""));
     let said = ask(&larder, &authority, Some(&alice), "/page", &[]);
     assert!(said.ok, "{}", said.err);
-    larder.reload(&format!("[reverse]\nlisten = '127.0.0.1:0'\n{}", super::support::site(&[&origin], "")));
+    larder.reload(&format!("[reverse]\nlisten = '127.0.0.1:0'\n{}", larder_testkit::site(&[&origin], "")));
     larder.wait_for_log("until a restart");
     assert!(!ask(&larder, &authority, None, "/page", &[]).ok);
     assert!(ask(&larder, &authority, Some(&alice), "/page", &[]).ok);
@@ -294,7 +293,7 @@ fn what_is_wrong_with_the_authorities_is_said_with_its_line() {
         ("listen_tls = []", ca(&authority.file()), "reverse.client_ca needs a listener for TLS"),
     ];
     let check = |listen: &str, keys: &str| {
-        let site = super::support::site(&[&origin], "");
+        let site = larder_testkit::site(&[&origin], "");
         fs::write(&file, format!("[reverse]\n{listen}\n{keys}\n{}{site}", pair.table())).expect("written");
         let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
         let output = larder.arg("check").arg("--config").arg(&file).output().expect("it runs");

@@ -1,8 +1,10 @@
 //! curl and `openssl s_client`, and their output.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+
+use larder_testkit::Process;
 
 use super::Authority;
 
@@ -60,22 +62,15 @@ fn said(command: &mut Command, input: &[u8]) -> Said {
 
 /// A started program, which ends with the test.
 pub(crate) struct Started {
-    child: Child,
+    _child: Process,
     said: Vec<String>,
 }
 
 /// Starts `command`, and reads its output up to a line that begins with `to try it: `.
 pub(crate) fn started(mut command: Command) -> Started {
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let mut said = Vec::new();
-    for line in lines {
-        said.push(line);
-        if said.last().is_some_and(|line| line.starts_with("to try it: ")) {
-            break;
-        }
-    }
-    Started { child, said }
+    let mut child = Process::start(command.stdout(Stdio::piped())).expect("it starts");
+    let said = child.said_until("to try it: ");
+    Started { _child: child, said }
 }
 
 impl Started {
@@ -83,12 +78,5 @@ impl Started {
     pub(crate) fn line(&self, start: &str) -> String {
         let found = self.said.iter().rev().find_map(|line| line.strip_prefix(start));
         found.unwrap_or_else(|| panic!("no line '{start}' in {:?}", self.said)).to_owned()
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

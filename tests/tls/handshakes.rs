@@ -9,9 +9,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use larder_testkit::{Larder, Origin, eventually, raise_open_files, site};
 use rustix::net::sockopt::set_socket_linger;
 
-use super::support::{Larder, Origin, eventually, raise_open_files, site};
 use super::wild::{Wild, hello, suites};
 use super::{Authority, LISTEN, TLS};
 
@@ -25,13 +25,6 @@ fn number(name: &str, default: u64) -> u64 {
 fn larder(authority: &Authority, origin: &Origin, more: &str) -> Larder {
     let table = authority.pair("site", &["site.test"]).table();
     Larder::start(&format!("{LISTEN}{more}{table}{}", site(&[origin], "")))
-}
-
-/// Returns the resident memory of the process, in bytes.
-fn resident(larder: &Larder) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().strip_suffix(" kB").and_then(|size| size.parse::<u64>().ok()).expect("a number") << 10
 }
 
 fn failed(larder: &Larder, how: &str) -> u64 {
@@ -68,9 +61,9 @@ fn handshakes_that_leave_keep_nothing_and_hold_up_nobody() {
         larder.wait_for("connections", 0);
     };
     crowd(count / 3);
-    let before = resident(&larder);
+    let before = larder.resident();
     crowd(count - count / 3);
-    let more = resident(&larder).saturating_sub(before);
+    let more = larder.resident().saturating_sub(before);
     println!("{count} handshakes: {more} bytes more");
     assert!(more < 16 << 20, "{more} bytes more");
     let ends = || {
@@ -114,11 +107,11 @@ fn idle_connections_over_tls_hold_little() {
     // Memory that is allocated only once is allocated before the measurement.
     drop((0..100).map(|_| connect()).collect::<Vec<_>>());
     larder.wait_for("connections", 0);
-    let before = resident(&larder);
+    let before = larder.resident();
     let mut idle: Vec<_> = (0..count).map(|_| connect()).collect();
     larder.wait_for("connections", count);
-    // After three seconds, idle connections free the memory that can be recreated quickly.
-    let each = || resident(&larder).saturating_sub(before) / count;
+    // After three seconds they let go of what is quickly made again.
+    let each = || larder.resident().saturating_sub(before) / count;
     eventually("little for each", || (each() < 6 << 10).then_some(()));
     std::thread::sleep(Duration::from_secs(number("LARDER_SETTLE", 0)));
     println!("{} bytes for each of {count}", each());

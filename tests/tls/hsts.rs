@@ -1,8 +1,8 @@
 //! `Strict-Transport-Security` of a site.
 
 use super::clients::curl;
-use super::support::{Larder, Origin, site};
 use super::{Authority, LISTEN, TLS};
+use larder_testkit::{Larder, Origin, site};
 
 const FIELD: &str = "strict-transport-security: max-age=31536000; includesubdomains\r\n";
 const NAME: &str = "strict-transport-security";

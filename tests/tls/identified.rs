@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use super::authority::Pair;
+use larder_testkit::{Larder, Origin, Pair, site};
+
 use super::clients::curl;
-use super::support::{Larder, Origin, site};
 use super::{Authority, LISTEN, TLS};
 
 /// Returns the config of a proxy before `origin` that requests client certificates, with `keys` of the site's table.

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
+use larder_testkit::{Client, Larder, Origin};
+
 use super::Authority;
-use super::support::{Client, Larder, Origin};
 
 /// Requests `url` twice over one connection, closes it, and prints the answers.
 const ASK: &str = "import socket, ssl, sys

@@ -1,10 +1,5 @@
 //! Listeners with TLS: certificates, versions, sessions, and requests over them. The clients are curl and OpenSSL's.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
-mod authority;
 mod certificates;
 mod client_certificates;
 mod clients;
@@ -18,8 +13,7 @@ mod requests;
 mod sessions;
 mod wild;
 
-use authority::Authority;
-use support::{Larder, Origin, site};
+use larder_testkit::{Authority, Larder, Origin, site};
 
 /// Starts a reverse proxy before `origin` that also listens for TLS, with `keys` of the site's table.
 fn larder(authority: &Authority, origin: &Origin, keys: &str) -> Larder {

@@ -1,39 +1,30 @@
 //! Origins with TLS: the authority that signs them, their name, and the client certificate that they require.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 
-use super::authority::Pair;
-use super::support::{Larder, Origin, eventually};
+use larder_testkit::{Larder, Origin, PATIENCE, Pair, Process, eventually, free};
+
 use super::{Authority, LISTEN, TLS};
 
 /// `openssl s_server`, which responds with a page about the connection.
 struct Server {
     address: SocketAddr,
-    child: Child,
+    _child: Process,
 }
 
 impl Server {
     /// Starts a server with the certificate `pair` that requires a client certificate signed by `wants`.
     fn new(pair: &Pair, wants: &Authority) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        let address = free();
         let mut command = Command::new("openssl");
         command.args(["s_server", "-quiet", "-www", "-accept", &address.to_string()]);
         command.arg("-cert").arg(&pair.cert).arg("-key").arg(&pair.key);
         command.args(["-CAfile", &wants.file(), "-Verify", "1", "-verify_return_error"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let server = Self { address, child: child.expect("openssl") };
-        eventually("a listener", || TcpStream::connect(address).ok());
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Process::start(&mut command).expect("openssl");
+        child.listens(&[address], PATIENCE).expect("openssl");
+        Self { address, _child: child }
     }
 }
 
@@ -50,7 +41,7 @@ fn client(pair: &Pair) -> String {
 fn an_origin_is_signed_by_the_sites_authority_and_has_its_name() {
     let (authority, page) = (Authority::new(), Origin::always("200 OK\nCache-Control: no-store\n\na page"));
     let pair = authority.pair("origin", &["origin.test"]);
-    let origin = super::support::site(&[&page], "");
+    let origin = larder_testkit::site(&[&page], "");
     let origin = Larder::start(&format!("{LISTEN}{}{origin}", pair.table()));
     let ca = format!("ca = '{}'\n", authority.file());
     let named = format!("{ca}tls_name = 'origin.test'");

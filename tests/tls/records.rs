@@ -1,9 +1,9 @@
 //! TLS records that common clients do not send: valid ones are served, and all others end the connection with the alert
 //! for their error and cause no request to the origin.
 
-use super::support::{Larder, Origin};
 use super::wild::{Ended, Wild, suites};
 use super::{Authority, TLS, config};
+use larder_testkit::{Larder, Origin};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;

@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
+use larder_testkit::{Answer, Client, Larder, Origin, eventually};
 use rustix::process::Signal;
 
 use super::clients::{curl, s_client};
-use super::support::{Answer, Client, Larder, Origin, eventually};
 use super::{Authority, TLS, larder};
 
 const PAGE: &str = "200 OK\nCache-Control: max-age=60\n\na page";
@@ -241,7 +241,7 @@ fn other_protocols_go_through_tls() {
 fn handshakes_do_not_keep_a_process_from_stopping() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let pair = authority.pair("site", &["site.test"]);
-    let site = super::support::site(&[&origin], "");
+    let site = larder_testkit::site(&[&origin], "");
     let limits = "[timeouts]\nhead = '1h'\ndrain = '1h'\n";
     let mut larder = Larder::start(&format!("{limits}{}{}{site}", super::LISTEN, pair.table()));
     let mut amid = TcpStream::connect(larder.door(TLS)).expect("a listener");
@@ -255,7 +255,7 @@ fn handshakes_do_not_keep_a_process_from_stopping() {
 fn a_connection_that_waits_too_long_ends_with_a_word() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let pair = authority.pair("site", &["site.test"]);
-    let site = super::support::site(&[&origin], "");
+    let site = larder_testkit::site(&[&origin], "");
     let larder =
         Larder::start(&format!("[timeouts]\nidle = '300ms'\n{}{}{site}", super::LISTEN, pair.table()));
     let said =

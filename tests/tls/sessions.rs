@@ -1,8 +1,8 @@
 //! Sessions that are resumed, by the same process and by the next one.
 
 use super::clients::s_client;
-use super::support::{Larder, Origin};
 use super::{Authority, TLS, config};
+use larder_testkit::{Larder, Origin};
 
 const GET: &str = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
 

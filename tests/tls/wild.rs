@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use larder_proxy::net::tls::provider;
+use larder_testkit::PATIENCE;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::cipher::{InboundOpaqueMessage, MessageDecrypter};
 use rustls::pki_types::pem::PemObject;
@@ -17,7 +18,6 @@ use rustls::{
 };
 
 use super::Authority;
-use super::support::PATIENCE;
 
 /// Bytes of a record's header.
 const HEADER: usize = 5;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::support::{Larder, Origin, Seen, eventually};
+use larder_testkit::{Larder, Origin, Seen, eventually};
+
 use super::{found, stats, validated, validating};
 
 /// Returns an origin where /feeds depends on /users, and not on /paths.

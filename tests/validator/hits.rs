@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::support::{Answer, Gate, Larder, Origin, Seen, eventually};
+use larder_testkit::{Answer, Gate, Larder, Origin, Seen, eventually};
+
 use super::{stats, validated, validating};
 
 /// Whether a request is from the validator.

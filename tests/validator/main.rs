@@ -1,20 +1,15 @@
 //! The validator and the search for couplings, from the view of an operator: a proxy whose hits are fetched again, and
 //! an origin that changes when the test sets it.
 
-#[allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod couplings;
 mod hits;
 
 use std::process::Command;
 
+use larder_testkit::{Larder, Origin, eventually};
 use serde_json::Value;
 
-use support::{Larder, Origin, eventually};
-
-/// Starts a proxy before `origin` that validates every hit, with more `keys` of the table.
+/// A proxy before `origin` that validates every hit, as `keys` of the table say besides.
 fn validating(origin: &Origin, keys: &str) -> Larder {
     Larder::with(origin, &format!("[validate]\nsample = 1.0\n{keys}"))
 }

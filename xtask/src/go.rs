@@ -1,8 +1,8 @@
 //! Programs that are built from Go modules if they are not installed.
 
-use crate::packages::find;
 use crate::root;
 use anyhow::{Context, Result, bail, ensure};
+use larder_testkit::programs::find;
 use std::path::PathBuf;
 use std::process::Command;
 

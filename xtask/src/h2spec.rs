@@ -1,11 +1,10 @@
 //! `cargo x h2spec`: all cases of h2spec, strictly, over TLS and in clear.
 
-use crate::conformance::run::{free_port, start};
+use crate::conformance::run::start;
 use crate::{args, bench, cargo, go};
 use anyhow::{Context, Result, ensure};
+use larder_testkit::{Origin, free_ports};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,6 +14,9 @@ const CASES: u64 = 146;
 /// Cases that are expected to fail. Bytes other than the preface of HTTP/2 are treated as a request of HTTP/1.1, so
 /// they receive an answer, 400, before the connection ends.
 const KNOWN: &[&str] = &["Sends invalid connection preface"];
+
+/// The page of the site behind the proxy.
+pub(crate) const PAGE: &str = "200 OK\n\nhello\n";
 
 /// Time that h2spec waits for an answer, in seconds. Machines that run tests can be busy.
 const PATIENCE: &str = "20";
@@ -46,12 +48,12 @@ impl Options {
         };
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let [cert, key, _] = bench::certify(folder.path())?;
-        let (clear, tls, origin) = (free_port()?, free_port()?, origin()?);
+        let ([clear, tls], origin) = (free_ports(), Origin::always(PAGE));
         let mut command = Command::new(larder);
         command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
         command.args(["--listen", &format!("127.0.0.1:{clear}")]);
         command.args(["--listen-tls", &format!("127.0.0.1:{tls}")]);
-        command.args(["--origin", &format!("http://127.0.0.1:{origin}")]);
+        command.args(["--origin", &origin.url()]);
         let _larder = start(command, clear, "larder")?;
         for (way, port, words) in [("in clear", clear, &[][..]), ("over TLS", tls, &["-t", "-k"])] {
             let mut command = Command::new(&h2spec);
@@ -112,32 +114,6 @@ fn debug_build() -> Result<PathBuf> {
 /// The same as for [`Options::run`].
 pub(crate) fn in_test() -> Result<()> {
     Options { larder: Some(debug_build()?) }.run()
-}
-
-/// Starts an origin with one short page, which runs as long as this program. Returns its port.
-///
-/// # Errors
-/// If there is no free port.
-pub(crate) fn origin() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
-    let port = listener.local_addr()?.port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A connection that the proxy closes is no error of the origin.
-            std::thread::spawn(move || drop(answer(stream)));
-        }
-    });
-    Ok(port)
-}
-
-fn answer(mut stream: TcpStream) -> Result<()> {
-    let reader = BufReader::new(stream.try_clone()?);
-    for line in reader.lines() {
-        if line?.is_empty() {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n")?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Developer commands, run as `cargo x COMMAND`: all steps between a clone and a merged change.
 //!
-//! It uses none of the workspace's crates, so that it builds in seconds, even if they do not build.
+//! Uses none of the workspace's crates but the testkit, which then uses none, so that it builds in seconds and works while they
+//! do not.
 
 mod args;
 mod bench;

@@ -1,7 +1,7 @@
 //! The Debian packages that tests and benches use: their purposes, the missing ones, and their installation.
 
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use larder_testkit::programs::find;
 use std::process::{Command, Stdio};
 
 /// A package, and the program that proves its presence.
@@ -96,24 +96,7 @@ pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 /// Installs without starting services; its arguments are the packages.
 const INSTALL: &str = include_str!("install.sh");
 
-/// Finds a program on the path or in the folders of servers, or checks an absolute path.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    if Path::new(program).is_absolute() {
-        return Some(PathBuf::from(program)).filter(|file| file.is_file());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|file| is_program(file))
-}
-
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-/// Returns the packages whose programs are missing.
+/// Those whose program is not there.
 pub(crate) fn missing<'a>(packages: impl IntoIterator<Item = &'a Package>) -> Vec<&'a Package> {
     packages.into_iter().filter(|package| find(package.program).is_none()).collect()
 }
@@ -168,7 +151,7 @@ fn root_shell() -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, command_line, find, missing, package};
+    use super::{Package, command_line, missing, package};
 
     const PRESENT: Package = package("dash", "sh", "");
     const ABSENT: Package = package("no-such-package", "no-such-program", "");
@@ -176,11 +159,6 @@ mod tests {
     #[test]
     fn only_what_is_absent_is_missing() {
         assert_eq!(missing([&PRESENT, &ABSENT]), [&ABSENT]);
-    }
-
-    #[test]
-    fn a_folder_is_no_program() {
-        assert_eq!(find("."), None);
     }
 
     #[test]

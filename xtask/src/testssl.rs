@@ -1,9 +1,11 @@
 //! `cargo x testssl`: runs testssl.sh on the listeners with TLS.
 
-use crate::conformance::run::{free_port, start};
-use crate::packages::{Package, find, install};
+use crate::conformance::run::start;
+use crate::packages::{Package, install};
 use crate::{args, bench, h2spec};
 use anyhow::{Context, Result, bail, ensure};
+use larder_testkit::programs::find;
+use larder_testkit::{Origin, free_ports};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -50,12 +52,12 @@ impl Options {
         let larder = self.larder.map_or_else(h2spec::build, Ok)?;
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let [cert, key, _] = bench::certify(folder.path())?;
-        let (site, admin, origin) = (free_port()?, free_port()?, h2spec::origin()?);
+        let ([site, admin], origin) = (free_ports(), Origin::always(h2spec::PAGE));
         let mut command = Command::new(larder);
         command.args(["serve", "--stats", "none", "--tls-cert", &cert, "--tls-key", &key]);
         command.args(["--admin", &format!("https://127.0.0.1:{admin}"), "--listen", "127.0.0.1:0"]);
         command.args(["--listen-tls", &format!("127.0.0.1:{site}")]);
-        command.args(["--origin", &format!("http://127.0.0.1:{origin}")]);
+        command.args(["--origin", &origin.url()]);
         command.env("STATE_DIRECTORY", folder.path());
         let _larder = start(command, site, "larder")?;
         let mut found = Vec::new();

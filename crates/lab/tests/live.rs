@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use larder_lab::live::services::{Backend, Cost, Options};
 use larder_lab::live::{Outcome, Plan, drive};
 use larder_lab::workload::Crud;
+use larder_testkit::{Origin, listen, serve};
 
 /// Starts a backend that runs until the tests end.
 fn backend(cost: Cost, etags: bool) -> SocketAddr {
@@ -70,39 +71,14 @@ fn a_tag_is_that_of_the_content() {
     assert!(other.starts_with("HTTP/1.1 200 ") && !other.contains(tag), "{other}");
 }
 
-/// Answers every request of one connection: writes with version 2 of all data, reads with version 1.
-fn serve_what_is_old(stream: TcpStream) -> std::io::Result<()> {
-    let mut input = BufReader::new(stream);
-    loop {
-        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-        input.read_line(&mut first)?;
-        while line != "\r\n" {
-            line.clear();
-            if input.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-        }
-        input.read_exact(&mut vec![0; length])?;
-        let version = if first.starts_with("GET ") { 1 } else { 2 };
-        let body = format!(r#"{{"versions":{{"everything":{version}}}}}"#);
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        input.get_mut().write_all(answer.as_bytes())?;
-    }
-}
-
 #[test]
 fn a_server_of_what_is_old_is_found_out() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(|| serve_what_is_old(stream));
-        }
+    // Writes are answered with version 2 of everything, reads with version 1.
+    let origin = Origin::by(|seen| {
+        let version = if seen.method == "GET" { 1 } else { 2 };
+        format!("200 OK\n\n{{\"versions\":{{\"everything\":{version}}}}}")
     });
-    let outcome = work(address, 1, 200);
+    let outcome = work(origin.address, 1, 200);
     assert!(outcome.stale > 100, "{} of {}", outcome.stale, outcome.reads.count());
     let (_, stale) = &outcome.examples[0];
     assert_eq!((stale.resource.as_str(), stale.shown, stale.newest), ("everything", 1, 2));
@@ -110,9 +86,8 @@ fn a_server_of_what_is_old_is_found_out() {
 
 #[test]
 fn who_answers_nothing_has_failed() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || listener.incoming().for_each(drop));
+    let (listener, address) = listen();
+    serve(listener, drop);
     let begun = Instant::now();
     assert_eq!(work(address, 2, 20).failed, 20);
     assert!(begun.elapsed() < Duration::from_secs(10));

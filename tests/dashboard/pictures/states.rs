@@ -6,14 +6,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use larder_testkit::nodes::{self, three};
+use larder_testkit::{Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::{path, shop};
 use crate::browser::{Browser, HAS_ROOM_FOR_STATE};
-use crate::engine::Engine;
-use crate::nodes::{self, three};
-use crate::support::{self, Larder, Origin, eventually};
 use crate::traffic::Traffic;
 use crate::{WIDE, mixed};
 
@@ -148,7 +147,7 @@ fn disk_sick() {
     fs::create_dir(&full).expect("a folder");
     let mount = format!("mount -t tmpfs -o size=2m tmpfs '{}' && exec \"$@\"", full.display());
     let tables = ["used", "taken", "full"].map(disk).concat();
-    let config = format!("[memory]\nsize = '1MiB'\n{tables}\n{}", support::site(&[&origin], ""));
+    let config = format!("[memory]\nsize = '1MiB'\n{tables}\n{}", larder_testkit::site(&[&origin], ""));
     let larder = Larder::start_behind(&["unshare", "--mount", "sh", "-c", &mount, "sh"], &config);
     eventually("a disk in use", || (larder.stats()["disks"][1]["state"] == "ready").then_some(()));
     fs::remove_dir_all(folder.path().join("taken")).expect("removed");
@@ -206,12 +205,13 @@ fn server_lost() {
 #[test]
 #[ignore = "takes pictures; `cargo x pictures` runs it"]
 fn token() {
-    if TcpListener::bind((support::OUTER, 0)).is_err() {
-        return support::with_outer_address("pictures::states::token");
+    if TcpListener::bind((larder_testkit::OUTER, 0)).is_err() {
+        return larder_testkit::with_outer_address("pictures::states::token");
     }
-    let config = format!("admin_token = '0123456789abcdef'\n{}", support::site(&[&Origin::by(mixed)], ""));
+    let config =
+        format!("admin_token = '0123456789abcdef'\n{}", larder_testkit::site(&[&Origin::by(mixed)], ""));
     let larder = Larder::start_at(&config, "0.0.0.0:0");
-    let mut browser = Browser::at(SocketAddr::new(support::OUTER, larder.admin.port()), WIDE);
+    let mut browser = Browser::at(SocketAddr::new(larder_testkit::OUTER, larder.admin.port()), WIDE);
     browser.until("!document.querySelector('#login').hidden");
     take(&mut browser, "token");
     browser.eval("document.querySelector('#token').value = 'fedcba9876543210'; window.tried = true");

@@ -1,7 +1,8 @@
 //! A client for checks: one persistent connection, GET, bodies by Content-Length. The load is wrk's task.
 
 use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader, Read, Write};
+use larder_testkit::{head, limited};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -17,8 +18,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn connect(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).context("cannot connect")?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = limited(stream, PATIENCE)?;
         Ok(Self { connection: BufReader::with_capacity(BUFFER, stream), port })
     }
 
@@ -47,20 +47,16 @@ impl Client {
     /// # Errors
     /// The same as for [`Client::get`].
     pub(super) fn answer(&mut self, path: &str, into: &mut impl Write) -> Result<u64> {
-        let status = self.line()?;
+        let mut length = None;
+        let keep = |name: &str, value: &str| {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse::<u64>().ok();
+            }
+        };
+        let status = head(&mut self.connection, keep).context("no answer")?;
+        let status = status.context("the connection was closed")?;
         if status.split(' ').nth(1) != Some("200") {
             bail!("{path}: answered `{status}`");
-        }
-        let mut length = None;
-        loop {
-            let line = self.line()?;
-            match line.split_once(':') {
-                None => break,
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = Some(value.trim().parse::<u64>().context("wrong content-length")?);
-                }
-                Some(_) => {}
-            }
         }
         let Some(length) = length else { bail!("{path}: answered without a content-length") };
         let received = std::io::copy(&mut (&mut self.connection).take(length), into)?;
@@ -68,14 +64,5 @@ impl Client {
             bail!("{path}: {received} bytes of {length} came");
         }
         Ok(received)
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        if self.connection.read_line(&mut line).context("no answer")? == 0 {
-            bail!("the connection was closed");
-        }
-        line.truncate(line.trim_end().len());
-        Ok(line)
     }
 }

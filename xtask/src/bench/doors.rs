@@ -139,7 +139,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     pin_self(cores)?;
     warn_if_busy();
     server::remove_leftovers(&server::in_memory());
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let url = format!("http://127.0.0.1:{}{PATH}", origin.port());
     let mut measured = Vec::new();
     for Entrant { peer, via } in

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn each_object_is_asked_for_once() {
-        let origin = Origin::start().unwrap();
+        let origin = Origin::start();
         for (connections, depth) in [(1, 1), (3, 1), (3, 4), (40, 2)] {
             let before = origin.requests();
             let path = |number| format!("/4k/{number}");
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_body_of_another_length_is_an_error() {
-        let origin = Origin::start().unwrap();
+        let origin = Origin::start();
         let lap =
             Lap { port: origin.port(), length: 4095, connections: 2, depth: 2, path: &|_| "/4k".into() };
         assert_eq!(lap.run(0..2).unwrap_err().to_string(), "/4k: a body of 4096 bytes, not 4095");

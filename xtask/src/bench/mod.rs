@@ -22,7 +22,7 @@ mod origin;
 mod pace;
 mod page;
 mod peers;
-pub(crate) mod process;
+mod process;
 mod purge;
 mod replay;
 mod rules;
@@ -275,7 +275,7 @@ fn run(options: &Options) -> Result<Vec<Goal>> {
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
     server::remove_leftovers(&server::in_memory());
-    let origin = origin::Origin::start()?;
+    let origin = origin::Origin::start();
     let mut failures = Vec::new();
     let mut servers = Vec::new();
     for peer in chosen {

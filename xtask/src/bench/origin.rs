@@ -2,12 +2,12 @@
 //!
 //! It has a thread for each connection. It runs on the load's core, so its speed is the same for every server.
 
-use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use anyhow::Result;
+use larder_testkit::{head, listen, serve};
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::SystemTime;
 
 /// Requests for paths with this prefix get an answer that must not be stored.
@@ -20,19 +20,13 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on 127.0.0.1")?;
-        let port = listener.local_addr()?.port();
+    pub(super) fn start() -> Self {
+        let (listener, address) = listen();
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let count = Arc::clone(&count);
-                // A connection that a server closes is no error of the origin.
-                thread::spawn(move || drop(answer_all(stream, &count)));
-            }
-        });
-        Ok(Self { port, requests })
+        // A connection that a server gives up is no error of the origin.
+        serve(listener, move |stream| drop(answer_all(stream, &count)));
+        Self { port: address.port(), requests }
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -48,22 +42,12 @@ impl Origin {
 fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    let mut path = String::new();
-    loop {
-        line.clear();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        if path.is_empty() {
-            path = line.split(' ').nth(1).unwrap_or("/").to_owned();
-        }
-        if line == "\r\n" {
-            requests.fetch_add(1, Ordering::SeqCst);
-            reader.get_mut().write_all(&answer(&path, SystemTime::now()))?;
-            path.clear();
-        }
+    while let Some(first) = head(&mut reader, |_, _| {})? {
+        requests.fetch_add(1, Ordering::SeqCst);
+        let path = first.split(' ').nth(1).unwrap_or("/");
+        reader.get_mut().write_all(&answer(path, SystemTime::now()))?;
     }
+    Ok(())
 }
 
 /// The path of a text that compresses to 1 KiB with its head of 18 bytes, within 1%.
@@ -142,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_request_is_counted_and_answered_in_its_size() {
-        let origin = Origin::start().unwrap();
+        let origin = Origin::start();
         let mut client = Client::connect(origin.port()).unwrap();
         for (number, (path, length)) in
             [("/1k", 1024), ("/1m", 1 << 20), ("/10m/7", 10 << 20), ("/miss", 1024)].iter().enumerate()

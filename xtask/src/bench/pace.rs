@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_kept() {
-        let origin = Origin::start().unwrap();
+        let origin = Origin::start();
         let (duration, path) = (Duration::from_millis(300), |number| format!("/1k/{number}"));
         let pace =
             Pace { port: origin.port(), rate: 500, connections: 3, duration, length: 1024, path: &path };

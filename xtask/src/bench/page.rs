@@ -56,7 +56,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&CHROMIUM, &tls::OPENSSL], &[&peers::NGINX])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     prepare()?;
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let entrants = [
         Peer::apart("larder", Which::Larder, None, |setup| {
             tls::larder(setup, &["--listen", "127.0.0.1:0", "--listen-tls"])

@@ -3,9 +3,10 @@
 //! Fair means: one worker, no log, the whole cache in memory, persistent connections to the origin.
 
 use super::Subject;
-use crate::packages::{Package, find};
+use crate::packages::Package;
 use crate::{cargo, root};
 use anyhow::{Context, Result, anyhow, bail};
+use larder_testkit::programs::find;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// The parts of `/proc/PID/stat` that are used.
@@ -21,13 +22,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: number(11)? + number(12)? })
 }
 
-/// Returns the resident bytes, from the text of `/proc/PID/status`.
-fn parse_resident(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
-}
-
-/// Returns `root` and its descendants, found in a table of parents.
+/// `root` and its descendants, found in a table of parents.
 fn descendants(root: u32, parents: &HashMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![root];
     let mut next = 0;
@@ -104,23 +99,15 @@ pub(super) fn children_time() -> Result<Duration> {
 /// Returns the resident bytes of the processes in total; shared pages count for each.
 ///
 /// # Errors
-/// If one of them has ended.
-pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
-    let mut bytes = 0;
-    for process in processes {
-        let path = format!("/proc/{process}/status");
-        let text = fs::read_to_string(&path).with_context(|| format!("process {process} has ended"))?;
-        bytes += parse_resident(&text).with_context(|| format!("no VmRSS in {path}"))?;
-    }
-    Ok(bytes)
+/// When one of them is gone.
+pub(super) fn resident(processes: &[u32]) -> Result<u64> {
+    let sizes = processes.iter().map(|process| larder_testkit::resident(*process));
+    sizes.sum::<io::Result<u64>>().context("a process has ended")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Stat, command_line, cpu_time, descendants, parse_resident, parse_stat, read_from_storage, resident,
-        tree,
-    };
+    use super::{Stat, command_line, cpu_time, descendants, parse_stat, read_from_storage, resident, tree};
     use std::collections::HashMap;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -131,12 +118,6 @@ mod tests {
         assert_eq!(parse_stat(text), Some(Stat { parent: 3, ticks: 50 }));
         assert_eq!(parse_stat("7 (a) S"), None);
         assert_eq!(parse_stat(""), None);
-    }
-
-    #[test]
-    fn resident_memory_is_in_bytes() {
-        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n"), Some(2048 * 1024));
-        assert_eq!(parse_resident("Name:\tkthread\n"), None);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
     server::remove_leftovers(&server::in_memory());
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let Some(peer) = peers::ALL.iter().find(|peer| peer.which == Which::Larder) else { bail!("no larder") };
     let larder = Running::start(peer, &Programs::given(&larder), &origin)?;
     lap(&larder, &asked).run(0..ASKED)?;

@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
     prepare()?;
-    let (origin, script) = (Origin::start()?, Script::one()?);
+    let (origin, script) = (Origin::start(), Script::one()?);
     let mut larders = Vec::new();
     for variant in &VARIANTS {
         let peer = Peer::apart(variant.name, Which::Larder, None, variant.configure);

@@ -6,13 +6,14 @@ use super::origin::Origin;
 use super::peers::{Peer, Programs, Setup, Start, Which};
 use super::process;
 use anyhow::{Context, Result, bail};
+use larder_testkit::{Process, free_ports};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub(super) struct Running {
     admin: u16,
     program: PathBuf,
     start: Start,
-    child: Child,
+    child: Process,
     folder: PathBuf,
 }
 
@@ -67,7 +68,7 @@ impl Running {
         more: &[&str],
     ) -> Result<Self> {
         let folder = make_folder(base, peer.name)?;
-        let (port, admin) = (free_port()?, free_port()?);
+        let [port, admin] = free_ports();
         let mut start = peer.configure(&Setup { folder: &folder, port, admin, origin })?;
         start.arguments.extend(more.iter().map(|&word| word.to_owned()));
         let program = peer.program(programs)?;
@@ -83,7 +84,7 @@ impl Running {
     /// # Errors
     /// If it does not end in time.
     pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
-        kill_process(Pid::from_child(&self.child), signal)?;
+        self.child.signal(signal);
         if !self.ends_within(END_LIMIT)? {
             bail!("has not ended after {} s", END_LIMIT.as_secs());
         }
@@ -174,17 +175,8 @@ impl Running {
     }
 
     fn wait_until_listening(&mut self) -> Result<()> {
-        let began = Instant::now();
-        while began.elapsed() < START_LIMIT {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return Ok(());
-            }
-            if let Some(status) = self.child.try_wait()? {
-                bail!("ended before it listened ({status}): {}", self.last_output());
-            }
-            sleep(PAUSE);
-        }
-        bail!("does not listen after {} s: {}", START_LIMIT.as_secs(), self.last_output())
+        let listens = self.child.listens(&[("127.0.0.1", self.port)], START_LIMIT);
+        listens.with_context(|| self.last_output())
     }
 
     /// Returns the server's process and its workers.
@@ -206,7 +198,7 @@ impl Running {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
-        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        self.child.signal(Signal::TERM);
         if self.ends_within(STOP_LIMIT)? {
             return Ok(());
         }
@@ -216,8 +208,7 @@ impl Running {
                 let _ = kill_process(worker, Signal::KILL);
             }
         }
-        self.child.kill()?;
-        self.child.wait()?;
+        self.child.end();
         Ok(())
     }
 }
@@ -232,20 +223,14 @@ impl Drop for Running {
     }
 }
 
-fn spawn(program: &Path, start: &Start, folder: &Path) -> Result<Child> {
+fn spawn(program: &Path, start: &Start, folder: &Path) -> Result<Process> {
     let output = OpenOptions::new().create(true).append(true).open(folder.join("output"))?;
-    // setpriv: the server must not outlive this process, even if that is killed.
-    Command::new("setpriv")
-        .args(["--pdeathsig", "TERM", "taskset", "--cpu-list", &SERVER_CORE.to_string()])
-        .arg(program)
-        .args(&start.arguments)
-        .envs(start.environment.clone())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .spawn()
-        .context("cannot start setpriv and taskset, of Debian's package util-linux")
+    // setpriv: the server must not outlive this process, however that ends.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "taskset", "--cpu-list", &SERVER_CORE.to_string()]);
+    command.arg(program).args(&start.arguments).envs(start.environment.clone()).current_dir(folder);
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+    Process::start(&mut command).context("cannot start setpriv and taskset, of Debian's package util-linux")
 }
 
 /// Returns the folder of servers' files, unless the disk is measured: in memory, if the system offers that.
@@ -279,12 +264,6 @@ pub(super) fn remove_leftovers(base: &Path) {
 /// Returns the process that created a folder of this name.
 fn maker(name: &str) -> Option<u32> {
     name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
-}
-
-/// Returns a port that has no listener now.
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
-    Ok(listener.local_addr()?.port())
 }
 
 #[cfg(test)]

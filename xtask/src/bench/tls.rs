@@ -186,7 +186,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;
     let programs = peers::Programs::given(&peers::program(options.larder.as_deref())?);
     prepare()?;
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     let begin =
         |peer| Ok(Measured { server: Running::start(peer, &programs, &origin)?, samples: Vec::new() });

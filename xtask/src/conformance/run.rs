@@ -2,32 +2,20 @@
 
 use super::results::Outcome;
 use anyhow::{Context, Result, bail};
+use larder_testkit::{Process, free_ports};
 use serde_json::Value;
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Prints the tests for shared caches: name, kind, and the tests that have to pass for the result to be meaningful.
 const LIST: &str =
     "import('./tests/index.mjs').then(suites => console.log(JSON.stringify(suites.default.flatMap(
     suite => suite.tests.filter(test => !test.browser_only).map(test => [test.id, test.kind ?? 'required', test.depends_on ?? []])))))";
 
-/// A server process that ends when this value is dropped.
-pub(crate) struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Forwards the requests of the suite's client in HTTP/2.
+/// Passes requests of the suite's client on in HTTP/2.
 const ADAPTER: &str = include_str!("http2.mjs");
 
 /// Runs every test of the suite in `folder` against `larder`, over HTTP/2 if `http2` is set.
@@ -36,7 +24,7 @@ const ADAPTER: &str = include_str!("http2.mjs");
 /// A program that cannot be started or does not listen, or output that is no result.
 pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Outcome>> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let (origin, proxy) = (free_port()?, free_port()?);
+    let [origin, proxy, port] = free_ports();
     let mut command = node(folder);
     command.arg("test-engine/server/server.mjs");
     command.env("npm_config_protocol", "http").env("npm_config_port", origin.to_string());
@@ -49,7 +37,7 @@ pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Out
     let (_adapter, asked) = match http2 {
         false => (None, proxy),
         true => {
-            let (port, script) = (free_port()?, scratch.path().join("http2.mjs"));
+            let script = scratch.path().join("http2.mjs");
             std::fs::write(&script, ADAPTER).context("cannot write the adapter")?;
             let mut command = node(folder);
             command.arg(script).args([port.to_string(), format!("http://127.0.0.1:{proxy}")]);
@@ -94,29 +82,14 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
     serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
 }
 
-/// Returns a port that has no listener now.
-pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr()?.port())
-}
-
 /// Starts a server and waits until it listens at `port`.
 ///
 /// # Errors
-/// If it does not listen.
-pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Server> {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut server = Server(child.with_context(|| format!("cannot start {what}"))?);
-    let began = Instant::now();
-    while TcpStream::connect(("localhost", port)).is_err() {
-        if let Some(status) = server.0.try_wait()? {
-            bail!("{what} ended before it listened: {status}");
-        }
-        if began.elapsed() > START_LIMIT {
-            bail!("{what} does not listen after {} s", START_LIMIT.as_secs());
-        }
-        std::thread::sleep(PAUSE);
-    }
+/// When it does not.
+pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Process> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = Process::start(&mut command).with_context(|| format!("cannot start {what}"))?;
+    server.listens(&[("localhost", port)], START_LIMIT).with_context(|| what.to_owned())?;
     Ok(server)
 }
 

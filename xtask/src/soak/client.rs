@@ -1,9 +1,9 @@
 //! A client: consecutive requests on a persistent connection, contents by `Content-Length`.
 
-use anyhow::{Context, Result, ensure};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use anyhow::{Context, Result};
+use larder_testkit::{connect_from, head, limited};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 /// The maximum time of an answer.
@@ -69,25 +69,16 @@ impl Client {
 }
 
 fn connect(from: Ipv4Addr, port: u16) -> Result<BufReader<TcpStream>> {
-    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).with_context(|| format!("cannot use {from}"))?;
-    rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).context("cannot connect")?;
-    let stream = TcpStream::from(socket);
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(BufReader::new(stream))
+    let stream = connect_from(from, (Ipv4Addr::LOCALHOST, port).into()).context("cannot connect")?;
+    Ok(BufReader::new(limited(stream, PATIENCE)?))
 }
 
 fn read(reader: &mut impl BufRead) -> Result<Answer> {
-    let mut line = String::new();
-    let status = read_line(reader, &mut line)?.split(' ').nth(1).and_then(|text| text.parse().ok());
-    let status: u16 = status.with_context(|| format!("answered `{}`", line.trim_end()))?;
     let mut fields = Vec::new();
-    while let Some((name, value)) = read_line(reader, &mut line)?.split_once(':') {
-        fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
+    let keep = |name: &str, value: &str| fields.push((name.to_ascii_lowercase(), value.to_owned()));
+    let line = head(reader, keep).context("no answer")?.context("the connection was closed")?;
+    let status = line.split(' ').nth(1).and_then(|text| text.parse().ok());
+    let status: u16 = status.with_context(|| format!("answered `{line}`"))?;
     let mut answer = Answer { status, fields, body: Vec::new(), is_whole: true };
     if !matches!(status, 204 | 304) {
         let length = answer.field("content-length").context("no content-length")?.parse()?;
@@ -96,12 +87,6 @@ fn read(reader: &mut impl BufRead) -> Result<Answer> {
         answer.is_whole = answer.body.len() as u64 == length;
     }
     Ok(answer)
-}
-
-fn read_line<'l>(reader: &mut impl BufRead, line: &'l mut String) -> Result<&'l str> {
-    line.clear();
-    ensure!(reader.read_line(line).context("no answer")? > 0, "the connection was closed");
-    Ok(line.trim_end())
 }
 
 #[cfg(test)]

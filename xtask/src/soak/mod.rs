@@ -11,16 +11,15 @@ mod content;
 mod hostile;
 mod ordinary;
 mod origin;
-mod request;
 mod server;
 mod traps;
 mod verdict;
 
 use crate::args;
-use crate::bench::process::resident;
 use anyhow::{Result, anyhow, bail};
 use checks::Checker;
 use hostile::Attack;
+use larder_testkit::resident;
 use ordinary::Ordinary;
 use server::Server;
 use std::path::{Path, PathBuf};
@@ -103,7 +102,7 @@ impl Soak {
     }
 
     fn load(&self, larder: &Path) -> Result<()> {
-        let (ours, traps) = (origin::start()?, traps::start()?);
+        let (ours, traps) = (origin::start(), traps::start()?);
         let server = Server::start(larder, ours, traps.port)?;
         let (hostile, checkers) = chosen(self.only.as_deref())?;
         let (over, ordinary) = (Over::default(), Ordinary::default());
@@ -208,7 +207,7 @@ fn watch(server: &Server, ordinary: &Ordinary, time: Duration) -> Result<u64> {
     let (begun, mut most) = (Instant::now(), 0);
     while begun.elapsed() < time {
         std::thread::sleep(REPORT.min(time.saturating_sub(begun.elapsed())));
-        let now = resident(&[server.id()])?;
+        let now = resident(server.id())?;
         most = most.max(now);
         println!("  {:>5} s  {:>4} MiB resident  {}", begun.elapsed().as_secs(), now >> 20, ordinary.line());
     }

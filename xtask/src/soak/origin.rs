@@ -3,8 +3,7 @@
 //! clients.
 
 use super::content;
-use super::request::{self, Request};
-use anyhow::Result;
+use larder_testkit::{Seen, answer, listen};
 use std::io::Write;
 
 /// Fields by which clients tell origins that they mean another page; the origin must not receive any of them from a
@@ -18,22 +17,25 @@ const BELIEVED: [&str; 6] = [
     "larder-peer",
 ];
 
-/// Listens until the program ends. Returns the port.
-pub(super) fn start() -> Result<u16> {
-    request::serve(|request, stream| {
+/// Listens until the program ends; the port.
+pub(super) fn start() -> u16 {
+    let (listener, address) = listen();
+    answer(listener, |request, stream| {
         let lines = "Cache-Control: public, max-age=5\r\nETag: \"1\"\r\nContent-Type: text/plain\r\n";
         let bytes = match content::page(&request.target) {
             Some(_) if is_spoilt(request) => content::answer("200 OK", lines, b"spoilt"),
             Some((number, length)) => content::answer("200 OK", lines, &content::of(number, length)),
             None => content::answer("404 Not Found", "", b"no such page"),
         };
-        Ok(stream.write_all(&bytes)?)
-    })
+        stream.write_all(&bytes)
+    });
+    address.port()
 }
 
-/// Whether a field requests another page.
-fn is_spoilt(request: &Request) -> bool {
+/// Whether a field asks for something else.
+fn is_spoilt(request: &Seen) -> bool {
     request.fields.iter().any(|(name, value)| {
+        let name = name.to_ascii_lowercase();
         BELIEVED.contains(&name.as_str())
             || (matches!(name.as_str(), "x-forwarded-host" | "forwarded") && value.contains("evil"))
     })
@@ -41,7 +43,7 @@ fn is_spoilt(request: &Request) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Request, is_spoilt};
+    use super::{Seen, is_spoilt};
 
     #[test]
     fn fields_that_name_another_page_spoil_it() {
@@ -53,7 +55,7 @@ mod tests {
             ("X-Original-URL: /b\r\n", true),
         ] {
             let text = format!("GET /a HTTP/1.1\r\n{fields}\r\n");
-            let request = Request::read(&mut text.as_bytes()).unwrap().unwrap();
+            let request = Seen::read(&mut text.as_bytes()).unwrap();
             assert_eq!((request.target.as_str(), is_spoilt(&request)), ("/a", expected), "{fields}");
         }
     }

@@ -1,11 +1,10 @@
 //! Proxies under test: their configs, their ports, their processes.
 
-use super::ordinary::Random;
-use anyhow::{Context, Result, bail};
-use std::net::{TcpListener, TcpStream};
+use anyhow::{Context, Result};
+use larder_testkit::{Process, free_ports};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The proxy's memory budget for responses, in bytes.
 pub(super) const BUDGET: u64 = 64 << 20;
@@ -24,7 +23,7 @@ pub(super) struct Larder {
     pub(super) admin: u16,
     program: PathBuf,
     folder: tempfile::TempDir,
-    child: Child,
+    child: Process,
 }
 
 impl Larder {
@@ -36,7 +35,7 @@ impl Larder {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = folder.path().join("larder.toml");
         std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
-        let [site, admin] = free_ports()?;
+        let [site, admin] = free_ports();
         let child = spawn(program, folder.path(), [site, admin])?;
         let mut larder = Self { site, admin, program: program.to_owned(), folder, child };
         larder.wait()?;
@@ -53,8 +52,7 @@ impl Larder {
 
     /// Kills the process.
     pub(super) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 
     /// Starts it again with the contents of its folder, on the same ports.
@@ -67,27 +65,12 @@ impl Larder {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        while [self.site, self.admin].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("the proxy has ended: {status}");
-            }
-            if begun.elapsed() > START {
-                bail!("the proxy does not listen after {} s", START.as_secs());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
+        let places = [self.site, self.admin].map(|port| ("127.0.0.1", port));
+        self.child.listens(&places, START).context("the proxy")
     }
 }
 
-impl Drop for Larder {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn spawn(program: &Path, folder: &Path, [site, admin]: [u16; 2]) -> Result<Child> {
+fn spawn(program: &Path, folder: &Path, [site, admin]: [u16; 2]) -> Result<Process> {
     let mut command = Command::new(program);
     command.args(["serve", "--config", "larder.toml", "--access-log", "off", "--stats", "none"]);
     for (option, port) in [("--listen", site), ("--admin", admin)] {
@@ -95,7 +78,7 @@ fn spawn(program: &Path, folder: &Path, [site, admin]: [u16; 2]) -> Result<Child
     }
     command.current_dir(folder).env("STATE_DIRECTORY", folder).env("LARDER_LOG", "error");
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.spawn().with_context(|| format!("cannot start {}", program.display()))
+    Process::start(&mut command).with_context(|| format!("cannot start {}", program.display()))
 }
 
 /// The ports of the proxy for ordinary and hostile clients, all on 127.0.0.1.
@@ -121,7 +104,7 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
-        let [forward, onc] = free_ports()?;
+        let [forward, onc] = free_ports();
         let config = format!(
             "[memory]\nsize = '{}MiB'\n[forward]\nlisten = '127.0.0.1:{forward}'\nallow_private = true\n\
              [onc]\nlisten = '127.0.0.1:{onc}'\n\
@@ -137,24 +120,4 @@ impl Server {
     pub(super) fn id(&self) -> u32 {
         self.larder.id()
     }
-}
-
-/// Returns ports without a listener, outside of the range that the kernel assigns to connections: so they are still
-/// free when a process that listened there starts again.
-///
-/// # Errors
-/// If the clock cannot be read.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
-    let mut random = Random(now ^ u64::from(std::process::id()) << 32);
-    let mut listeners = Vec::new();
-    let mut ports = [0; N];
-    for port in &mut ports {
-        let free = std::iter::repeat_with(|| 12_000 + random.below(20_000) as u16);
-        let mut free = free.filter_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));
-        let (number, listener) = free.next().context("no free port")?;
-        *port = number;
-        listeners.push(listener);
-    }
-    Ok(ports)
 }

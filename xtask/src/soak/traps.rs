@@ -1,7 +1,7 @@
 //! The hostile origin: each first part of a path is a different attack on a proxy. It listens on many addresses of this
 //! machine, as many origins would.
 
-use super::{content, give_way, ordinary::Random, request};
+use super::{content, give_way, ordinary::Random};
 use anyhow::{Context, Result, anyhow};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -37,7 +37,7 @@ pub(super) fn start() -> Result<Traps> {
 fn begin(listeners: Vec<TcpListener>) {
     give_way();
     for listener in listeners {
-        request::answer_at(listener, |request, stream| {
+        larder_testkit::answer(listener, |request, stream| {
             let target = request.target.as_str();
             let path = target
                 .strip_prefix("http://")

@@ -44,6 +44,7 @@ pub(super) const ROOTS: &[Root] = &[
     root("crates/stats/src/", &[]),
     root("crates/store/src/", &[]),
     root("crates/tags/src/", &[]),
+    root("crates/testkit/src/", &[]),
     root("crates/tower/src/", &[]),
     root("xtask/src/", &[]),
 ];

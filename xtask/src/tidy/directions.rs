@@ -64,7 +64,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-semantics",
         ],
     ),
-    ("xtask", &[]),
+    ("larder-testkit", &["larder-http2"]),
+    ("xtask", &["larder-testkit"]),
 ];
 
 /// Crates that decide without side effects.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use larder_stats::{Dimension, Transaction, outcome};
 
 use crate::engines::Engine;
+use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
-use crate::servers::eventually;
 
 const DOCUMENT: &str = include_str!("../../../../docs/statistics.md");
 

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use larder_testkit::databases::Server;
 use tempfile::TempDir;
 
-use crate::servers::Server;
-
-/// A kind of database, and the creation of one.
+/// A kind of database, and how to have one of it.
 pub(crate) trait Engine {
     /// Returns the URL of an empty database.
     fn fresh(&self) -> String;

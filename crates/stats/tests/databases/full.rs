@@ -6,9 +6,9 @@ use larder_stats::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::engines::{Engine, Sqlite};
+use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, open, options, read};
-use crate::servers::eventually;
 
 #[test]
 fn sqlite_on_a_full_disk_costs_no_request() {

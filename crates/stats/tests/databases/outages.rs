@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use larder_stats::{Database, Event, Figures, Options, Recorder};
+use larder_testkit::databases::Server;
 
 use crate::engines::Engine;
+use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
-use crate::servers::{Server, eventually};
 use crate::wire::{Fault, Wire};
 
 pub(crate) fn all(server: &mut Server) {

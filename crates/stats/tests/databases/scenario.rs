@@ -6,8 +6,8 @@ use std::time::Duration;
 use larder_stats::{Database, Dimension, Figures, Keep, Measure, OpenError, Options, Recorder, Transaction};
 
 use crate::engines::{Engine, Sqlite};
+use crate::eventually;
 use crate::model::{self, HOUR};
-use crate::servers::eventually;
 
 /// A time limit that suffices on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -1,12 +1,14 @@
 //! A connection between a recorder and its server that fails at the worst moment: while a transaction is committed.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The fault of the next commit once the wire is armed.
+use larder_testkit::{listen, serve};
+
+/// What becomes of the next commit once the wire is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The server commits, and its answer is lost.
@@ -30,18 +32,15 @@ struct State {
 
 impl Wire {
     pub(crate) fn to(server: u16, fault: Fault) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
+        let (listener, address) = listen();
         let state = Arc::new(State { fault, is_armed: AtomicBool::new(false), late: Mutex::default() });
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
-                let state = Arc::clone(&shared);
-                thread::spawn(move || carry(&client, &server, &state));
+        serve(listener, move |client| {
+            if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
+                carry(&client, &server, &shared);
             }
         });
-        Self { port, state }
+        Self { port: address.port(), state }
     }
 
     /// Makes the next commit fail.

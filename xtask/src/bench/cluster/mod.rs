@@ -126,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     println!("{cores} cores; all nodes on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
     server::remove_leftovers(&server::in_memory());
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let nodes = Nodes::start(&programs, &origin)?;
     let mut measured = KINDS.map(|(kind, name)| Measured { kind, name, samples: Vec::new() });
     for kind in [Kind::Alone, Kind::Own, Kind::Copy, Kind::Peer] {

@@ -131,7 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
     server::remove_leftovers(&options.folder);
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let bench = Bench { options, programs, origin: &origin, with_nginx };
     let (mut goals, mut report) = (Vec::new(), Map::new());
     let mut show = |name: &str, title: &str, rows: &[Row]| {

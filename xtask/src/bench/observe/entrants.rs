@@ -1,17 +1,13 @@
 //! The larders of `bench observe`: each with a different database, or none.
 
-#[path = "../../../../crates/stats/tests/databases/servers.rs"]
-#[expect(dead_code, reason = "tests of the database do more with a server")]
-mod servers;
-
 use super::super::origin::Origin;
 use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
 use super::super::server::{self, Running};
 use super::{OBJECTS, path};
 use crate::packages::Package;
 use anyhow::{Context, Result, bail};
+use larder_testkit::databases::Server;
 use serde_json::Value;
-use servers::Server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;

@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
     server::remove_leftovers(&server::in_memory());
-    let origin = Origin::start()?;
+    let origin = Origin::start();
     let mut measured = Vec::new();
     for (name, kind) in entrants(&options.kinds) {
         let entrant = Entrant::start(name, kind, &programs, &origin)?;

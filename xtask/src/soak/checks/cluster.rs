@@ -3,13 +3,14 @@
 //! the lag.
 
 use super::Task;
-use super::engine::Engine;
 use super::pages::{Pages, Reader, Shown, host, path};
 use super::purges;
 use crate::soak::client::{Answer, Client};
 use crate::soak::ordinary::Random;
-use crate::soak::server::{Larder, free_ports};
+use crate::soak::server::Larder;
 use anyhow::{Context, Result, ensure};
+use larder_testkit::{Engine, free};
+use rustix::process::Signal;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,8 +55,8 @@ struct Nodes<'t> {
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
     let pages = purges::pages(40, &[100, 3_000]);
-    let (origin, mut engine) = (pages.serve()?, Engine::start()?);
-    let nodes = NODES.map(|name| start(task.larder, name, engine.port, origin));
+    let (origin, mut engine) = (pages.serve(), Engine::start());
+    let nodes = NODES.map(|name| start(task.larder, name, &engine.url(), origin));
     let nodes: Vec<_> = nodes.into_iter().collect::<Result<_>>()?;
     know_each_other(&nodes)?;
     let acknowledged = (0..pages.count()).map(|_| Mutex::default()).collect();
@@ -69,9 +70,14 @@ pub(super) fn run(task: &Task<'_>) -> Result<()> {
         while !task.over.is_over() {
             task.over.sleep(Duration::from_millis(1_000 + random.below(6_000)));
             let time = Duration::from_millis(random.below(3_000));
-            match random.below(3) {
-                0 => engine.restart(time)?,
-                _ => engine.stop(time)?,
+            if random.below(3) == 0 {
+                engine.kill();
+                std::thread::sleep(time);
+                engine.restart();
+            } else {
+                engine.signal(Signal::STOP);
+                std::thread::sleep(time);
+                engine.signal(Signal::CONT);
             }
             task.findings.faults.add();
         }
@@ -79,10 +85,10 @@ pub(super) fn run(task: &Task<'_>) -> Result<()> {
     })
 }
 
-fn start(larder: &Path, name: &str, engine: u16, origin: u16) -> Result<Larder> {
-    let [peers] = free_ports()?;
+fn start(larder: &Path, name: &str, engine: &str, origin: u16) -> Result<Larder> {
+    let peers = free();
     let config = format!(
-        "[cluster]\nengine = 'redis://127.0.0.1:{engine}'\nnode = '{name}'\nlisten = '127.0.0.1:{peers}'\n\
+        "[cluster]\nengine = '{engine}'\nnode = '{name}'\nlisten = '{peers}'\n\
          heartbeat = '100ms'\ndrop_out = '4s'\nmax_invalidation_lag = '{}s'\n\
          [[site]]\norigin = 'http://127.0.0.1:{origin}'\npurge_from = ['127.0.0.1']\nstale_if_error = '0s'\n",
         LAG.as_secs()

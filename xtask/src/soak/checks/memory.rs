@@ -2,12 +2,12 @@
 //! within the promised limit for the budget.
 
 use super::Task;
-use crate::bench::process::resident;
 use crate::soak::client::Client;
+use crate::soak::content;
 use crate::soak::ordinary::Random;
 use crate::soak::server::{BUDGET, Larder, most_resident};
-use crate::soak::{content, request};
 use anyhow::Result;
+use larder_testkit::{answer, listen, resident};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const TOO_MUCH: u64 = 16;
 
 pub(super) fn run(task: &Task<'_>) -> Result<()> {
     let phase = Arc::new(AtomicU64::new(0));
-    let port = origin(&phase)?;
+    let port = origin(&phase);
     let times = if task.leaves_out("budget") { TOO_MUCH } else { 1 };
     let larder = Larder::start(
         task.larder,
@@ -48,7 +48,7 @@ fn watch(task: &Task<'_>, larder: &Larder, phase: &AtomicU64) -> Result<()> {
     let (limit, mut most) = (most_resident(BUDGET), 0);
     for sample in 1.. {
         task.over.sleep(SAMPLE);
-        let bytes = resident(&[larder.id()])?;
+        let bytes = resident(larder.id())?;
         if bytes > limit && bytes > most {
             let (bytes, limit) = (bytes >> 20, limit >> 20);
             task.violation(&format!("{bytes} MiB resident in phase {}, limit {limit}", sample / PHASE));
@@ -66,10 +66,11 @@ fn watch(task: &Task<'_>, larder: &Larder, phase: &AtomicU64) -> Result<()> {
     Ok(())
 }
 
-/// Starts an origin with pages that have to be validated after a second, each with unique fields.
-fn origin(phase: &Arc<AtomicU64>) -> Result<u16> {
+/// Pages that have to be validated after a second, each with fields of its own.
+fn origin(phase: &Arc<AtomicU64>) -> u16 {
     let (phase, answers) = (Arc::clone(phase), Arc::new(AtomicU64::new(0)));
-    request::serve(move |request, stream| {
+    let (listener, address) = listen();
+    answer(listener, move |request, stream| {
         let mut random = Random(answers.fetch_add(1, Ordering::Relaxed));
         let (body, field) = PHASES[phase.load(Ordering::Relaxed) as usize % PHASES.len()];
         let unique = format!("{:016x}", random.next()).repeat(1 + random.below(field / 16 + 1) as usize);
@@ -80,8 +81,9 @@ fn origin(phase: &Arc<AtomicU64>) -> Result<u16> {
             Some(_) if random.coin() => content::answer("304 Not Modified", &lines, b""),
             _ => content::answer("200 OK", &lines, &content::of(number, random.below(body) as usize)),
         };
-        Ok(stream.write_all(&bytes)?)
-    })
+        stream.write_all(&bytes)
+    });
+    address.port()
 }
 
 fn read(task: &Task<'_>, port: u16, mut random: Random) {

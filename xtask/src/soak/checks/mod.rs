@@ -2,7 +2,6 @@
 //! acknowledged before. Each may request at most a few hundred pages a second, since all share the processors.
 
 mod cluster;
-mod engine;
 mod findings;
 mod kills;
 mod memory;

@@ -5,10 +5,10 @@ use super::Task;
 use crate::soak::client::{Answer, Client};
 use crate::soak::content;
 use crate::soak::ordinary::Random;
-use crate::soak::request::{self, Request};
 use anyhow::{Context, Result};
+use larder_testkit::{Seen, answer, listen};
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,16 +80,14 @@ impl Pages {
         random.below(most)
     }
 
-    /// Serves the pages until the program ends. Returns the port.
-    ///
-    /// # Errors
-    /// If it cannot listen.
-    pub(super) fn serve(self: &Arc<Self>) -> Result<u16> {
-        let pages = Arc::clone(self);
-        request::serve(move |request, stream| pages.answer(request, stream))
+    /// Serves them until the program ends; the port.
+    pub(super) fn serve(self: &Arc<Self>) -> u16 {
+        let (pages, (listener, address)) = (Arc::clone(self), listen());
+        answer(listener, move |request, stream| pages.answer(request, stream));
+        address.port()
     }
 
-    fn answer(&self, request: &Request, stream: &mut TcpStream) -> Result<()> {
+    fn answer(&self, request: &Seen, stream: &mut TcpStream) -> io::Result<()> {
         let page = number(&request.target).filter(|page| *page < self.form.count);
         let bytes = match page {
             None => content::answer("404 Not Found", "", b"no such page"),
@@ -102,15 +100,15 @@ impl Pages {
                     self.commits().insert(name.to_owned(), version);
                 }
                 if request.field("cut").is_some() {
-                    return Ok(stream.shutdown(Shutdown::Both)?);
+                    return stream.shutdown(Shutdown::Both);
                 }
                 content::answer("200 OK", &format!("Version: {version}\r\n"), b"")
             }
         };
-        Ok(stream.write_all(&bytes)?)
+        stream.write_all(&bytes)
     }
 
-    fn get(&self, page: u64, request: &Request) -> Vec<u8> {
+    fn get(&self, page: u64, request: &Seen) -> Vec<u8> {
         let shown = self.shown(page);
         let etag = format!("\"{}-{}\"", shown.own, shown.user);
         let mut lines = format!("{}Cache-Tag: t{}\r\n", self.form.lines, page % TAGS);
@@ -283,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_read_tells_its_version_and_every_wrong_byte() {
         let pages = pages(false);
-        let mut client = Client::to(pages.serve().unwrap());
+        let mut client = Client::to(pages.serve());
         client.ask("PUT /users/0", "").unwrap();
         let mut answer = client.ask("GET /paths/0", "").unwrap();
         assert_eq!(pages.read(1, &answer).unwrap(), Shown { own: 0, user: 1 });
@@ -299,14 +297,14 @@ mod tests {
     #[test]
     fn a_damaged_page_is_noticed() {
         let pages = pages(true);
-        let answer = Client::to(pages.serve().unwrap()).ask("GET /users/1", "").unwrap();
+        let answer = Client::to(pages.serve()).ask("GET /users/1", "").unwrap();
         assert!(pages.read(2, &answer).is_err());
     }
 
     #[test]
     fn a_change_that_is_cut_is_committed() {
         let pages = pages(false);
-        let mut client = Client::to(pages.serve().unwrap());
+        let mut client = Client::to(pages.serve());
         assert!(client.ask("PUT /users/1", "Change: a\r\nCut: 1\r\n").is_err());
         assert_eq!(pages.committed("a"), Some(1));
         assert_eq!(pages.least(2), Shown::default());

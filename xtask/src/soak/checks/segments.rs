@@ -25,7 +25,7 @@ pub(super) fn run(task: &Task<'_>) -> Result<()> {
         is_damaged: task.leaves_out("right-pages"),
     };
     let pages = Pages::new(form);
-    let port = pages.serve()?;
+    let port = pages.serve();
     let larder = Larder::start(
         task.larder,
         &format!(

@@ -6,40 +6,35 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::net::{self, AddressFamily, SocketType};
-
-use super::{Line, PATIENCE, first, message, parts, says};
+use crate::{Line, PATIENCE, connect_from, first, limited, message, parts, says};
 
 /// A connection to the proxy.
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub struct Client {
+    pub stream: TcpStream,
     input: Vec<u8>,
 }
 
 /// A response, whole.
 #[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) fields: Vec<Line>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<Line>,
+pub struct Response {
+    pub status: u16,
+    pub fields: Vec<Line>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<Line>,
 }
 
 impl Client {
-    pub(crate) fn to(address: SocketAddr) -> Self {
+    pub fn to(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).expect("the proxy accepts"))
     }
 
     /// The same from another address of this machine.
-    pub(crate) fn from(source: Ipv4Addr, address: SocketAddr) -> Self {
-        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        net::bind(&socket, &SocketAddr::from((source, 0))).expect("an address of this machine");
-        net::connect(&socket, &address).expect("the proxy accepts");
-        Self::over(TcpStream::from(socket))
+    pub fn from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        Self::over(connect_from(source, address).expect("the proxy accepts"))
     }
 
     /// A connection to a Unix socket: the calls that read and write are those of TCP.
-    pub(crate) fn at(path: &Path) -> Self {
+    pub fn at(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the proxy accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
@@ -47,20 +42,17 @@ impl Client {
     }
 
     fn over(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_nodelay(true).expect("no delay");
-        Self { stream, input: Vec::new() }
+        Self { stream: limited(stream, PATIENCE).expect("limits"), input: Vec::new() }
     }
 
     /// Sends a short request and reads its final response.
-    pub(crate) fn ask(&mut self, request: &str) -> Response {
+    pub fn ask(&mut self, request: &str) -> Response {
         self.send(request);
         self.receive(request.split(' ').next().unwrap_or_default())
     }
 
     /// A short request on a connection of its own, to a proxy that may die meanwhile: the response if it came whole.
-    pub(crate) fn try_ask(address: SocketAddr, request: &str) -> Option<Response> {
+    pub fn try_ask(address: SocketAddr, request: &str) -> Option<Response> {
         let mut stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         stream.write_all(&long(&format!("{request}\nConnection: close"))).ok()?;
@@ -75,28 +67,28 @@ impl Client {
     }
 
     /// At most `length` bytes of content: fewer if the proxy breaks off.
-    pub(crate) fn rest_of(&mut self, length: usize) -> Vec<u8> {
+    pub fn rest_of(&mut self, length: usize) -> Vec<u8> {
         while self.input.len() < length && matches!(self.more(), Some(1..)) {}
         std::mem::take(&mut self.input)
     }
 
     /// Sends a short request.
-    pub(crate) fn send(&mut self, request: &str) {
+    pub fn send(&mut self, request: &str) {
         self.raw(&long(request));
     }
 
     /// Sends bytes as they are.
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    pub fn raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the proxy reads");
     }
 
     /// Says that nothing more follows, to a proxy that may have closed the connection already.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// The response to a request with `method`, which must not be interim.
-    pub(crate) fn receive(&mut self, method: &str) -> Response {
+    pub fn receive(&mut self, method: &str) -> Response {
         let mut response = self.head();
         assert!(response.status >= 200, "an interim response: {response:?}");
         let bodiless = method == "HEAD" || matches!(response.status, 204 | 304);
@@ -108,7 +100,7 @@ impl Client {
     }
 
     /// The next head, interim or not.
-    pub(crate) fn head(&mut self) -> Response {
+    pub fn head(&mut self) -> Response {
         let head = self.until(b"\r\n\r\n");
         let mut lines = head.strip_suffix("\r\n\r\n").expect("an end").split("\r\n");
         let status = lines.next().expect("a status line");
@@ -118,7 +110,7 @@ impl Client {
     }
 
     /// Content of a response whose head has been read.
-    pub(crate) fn content(&mut self, head: &Response) -> (Vec<u8>, Vec<Line>) {
+    pub fn content(&mut self, head: &Response) -> (Vec<u8>, Vec<Line>) {
         match (head.field("content-length"), head.field("transfer-encoding")) {
             (Some(length), None) => (self.exactly(length.parse().expect("a number")), Vec::new()),
             (None, Some("chunked")) => self.chunks(),
@@ -148,18 +140,18 @@ impl Client {
     }
 
     /// Everything until the proxy closes; `None` if the connection was reset.
-    pub(crate) fn rest(&mut self) -> Option<Vec<u8>> {
+    pub fn rest(&mut self) -> Option<Vec<u8>> {
         while self.more()? > 0 {}
         Some(std::mem::take(&mut self.input))
     }
 
     /// Whether the proxy closes, sending nothing more.
-    pub(crate) fn is_closed(&mut self) -> bool {
+    pub fn is_closed(&mut self) -> bool {
         self.input.is_empty() && matches!(self.more(), None | Some(0))
     }
 
     /// Exactly so many bytes.
-    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
+    pub fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.input.len() < count {
             assert!(matches!(self.more(), Some(1..)), "closed after {} of {count}", self.input.len());
         }
@@ -194,27 +186,27 @@ impl Client {
 
 impl Response {
     /// The only value of a field.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         let count = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
         assert!(count <= 1, "{count} lines of {name}: {self:?}");
         first(&self.fields, name)
     }
 
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 
-    pub(crate) fn age(&self) -> Option<u32> {
+    pub fn age(&self) -> Option<u32> {
         self.field("age").map(|age| age.parse().expect("seconds"))
     }
 
     /// What the cache did, as `Cache-Status` says, without the proxy's name and the time to live.
-    pub(crate) fn cache(&self) -> String {
+    pub fn cache(&self) -> String {
         let members = self.field("cache-status").expect("a cache status").split("; ");
         members.skip(1).filter(|member| !member.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
     }
 
-    pub(crate) fn is_hit(&self) -> bool {
+    pub fn is_hit(&self) -> bool {
         self.cache() == "hit"
     }
 }
@@ -226,7 +218,7 @@ fn line(text: &str) -> Line {
 }
 
 /// A short request as it goes over the wire.
-pub(crate) fn long(request: &str) -> Vec<u8> {
+fn long(request: &str) -> Vec<u8> {
     let (lines, content) = parts(request.as_bytes());
     let (first, lines) = lines.split_first().expect("a request line");
     let first = if first.contains(" HTTP/") { (*first).to_owned() } else { format!("{first} HTTP/1.1") };

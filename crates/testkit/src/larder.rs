@@ -4,60 +4,60 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Client, Origin, Response, eventually};
+use crate::{Client, Origin, Process, Response, eventually, programs, resident};
 
 /// A running proxy; ends with the test.
-pub(crate) struct Larder {
-    child: Child,
+pub struct Larder {
+    child: Process,
     directory: TempDir,
     log: Arc<Mutex<Vec<String>>>,
     reverse: Option<SocketAddr>,
     /// Where it is a forward proxy.
-    pub(crate) forward: SocketAddr,
+    pub forward: SocketAddr,
     /// Where its numbers are.
-    pub(crate) admin: SocketAddr,
+    pub admin: SocketAddr,
     /// What it printed when it started.
     said: Vec<String>,
 }
 
 impl Larder {
     /// A reverse proxy in front of `origin`, with defaults.
-    pub(crate) fn before(origin: &Origin) -> Self {
+    pub fn before(origin: &Origin) -> Self {
         Self::start(&site(&[origin], ""))
     }
 
     /// The same with `tables` of the config file.
-    pub(crate) fn with(origin: &Origin, tables: &str) -> Self {
+    pub fn with(origin: &Origin, tables: &str) -> Self {
         Self::start(&format!("{tables}\n{}", site(&[origin], "")))
     }
 
     /// A reverse proxy in front of `origins`, with `keys` of the site's table.
-    pub(crate) fn with_site(origins: &[&Origin], keys: &str) -> Self {
+    pub fn with_site(origins: &[&Origin], keys: &str) -> Self {
         Self::start(&site(origins, keys))
     }
 
     /// A proxy with this config file; what it listens to is added.
-    pub(crate) fn start(config: &str) -> Self {
+    pub fn start(config: &str) -> Self {
         Self::start_in(config, &[])
     }
 
     /// The same with these variables in its environment.
-    pub(crate) fn start_in(config: &str, environment: &[(&str, &Path)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    pub fn start_in(config: &str, environment: &[(&str, &Path)]) -> Self {
+        let mut command = Command::new(programs::larder());
         command.envs(environment.iter().copied());
         Self::start_by(command, config)
     }
 
     /// The same for a gateway whose last process ended with nothing in progress: it does not start in doubt.
     /// `sites` are the gateways' names and origins.
-    pub(crate) fn start_settled(config: &str, sites: &[(&str, &str)]) -> Self {
+    pub fn start_settled(config: &str, sites: &[(&str, &str)]) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let lines: String = sites.iter().map(|(name, origin)| format!("{name:?} {origin}\n")).collect();
         fs::write(state.path().join("settled-127.0.0.1:0"), lines).expect("written");
@@ -65,21 +65,21 @@ impl Larder {
     }
 
     /// The same with its admin listener at `admin`, an address of all this machine's networks.
-    pub(crate) fn start_at(config: &str, admin: &str) -> Self {
-        Self::start_with(Command::new(env!("CARGO_BIN_EXE_larder")), config, admin)
+    pub fn start_at(config: &str, admin: &str) -> Self {
+        Self::start_with(Command::new(programs::larder()), config, admin)
     }
 
     /// The same with its admin listener over TLS, and its state in `state`.
-    pub(crate) fn start_with_admin_over_tls(config: &str, state: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    pub fn start_with_admin_over_tls(config: &str, state: &Path) -> Self {
+        let mut command = Command::new(programs::larder());
         command.env("STATE_DIRECTORY", state);
         Self::start_with(command, config, "https://127.0.0.1:0")
     }
 
     /// The same, started by the command `before`, which goes on as the proxy.
-    pub(crate) fn start_behind(before: &[&str], config: &str) -> Self {
+    pub fn start_behind(before: &[&str], config: &str) -> Self {
         let mut command = Command::new(before[0]);
-        command.args(&before[1..]).arg(env!("CARGO_BIN_EXE_larder"));
+        command.args(&before[1..]).arg(programs::larder());
         Self::start_by(command, config)
     }
 
@@ -102,15 +102,10 @@ impl Larder {
             command.args(["--stats", "none"]);
         }
         command.arg("--config").arg(file).env("LARDER_LOG", "info").env_remove("RUST_LOG");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let started = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut child = started.expect("it starts");
         let log = collect(child.stderr.take().expect("a pipe"));
-        let mut said = Vec::new();
-        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
-            said.push(line.expect("text"));
-            if said.last().is_some_and(|line| line.starts_with("try: ")) {
-                break;
-            }
-        }
+        let said = child.said_until("try: ");
         let address = |before: &str, after: &str| {
             let text = said.iter().find_map(|line| line.strip_prefix(before)?.strip_suffix(after))?;
             text.parse().ok()
@@ -124,85 +119,85 @@ impl Larder {
     }
 
     /// Where the site is.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.reverse.expect("a site")
     }
 
     /// Where a door is.
-    pub(crate) fn door(&self, name: &str) -> SocketAddr {
+    pub fn door(&self, name: &str) -> SocketAddr {
         self.find_door(name).expect("a door of this name")
     }
 
     /// The same, if there is one.
-    pub(crate) fn find_door(&self, name: &str) -> Option<SocketAddr> {
+    pub fn find_door(&self, name: &str) -> Option<SocketAddr> {
         let end = format!(" ({name})");
         let address = |line: &String| line.strip_prefix("listening on ")?.strip_suffix(&end)?.parse().ok();
         self.said.iter().find_map(address)
     }
 
     /// A connection to the site.
-    pub(crate) fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::to(self.address())
     }
 
     /// A short request on a connection of its own; returns when whatever it set in motion is done.
-    pub(crate) fn ask(&self, request: &str) -> Response {
+    pub fn ask(&self, request: &str) -> Response {
         let response = self.client().ask(request);
         self.settle();
         response
     }
 
     /// The same where the admin listener cannot be asked in clear: nothing is waited for.
-    pub(crate) fn get_only(&self, path: &str) -> Response {
+    pub fn get_only(&self, path: &str) -> Response {
         self.client().ask(&format!("GET {path}"))
     }
 
-    pub(crate) fn get(&self, path: &str) -> Response {
+    pub fn get(&self, path: &str) -> Response {
         self.ask(&format!("GET {path}"))
     }
 
     /// Waits until no fetch is under way.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         self.wait_for("fills", 0);
     }
 
     /// A short request to the admin listener, on a connection of its own.
-    pub(crate) fn ask_admin(&self, request: &str) -> Response {
+    pub fn ask_admin(&self, request: &str) -> Response {
         Client::to(self.admin).ask(&format!("{request}\nHost: localhost"))
     }
 
     /// `GET /stats`.
-    pub(crate) fn stats(&self) -> Value {
+    pub fn stats(&self) -> Value {
         let response = self.ask_admin("GET /stats");
         serde_json::from_slice(&response.body).expect("json")
     }
 
     /// A number of `GET /stats`.
-    pub(crate) fn stat(&self, name: &str) -> u64 {
+    pub fn stat(&self, name: &str) -> u64 {
         let stats = self.stats();
         stats[name].as_u64().unwrap_or_else(|| panic!("no number called {name} in {stats}"))
     }
 
     /// Waits until a number of `GET /stats` is `value`.
-    pub(crate) fn wait_for(&self, name: &str, value: u64) {
+    pub fn wait_for(&self, name: &str, value: u64) {
         eventually(&format!("{name} = {value}"), || (self.stat(name) == value).then_some(()));
     }
 
     /// Waits for a line of the log that has `text` in it.
-    pub(crate) fn wait_for_log(&self, text: &str) {
+    pub fn wait_for_log(&self, text: &str) {
         let found = || locked(&self.log).iter().any(|line| line.contains(text)).then_some(());
         eventually(&format!("'{text}' in the log"), found);
     }
 
     /// Replaces the config file, and says so.
-    pub(crate) fn reload(&self, config: &str) {
+    pub fn reload(&self, config: &str) {
         write(&self.directory, config);
         self.signal(Signal::HUP);
     }
 
     /// Sends a signal; one that stops the process is waited for, as each thread stops when it comes to it.
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    pub fn signal(&self, signal: Signal) {
+        self.child.signal(signal);
         if signal == Signal::STOP {
             eventually("all threads to stop", || self.has_stopped().then_some(()));
         }
@@ -217,20 +212,24 @@ impl Larder {
     }
 
     /// The process.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
+    /// Bytes of memory that it has.
+    pub fn resident(&self) -> u64 {
+        resident(self.id()).expect("it runs")
+    }
+
     /// Waits for the process to end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
+    pub fn ended(&mut self) -> ExitStatus {
         eventually("the end of the process", || self.child.try_wait().expect("a child"))
     }
 }
 
 impl Drop for Larder {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
         let log = locked(&self.log);
         let panicked = log.iter().any(|line| line.contains("panicked"));
         if std::thread::panicking() {
@@ -242,7 +241,7 @@ impl Drop for Larder {
 }
 
 /// The table of a site.
-pub(crate) fn site(origins: &[&Origin], keys: &str) -> String {
+pub fn site(origins: &[&Origin], keys: &str) -> String {
     let origins: Vec<_> = origins.iter().map(|origin| format!("'http://{}'", origin.address)).collect();
     format!("[[site]]\norigin = [{}]\n{keys}\n", origins.join(", "))
 }

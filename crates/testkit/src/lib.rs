@@ -1,14 +1,27 @@
-//! What scenarios are made of: the real binary, origins that follow a script, and a client that
-//! takes nothing for granted. Not for rules that a pure function decides: those are tested with it.
+//! What scenarios and measurements are made of: programs that end with what started them, origins that follow a script, and
+//! a client that takes nothing for granted. Not for rules that a pure function decides: those are tested with it.
 //!
 //! Messages are written short: `"GET /a\nRange: bytes=0-1"` and `"200 OK\nETag: \"1\"\n\nbody"`;
 //! version, line ends, `Host` and `Content-Length` are added where the text does not say them.
 //! Nothing waits for luck: what takes time is held by a [`Gate`] or awaited with [`eventually`].
+//!
+//! What cannot be had ends the test: most functions panic.
+
+#![allow(missing_docs, reason = "what a name says already needs no more words in tests")]
 
 mod apart;
 mod client;
+pub mod databases;
+mod engine;
+#[cfg(feature = "proxy")]
+pub mod http2;
 mod larder;
+pub mod nodes;
 mod origin;
+mod process;
+pub mod programs;
+mod sockets;
+#[cfg(feature = "proxy")]
 mod tls;
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,22 +29,27 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub(crate) use apart::{OUTER, not_tested, with_outer_address};
-pub(crate) use client::{Client, Response};
-pub(crate) use larder::{Larder, site};
-pub(crate) use origin::{Answer, Origin, Peer, Seen};
-pub(crate) use tls::SelfSigned;
+pub use apart::{OUTER, not_tested, with_outer_address};
+pub use client::{Client, Response};
+pub use engine::{ELECTION, Engine};
+pub use larder::{Larder, site};
+pub use origin::{Answer, Origin, Peer, Seen, answer};
+pub use process::{Process, children, is_over, resident};
+pub use programs::{output, program, stderr, stdout};
+pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen, serve};
+#[cfg(feature = "proxy")]
+pub use tls::{Authority, Pair};
 
 /// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` gives something.
-pub(crate) fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, condition)
 }
 
 /// The same, for what takes others than the proxy their time: so long at most.
-pub(crate) fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = condition() {
@@ -44,19 +62,19 @@ pub(crate) fn within<T>(patience: Duration, what: &str, mut condition: impl FnMu
 
 /// Holds an origin back until the test lets it go on.
 #[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.1.notify_all();
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn pass(&self) {
+    pub fn pass(&self) {
         let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open);
         assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "nobody opened the gate");
@@ -64,7 +82,7 @@ impl Gate {
 }
 
 /// Lets this program open as many files as the system allows; says how many those are.
-pub(crate) fn raise_open_files() -> u64 {
+pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
         .expect("the hard limit is allowed");
@@ -72,7 +90,7 @@ pub(crate) fn raise_open_files() -> u64 {
 }
 
 /// Name and value of a field line.
-type Line = (String, String);
+pub type Line = (String, String);
 
 fn first<'l>(lines: &'l [Line], name: &str) -> Option<&'l str> {
     lines.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())

@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
 /// The address, besides loopback, of the network that [`with_outer_address`] makes. It is one for documentation.
-pub(crate) const OUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+pub const OUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Runs the ignored test of this name in a network namespace that has loopback and [`OUTER`], so that nothing there
 /// can be reached from other machines.
-pub(crate) fn with_outer_address(test: &str) {
+pub fn with_outer_address(test: &str) {
     let unshares = |options: &&[&str]| {
         let tried = Command::new("unshare").args(*options).arg("true").output();
         tried.is_ok_and(|output| output.status.success())
@@ -29,7 +29,7 @@ pub(crate) fn with_outer_address(test: &str) {
 ///
 /// # Panics
 /// Under `CI`, where nothing may be missing.
-pub(crate) fn not_tested(missing: &str) {
+pub fn not_tested(missing: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot test here: {missing} cannot be had");
     eprintln!("not tested: {missing} cannot be had here");
 }

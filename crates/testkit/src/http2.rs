@@ -7,59 +7,56 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use larder_http2::hpack::{Bounds, Decoder, List, encoder};
 use larder_http2::{Fields, PREFACE};
 
-use crate::support::{Larder, PATIENCE};
+use crate::{Larder, Line, PATIENCE, limited};
 
-/// The name and the value of a field.
-pub(crate) type Line = (String, String);
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
 
-pub(crate) const DATA: u8 = 0;
-pub(crate) const HEADERS: u8 = 1;
-pub(crate) const RST_STREAM: u8 = 3;
-pub(crate) const SETTINGS: u8 = 4;
-pub(crate) const PING: u8 = 6;
-pub(crate) const GOAWAY: u8 = 7;
-pub(crate) const WINDOW_UPDATE: u8 = 8;
-
-pub(crate) const END_STREAM: u8 = 1;
-pub(crate) const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 /// A frame from the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) kind: u8,
-    pub(crate) flags: u8,
-    pub(crate) stream: u32,
-    pub(crate) payload: Vec<u8>,
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
 }
 
 /// The received parts of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    /// The statuses of interim responses.
-    pub(crate) interim: Vec<u16>,
-    pub(crate) fields: Vec<Line>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<Line>,
-    /// Whether the response is complete.
-    pub(crate) whole: bool,
+pub struct Response {
+    pub status: u16,
+    /// Statuses of interim responses.
+    pub interim: Vec<u16>,
+    pub fields: Vec<Line>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<Line>,
+    /// All of it has come.
+    pub whole: bool,
     /// The code with which the proxy reset the stream.
-    pub(crate) reset: Option<u32>,
+    pub reset: Option<u32>,
 }
 
 /// A connection to the proxy.
-pub(crate) struct Client {
+pub struct Client {
     stream: TcpStream,
     input: Vec<u8>,
     decoder: Decoder,
-    /// Whether the client opens windows for all received content.
-    pub(crate) reads: bool,
-    pub(crate) responses: BTreeMap<u32, Response>,
+    /// Opens windows for all content that comes.
+    pub reads: bool,
+    pub responses: BTreeMap<u32, Response>,
     /// The code of the last GOAWAY.
-    pub(crate) farewell: Option<u32>,
-    pub(crate) authority: String,
-    /// The bytes that may be sent on each stream, minus the stream's initial window. The connection has the number 0.
+    pub farewell: Option<u32>,
+    pub authority: String,
+    /// What may be sent on each stream, less the first window of a stream. That of the connection has the number 0.
     windows: BTreeMap<u32, i64>,
     first_window: i64,
     /// The number of answers to PING.
@@ -67,25 +64,22 @@ pub(crate) struct Client {
 }
 
 impl Response {
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
 impl Client {
-    /// Connects to the site.
-    pub(crate) fn new(larder: &Larder) -> Self {
+    /// A connection to the site.
+    pub fn new(larder: &Larder) -> Self {
         Self::with(larder.address(), &[])
     }
 
-    /// Connects and sends these settings.
-    pub(crate) fn with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+    /// A connection on which the client sends these settings.
+    pub fn with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).expect("the proxy accepts");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_nodelay(true).expect("no delay");
         let mut client = Self {
-            stream,
+            stream: limited(stream, PATIENCE).expect("limits"),
             input: Vec::new(),
             decoder: Decoder::new(0),
             reads: true,
@@ -103,11 +97,11 @@ impl Client {
         client
     }
 
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    pub fn raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the proxy reads");
     }
 
-    pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         if kind == DATA {
             for stream in [0, stream] {
                 *self.windows.entry(stream).or_default() -= payload.len() as i64;
@@ -116,42 +110,37 @@ impl Client {
         self.raw(&frame(kind, flags, stream, payload));
     }
 
-    pub(crate) fn try_raw(&mut self, bytes: &[u8]) -> bool {
+    pub fn try_raw(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Sends a frame to a proxy that may have closed the connection; returns false if it cannot be sent.
-    pub(crate) fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
+    /// The same to a proxy that may close meanwhile.
+    pub fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()
     }
 
-    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it responds; returns
-    /// false if they cannot be sent.
-    pub(crate) fn try_send_at_once(
-        &mut self,
-        stream: u32,
-        head: &[u8],
-        (kind, payload): (u8, &[u8]),
-    ) -> bool {
+    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it answers; false if it does
+    /// not take them.
+    pub fn try_send_at_once(&mut self, stream: u32, head: &[u8], (kind, payload): (u8, &[u8])) -> bool {
         let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, head);
         self.stream.write_all(&[request, frame(kind, 0, stream, payload)].concat()).is_ok()
     }
 
-    /// Returns an encoded head.
-    pub(crate) fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    /// An encoded head.
+    pub fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
         let pseudo =
             [(":method", method), (":scheme", "http"), (":authority", &self.authority), (":path", path)];
         section(&[&pseudo, fields].concat())
     }
 
     /// Sends a request without content.
-    pub(crate) fn ask(&mut self, stream: u32, method: &str, path: &str, fields: &[(&str, &str)]) {
+    pub fn ask(&mut self, stream: u32, method: &str, path: &str, fields: &[(&str, &str)]) {
         let head = self.head(method, path, fields);
         self.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
     }
 
-    /// Sends a request with content in these pieces, and ends the stream with a separate frame.
-    pub(crate) fn post(&mut self, stream: u32, path: &str, fields: &[(&str, &str)], pieces: &[&[u8]]) {
+    /// Sends a request with content in so many pieces, which its end follows as a frame of its own.
+    pub fn post(&mut self, stream: u32, path: &str, fields: &[(&str, &str)], pieces: &[&[u8]]) {
         let head = self.head("POST", path, fields);
         self.send(HEADERS, END_HEADERS, stream, &head);
         for piece in pieces {
@@ -166,8 +155,8 @@ impl Client {
         (65_535 + used(0)).min(self.first_window + used(stream)).max(0) as usize
     }
 
-    /// Sends on `stream` until a window is closed, and remains closed while the proxy answers some frames.
-    pub(crate) fn fill(&mut self, stream: u32) {
+    /// Sends on `stream` until a window is closed, and stays closed while the proxy answers some frames.
+    pub fn fill(&mut self, stream: u32) {
         let mut quiet = 0;
         while quiet < 20 {
             match self.room(stream).min(16_384) {
@@ -185,8 +174,8 @@ impl Client {
         }
     }
 
-    /// Sends a POST with this content as far as the windows allow at each time.
-    pub(crate) fn upload(&mut self, stream: u32, mut content: &[u8]) {
+    /// Sends a POST with this content as the windows allow it.
+    pub fn upload(&mut self, stream: u32, mut content: &[u8]) {
         let head = self.head("POST", "/", &[]);
         self.send(HEADERS, END_HEADERS, stream, &head);
         while !content.is_empty() {
@@ -201,13 +190,13 @@ impl Client {
     }
 
     /// Sends `GET path` and returns the response.
-    pub(crate) fn get(&mut self, stream: u32, path: &str) -> Response {
+    pub fn get(&mut self, stream: u32, path: &str) -> Response {
         self.ask(stream, "GET", path, &[]);
         self.response(stream)
     }
 
-    /// Waits until the response on a stream is complete or reset, and returns it.
-    pub(crate) fn response(&mut self, stream: u32) -> Response {
+    /// The whole response on a stream, or how far it came.
+    pub fn response(&mut self, stream: u32) -> Response {
         while !self.responses.get(&stream).is_some_and(|response| response.whole || response.reset.is_some())
         {
             let came = self.responses.get(&stream).map_or(0, |response| response.body.len());
@@ -216,13 +205,13 @@ impl Client {
         self.responses.remove(&stream).expect("a response")
     }
 
-    /// Closes the sending direction, as a client that disconnects.
-    pub(crate) fn leave(&self) {
+    /// Sends nothing more, as a client that closes its connection.
+    pub fn leave(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
-    /// Reads until `is_there`; returns false at the end of the connection.
-    pub(crate) fn until(&mut self, is_there: impl Fn(&Self) -> bool) -> bool {
+    /// Reads until `is_there`; false at the end of the connection.
+    pub fn until(&mut self, is_there: impl Fn(&Self) -> bool) -> bool {
         while !is_there(self) {
             if !self.step() {
                 return false;
@@ -231,8 +220,8 @@ impl Client {
         true
     }
 
-    /// Reads and handles one frame; returns false at the end of the connection.
-    pub(crate) fn step(&mut self) -> bool {
+    /// Reads one frame and does what it asks for; false at the end of the connection.
+    pub fn step(&mut self) -> bool {
         let Some(Frame { kind, flags, stream, payload }) = self.frame() else { return false };
         let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("4 bytes"));
         match kind {
@@ -323,13 +312,13 @@ impl Response {
     }
 }
 
-pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
     [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// Returns an encoded field section.
-pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+/// An encoded field section.
+pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = Vec::new();
     for (name, value) in fields {
         encoder::field(&mut section, name.as_bytes(), value.as_bytes());

@@ -1,6 +1,6 @@
 //! Origins that follow a script, and remember what they were asked.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::net::{self, AddressFamily, SocketType};
 
-use super::{Gate, Line, PATIENCE, eventually, first, message, parts, says};
+use crate::{Gate, Line, PATIENCE, eventually, fields, first, head, listen, message, parts, says, serve};
 
 /// A server on a port of its own.
-pub(crate) struct Origin {
-    pub(crate) address: SocketAddr,
+pub struct Origin {
+    pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
@@ -27,26 +27,62 @@ struct Shared {
 
 /// A request as it arrived.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Counted from 0.
-    pub(crate) number: usize,
-    pub(crate) method: String,
-    pub(crate) target: String,
-    pub(crate) fields: Vec<Line>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<Line>,
+    pub number: usize,
+    pub method: String,
+    pub target: String,
+    pub fields: Vec<Line>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<Line>,
 }
 
 impl Seen {
+    /// A request with its content; `None` at the end of the connection.
+    pub fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut seen = Self::head(reader)?;
+        match (seen.field("content-length"), seen.field("transfer-encoding")) {
+            (Some(length), _) => seen.body = exactly(reader, length.parse().expect("a length"))?,
+            (None, Some(_)) => while seen.chunk(reader)? {},
+            (None, None) => {}
+        }
+        Some(seen)
+    }
+
+    fn head(reader: &mut impl BufRead) -> Option<Self> {
+        let mut seen = Self::default();
+        let first =
+            head(reader, |name, value| seen.fields.push((name.to_owned(), value.to_owned()))).ok()??;
+        let mut words = first.split(' ').map(str::to_owned);
+        (seen.method, seen.target) = (words.next()?, words.next()?);
+        Some(seen)
+    }
+
+    /// Reads a chunk; false after the last.
+    fn chunk(&mut self, reader: &mut impl BufRead) -> Option<bool> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        match usize::from_str_radix(line.strip_suffix("\r\n")?, 16).expect("a chunk size") {
+            0 => {
+                fields(reader, |name, value| self.trailers.push((name.to_owned(), value.to_owned()))).ok()?;
+                Some(false)
+            }
+            size => {
+                self.body.extend(exactly(reader, size)?);
+                Some(exactly(reader, 2)? == b"\r\n")
+            }
+        }
+    }
+
     /// The first value of a field.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         first(&self.fields, name)
     }
 }
 
 /// What to answer, step by step.
 #[derive(Default)]
-pub(crate) struct Answer(Vec<Step>);
+pub struct Answer(Vec<Step>);
 
 enum Step {
     Send(Vec<u8>),
@@ -56,30 +92,30 @@ enum Step {
 
 impl Answer {
     /// Bytes as they are.
-    pub(crate) fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self(vec![Step::Send(bytes.into())])
     }
 
     /// A short response with content that need not be text.
-    pub(crate) fn with_body(head: &str, body: &[u8]) -> Self {
+    pub fn with_body(head: &str, body: &[u8]) -> Self {
         let text = [head.as_bytes(), b"\n\n", body].concat();
         Self::raw(long(&text, "GET"))
     }
 
     /// Then waits at `gate`.
-    pub(crate) fn then_wait(mut self, gate: &Gate) -> Self {
+    pub fn then_wait(mut self, gate: &Gate) -> Self {
         self.0.push(Step::Wait(gate.clone()));
         self
     }
 
     /// Then sends more.
-    pub(crate) fn then(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn then(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.0.push(Step::Send(bytes.into()));
         self
     }
 
     /// Then closes the connection.
-    pub(crate) fn then_close(mut self) -> Self {
+    pub fn then_close(mut self) -> Self {
         self.0.push(Step::Close);
         self
     }
@@ -87,12 +123,12 @@ impl Answer {
 
 impl Origin {
     /// Gives every request the same short answer.
-    pub(crate) fn always(answer: &'static str) -> Self {
+    pub fn always(answer: &'static str) -> Self {
         Self::answering(move |seen| Answer::raw(long(answer.as_bytes(), &seen.method)))
     }
 
     /// Gives the first request the first short answer, and so on; fails whatever comes after.
-    pub(crate) fn in_order(answers: impl Into<Vec<&'static str>>) -> Self {
+    pub fn in_order(answers: impl Into<Vec<&'static str>>) -> Self {
         let answers = answers.into();
         Self::answering(move |seen| {
             let answer = answers.get(seen.number).copied().unwrap_or("500 Not Scripted");
@@ -101,12 +137,12 @@ impl Origin {
     }
 
     /// Answers as `script` says, in whatever order requests come.
-    pub(crate) fn by(script: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
+    pub fn by(script: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
         Self::answering(move |seen| Answer::raw(long(script(seen).as_bytes(), &seen.method)))
     }
 
     /// Answers as `script` says, step by step.
-    pub(crate) fn answering(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn answering(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
         Self::speaking(move |peer| {
             while let Some(seen) = peer.request() {
                 for step in script(&seen).0 {
@@ -121,9 +157,8 @@ impl Origin {
     }
 
     /// Does on each connection what `script` says.
-    pub(crate) fn speaking(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
+    pub fn speaking(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        let (listener, address) = listen();
         let shared = Arc::new(Shared::default());
         let (accepting, script) = (Arc::clone(&shared), Arc::new(script));
         std::thread::spawn(move || {
@@ -144,37 +179,37 @@ impl Origin {
     }
 
     /// `http://address`
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// How many requests arrived.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         locked(&self.shared.seen).len()
     }
 
     /// How many of them were for `target`.
-    pub(crate) fn count_of(&self, target: &str) -> usize {
+    pub fn count_of(&self, target: &str) -> usize {
         locked(&self.shared.seen).iter().filter(|seen| seen.target == target).count()
     }
 
     /// How many connections were made.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         locked(&self.shared.connections).len()
     }
 
     /// Waits until so many requests have arrived.
-    pub(crate) fn wait_for(&self, count: usize) {
+    pub fn wait_for(&self, count: usize) {
         eventually(&format!("{count} requests at the origin"), || (self.count() >= count).then_some(()));
     }
 
     /// The latest request.
-    pub(crate) fn last(&self) -> Seen {
+    pub fn last(&self) -> Seen {
         locked(&self.shared.seen).last().cloned().expect("a request")
     }
 
     /// Closes everything; who connects from now on is refused.
-    pub(crate) fn die(&self) {
+    pub fn die(&self) {
         self.shared.dead.store(true, Ordering::Release);
         for connection in locked(&self.shared.connections).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -191,9 +226,25 @@ impl Origin {
     }
 }
 
+/// Answers the requests of each connection to `listener` until the program ends, and remembers none.
+pub fn answer<E>(
+    listener: TcpListener,
+    answer: impl Fn(&Seen, &mut TcpStream) -> Result<(), E> + Clone + Send + 'static,
+) {
+    serve(listener, move |stream| {
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(stream);
+        while let Some(seen) = Seen::read(&mut reader) {
+            if answer(&seen, reader.get_mut()).is_err() {
+                return;
+            }
+        }
+    });
+}
+
 /// The proxy, as an origin meets it.
-pub(crate) struct Peer {
-    pub(crate) stream: BufReader<TcpStream>,
+pub struct Peer {
+    pub stream: BufReader<TcpStream>,
     shared: Arc<Shared>,
 }
 
@@ -205,27 +256,18 @@ impl Peer {
     }
 
     /// A request with its content; `None` at the end of the connection.
-    pub(crate) fn request(&mut self) -> Option<Seen> {
-        let mut seen = self.head()?;
-        match (seen.field("content-length"), seen.field("transfer-encoding")) {
-            (Some(length), _) => seen.body = self.exactly(length.parse().expect("a length"))?,
-            (None, Some(_)) => while self.chunk(&mut seen)? {},
-            (None, None) => {}
-        }
+    pub fn request(&mut self) -> Option<Seen> {
+        let seen = Seen::read(&mut self.stream)?;
         self.remember(seen)
     }
 
     /// A request's head; it does not count before it is remembered.
-    pub(crate) fn head(&mut self) -> Option<Seen> {
-        let first = self.line()?;
-        let mut words = first.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let fields = self.lines()?;
-        Some(Seen { method, target, fields, ..Seen::default() })
+    pub fn head(&mut self) -> Option<Seen> {
+        Seen::head(&mut self.stream)
     }
 
     /// Counts a request.
-    pub(crate) fn remember(&self, seen: Seen) -> Option<Seen> {
+    pub fn remember(&self, seen: Seen) -> Option<Seen> {
         let mut all = locked(&self.shared.seen);
         let number = all.len();
         all.push(Seen { number, ..seen });
@@ -233,51 +275,28 @@ impl Peer {
     }
 
     /// Reads a chunk into a request; false after the last.
-    pub(crate) fn chunk(&mut self, seen: &mut Seen) -> Option<bool> {
-        match usize::from_str_radix(&self.line()?, 16).expect("a chunk size") {
-            0 => {
-                seen.trailers = self.lines()?;
-                Some(false)
-            }
-            size => {
-                seen.body.extend(self.exactly(size)?);
-                self.line().map(|end| end.is_empty())
-            }
-        }
+    pub fn chunk(&mut self, seen: &mut Seen) -> Option<bool> {
+        seen.chunk(&mut self.stream)
     }
 
-    pub(crate) fn exactly(&mut self, count: usize) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; count];
-        self.stream.read_exact(&mut bytes).ok().map(|()| bytes)
+    pub fn exactly(&mut self, count: usize) -> Option<Vec<u8>> {
+        exactly(&mut self.stream, count)
     }
 
     /// Sends bytes as they are. A proxy that has left is no matter here.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes);
     }
 
     /// Sends a short response.
-    pub(crate) fn answer(&mut self, text: &str) {
+    pub fn answer(&mut self, text: &str) {
         self.send(&long(text.as_bytes(), "GET"));
     }
+}
 
-    fn lines(&mut self) -> Option<Vec<Line>> {
-        let mut lines = Vec::new();
-        loop {
-            let line = self.line()?;
-            match line.split_once(": ") {
-                Some((name, value)) => lines.push((name.to_owned(), value.to_owned())),
-                None if line.is_empty() => return Some(lines),
-                None => lines.push((line.trim_end_matches(':').to_owned(), String::new())),
-            }
-        }
-    }
-
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).ok()?;
-        line.strip_suffix("\r\n").map(str::to_owned)
-    }
+fn exactly(reader: &mut impl BufRead, count: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; count];
+    reader.read_exact(&mut bytes).ok().map(|()| bytes)
 }
 
 /// A short response as it goes over the wire, in answer to `method`.

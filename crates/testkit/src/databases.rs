@@ -1,38 +1,28 @@
-//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights; they
-//! end with the program. A bench starts them, too (`xtask/src/bench/observe`).
+//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights, and gone with
+//! the program.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// The time after which a scenario has failed. Long, because machines that run tests can be busy.
+use crate::{Process, children, free_ports, output, program, within};
+
+/// Longest that a server may take to start, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` returns a value.
-pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A server that can be stopped, and restarted with its data.
-pub(crate) struct Server {
+/// A server that can be stopped, and started again with what it had.
+pub struct Server {
     kind: Kind,
     folder: TempDir,
     port: u16,
-    child: Option<Child>,
+    child: Option<Process>,
     made: AtomicU32,
 }
 
@@ -43,26 +33,26 @@ enum Kind {
 }
 
 impl Server {
-    pub(crate) fn mariadb() -> Self {
+    pub fn mariadb() -> Self {
         let server = Self::new(Kind::Mariadb);
         let mut install = server.command("mariadb-install-db");
         let data = format!("--datadir={}", server.data().display());
         install.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
-        said(&mut install);
+        output(&mut install);
         server.started()
     }
 
-    pub(crate) fn postgres() -> Self {
+    pub fn postgres() -> Self {
         let server = Self::new(Kind::Postgres);
         let mut install = server.command("initdb");
         install.args(["-A", "trust", "-U", "larder", "-E", "UTF8", "--locale=C", "-N", "-D"]);
-        said(install.arg(server.data()));
+        output(install.arg(server.data()));
         server.started()
     }
 
     fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        let [port] = free_ports();
         let server = Self { kind, folder, port, child: None, made: AtomicU32::new(0) };
         if let Some(user) = server.user() {
             std::os::unix::fs::chown(server.folder.path(), Some(user), Some(user)).expect("given away");
@@ -75,11 +65,10 @@ impl Server {
         self
     }
 
-    /// Starts the server, and again if it ends at once: remains of the one before may still hold its files or
-    /// its port.
-    pub(crate) fn start(&mut self) {
+    /// Starts it, again if it ends at once: what is left of the one before may still hold its files or its port.
+    pub fn start(&mut self) {
         let mut child = self.spawn();
-        eventually("a server that answers", || {
+        within(PATIENCE, "a server that answers", || {
             if child.try_wait().expect("it can be waited for").is_some() {
                 child = self.spawn();
             }
@@ -88,7 +77,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    fn spawn(&self) -> Child {
+    fn spawn(&self) -> Process {
         let port = self.port.to_string();
         let folder = self.folder.path().display().to_string();
         let mut server = match self.kind {
@@ -107,38 +96,34 @@ impl Server {
             }
         };
         let log = fs::File::create(self.folder.path().join("log")).expect("a log");
-        server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts")
+        Process::start(server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log)).expect("it starts")
     }
 
-    /// Kills the server as a failing machine would.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        // PostgreSQL's other processes detect this, and release shared resources.
-        eventually("a closed port", || TcpStream::connect(("127.0.0.1", self.port)).is_err().then_some(()));
+    /// Ends it as a failing machine would.
+    pub fn kill(&mut self) {
+        self.child = None;
+        // PostgreSQL's other processes notice, and let go of what they share.
+        within(PATIENCE, "a closed port", || {
+            TcpStream::connect(("127.0.0.1", self.port)).is_err().then_some(())
+        });
     }
 
-    /// Stops all work of the server until [`Server::resume`], with its connections open.
-    pub(crate) fn freeze(&self) {
+    /// Lets it do nothing until [`Server::resume`], with its connections open.
+    pub fn freeze(&self) {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::STOP).expect("stopped"));
     }
 
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::CONT).expect("continued"));
     }
 
-    /// Returns the server's process and its child processes.
-    pub(crate) fn processes(&self) -> Vec<Pid> {
-        let parent = self.child.as_ref().expect("a server").id();
-        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-        let children = children.unwrap_or_default();
-        let all = children.split_whitespace().filter_map(|pid| pid.parse().ok()).chain([parent as i32]);
-        all.filter_map(Pid::from_raw).collect()
+    /// The server's process and those it started.
+    pub fn processes(&self) -> Vec<Pid> {
+        let server = self.child.as_ref().expect("a server");
+        children(server.id()).into_iter().chain([Pid::from_child(server)]).collect()
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
@@ -152,12 +137,16 @@ impl Server {
             Kind::Mariadb => "mysql",
             Kind::Postgres => "postgres",
         };
-        let id = || said(Command::new("id").args(["-u", name])).trim().parse().expect("a number");
+        let id = || output(Command::new("id").args(["-u", name])).trim().parse().expect("a number");
         geteuid().is_root().then(id)
     }
 
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(find(program));
+    fn command(&self, name: &str) -> Command {
+        let package = match self.kind {
+            Kind::Mariadb => "mariadb-server",
+            Kind::Postgres => "postgresql",
+        };
+        let mut command = program(name, package);
         command.current_dir(self.folder.path());
         if let Some(user) = self.user() {
             command.uid(user).gid(user);
@@ -182,20 +171,20 @@ impl Server {
         client
     }
 
-    /// Creates an empty database, and returns its URL.
-    pub(crate) fn make(&self) -> String {
+    /// Makes an empty database, and gives its URL.
+    pub fn make(&self) -> String {
         let name = format!("stats{}", self.made.fetch_add(1, Ordering::Relaxed));
-        said(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
+        output(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
         match self.kind {
             Kind::Mariadb => format!("mariadb://root@127.0.0.1:{}/{name}", self.port),
             Kind::Postgres => format!("postgres://larder@127.0.0.1:{}/{name}", self.port),
         }
     }
 
-    /// Runs statements in the database at `url`.
-    pub(crate) fn run(&self, url: &str, sql: &str) {
+    /// Has statements run in the database at `url`.
+    pub fn run(&self, url: &str, sql: &str) {
         let (_, database) = url.rsplit_once('/').expect("a database");
-        said(&mut self.client(database, sql));
+        output(&mut self.client(database, sql));
     }
 
     fn answers(&self, sql: &str) -> bool {
@@ -210,33 +199,4 @@ impl Server {
             Kind::Postgres => "postgres",
         }
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Returns the output of `command`, which must succeed.
-fn said(command: &mut Command) -> String {
-    let output = command.output().expect("it runs");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-    out.into_owned()
-}
-
-/// Finds a program on the path, in the folders of servers, or in that of some version of PostgreSQL.
-fn find(program: &str) -> PathBuf {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let versions = versions.map(|version| version.path().join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).chain(versions);
-    let found = folders.map(|folder| folder.join(program)).find(|file: &PathBuf| Path::is_file(file));
-    found.unwrap_or_else(|| {
-        panic!("{program} is missing: `cargo x test` installs mariadb-server and postgresql")
-    })
 }

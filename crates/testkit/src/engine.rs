@@ -1,38 +1,38 @@
 //! Real `redis-server`s for one test: one server that can be killed and restarted empty; three masters of a Redis
 //! Cluster; a server that a Sentinel watches; and replicas that take over.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{eventually, within};
+use crate::{PATIENCE, Process, eventually, free, program, within};
 
 /// The milliseconds without a response after which the masters of a Redis Cluster consider one failed.
 const CLUSTER_TIMEOUT: &str = "3000";
 
-/// The longest duration of an election of a master.
-pub(crate) const ELECTION: Duration = Duration::from_secs(60);
+/// How long servers may take to agree who is the master.
+pub const ELECTION: Duration = Duration::from_secs(60);
 
-/// A server. It stores no data on disk: a killed server loses all its data.
-pub(crate) struct Engine {
+/// A server. It keeps nothing on disk: killed, it has lost everything.
+pub struct Engine {
     address: SocketAddr,
     directory: TempDir,
     words: Vec<String>,
-    child: Option<Child>,
+    child: Option<Process>,
 }
 
 impl Engine {
-    /// Starts a server and waits until it responds.
-    pub(crate) fn start() -> Self {
+    /// One that answers.
+    pub fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"])
     }
 
-    /// Starts three masters that share the keys.
-    pub(crate) fn cluster() -> Vec<Self> {
+    /// Three masters that share the keys.
+    pub fn cluster() -> Vec<Self> {
         let masters: Vec<_> = std::iter::repeat_with(Self::in_cluster).take(3).collect();
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         let words: Vec<_> =
@@ -50,21 +50,21 @@ impl Engine {
         Self::start_with(&[&words[..], &times].concat())
     }
 
-    /// Removes from `masters` the master that has the keys of the prefix `larder`, and returns it.
-    pub(crate) fn owner(masters: &mut Vec<Self>) -> Self {
+    /// Takes the one of `masters` that has the keys of the prefix `larder` out of them.
+    pub fn owner(masters: &mut Vec<Self>) -> Self {
         let slot: usize =
             masters[0].tell(&["cluster", "keyslot", "larder"]).trim().parse().expect("a number");
         masters.remove(slot * masters.len() / (1 << 14))
     }
 
-    /// Starts a replica that can take over from `master`.
-    pub(crate) fn replica(master: &Self) -> Self {
+    /// One that takes over from `master`.
+    pub fn replica(master: &Self) -> Self {
         let (ip, port) = (master.address.ip().to_string(), master.address.port().to_string());
         Self::start_with(&["--replicaof", &format!("{ip} {port}"), "--save", ""]).once_in_step()
     }
 
-    /// Starts a replica of `master` in a Redis Cluster with these `others`.
-    pub(crate) fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
+    /// The same in a Redis Cluster with these `others`.
+    pub fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
         let (replica, id) = (Self::in_cluster(), master.tell(&["cluster", "myid"]));
         let (ip, port) = (replica.address.ip().to_string(), replica.address.port().to_string());
         let bus = replica.words[3].as_str();
@@ -91,38 +91,31 @@ impl Engine {
         self
     }
 
-    /// Makes it the master in a Redis Cluster, without the agreement of others.
-    pub(crate) fn take_over(&self) {
+    /// Makes it the master in a Redis Cluster, regardless of others.
+    pub fn take_over(&self) {
         let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
         eventually("a replica that takes over", takes_over);
     }
 
-    pub(crate) fn is_master(&self) -> bool {
+    pub fn is_master(&self) -> bool {
         self.tell(&["info", "replication"]).contains("role:master")
     }
 
-    /// Starts a server that requires a password and also speaks TLS; returns it with its URL, and the certificate that
-    /// authenticates it.
-    pub(crate) fn encrypted() -> (Self, String, PathBuf) {
+    /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
+    #[cfg(feature = "proxy")]
+    pub fn encrypted() -> (Self, String, crate::Pair) {
         let directory = tempfile::tempdir().expect("a directory");
-        let (key, certificate) = (directory.path().join("key.pem"), directory.path().join("cert.pem"));
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "ec", "-nodes", "-subj", "/CN=test", "-days", "2"]);
-        openssl.args(["-pkeyopt", "ec_paramgen_curve:P-256", "-extensions", "v3_req"]);
-        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
-        openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-        assert!(openssl.stderr(Stdio::null()).status().expect("apt-get install openssl").success());
+        let pair = crate::Pair::self_signed(directory.path(), "localhost");
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
-        let (key, file) = (text(&key), text(&certificate));
+        let (key, file) = (text(&pair.key), text(&pair.cert));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
         let who = ["--tls-auth-clients", "no", "--requirepass", "open sesame", "--save", ""];
         let engine = Self::start_in(directory, &[&tls[..], &who].concat());
-        (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), certificate)
+        (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), pair)
     }
 
-    /// Starts a server that presents this certificate over TLS and requires client certificates signed by the authority
-    /// in `ca`; returns it with its URL.
-    pub(crate) fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
+    /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
+    pub fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(key), text(certificate));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
@@ -131,8 +124,8 @@ impl Engine {
         (Self::start_in(directory, &[&tls[..], &who].concat()), format!("rediss://localhost:{port}"))
     }
 
-    /// Starts a Sentinel that watches `master` under the name `larder`, and promotes a replica.
-    pub(crate) fn sentinel(master: &Self) -> Self {
+    /// What watches `master` under the name `larder`, and lets a replica take over.
+    pub fn sentinel(master: &Self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("sentinel.conf");
         let (ip, port) = (master.address.ip(), master.address.port());
@@ -145,30 +138,30 @@ impl Engine {
         Self::start_in(directory, &[file.to_str().expect("a path"), "--sentinel"])
     }
 
-    /// Waits until this Sentinel knows a replica that can take over.
-    pub(crate) fn knows_a_replica(&self) {
+    /// Waits until this Sentinel knows who can take over.
+    pub fn knows_a_replica(&self) {
         let knows =
             || self.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
         within(ELECTION, "the Sentinel to know the replica", knows);
     }
 
-    /// Returns the URL of this server for nodes.
-    pub(crate) fn url(&self) -> String {
+    /// How nodes find it.
+    pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Returns the URL by which nodes find the master that this Sentinel watches.
-    pub(crate) fn url_of_sentinel(&self) -> String {
+    /// How they find the master that this Sentinel watches.
+    pub fn url_of_sentinel(&self) -> String {
         format!("redis+sentinel://{}/larder", self.address)
     }
 
-    /// Returns the URL by which nodes find all of `masters`.
-    pub(crate) fn url_of_cluster(masters: &[Self]) -> String {
+    /// How they find all of `masters`.
+    pub fn url_of_cluster(masters: &[Self]) -> String {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         format!("redis+cluster://{}", addresses.join(","))
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -183,51 +176,33 @@ impl Engine {
         engine
     }
 
-    /// Kills the server, if it runs, and starts it again.
-    pub(crate) fn restart(&mut self) {
+    /// Ends it, if it runs, and starts it again.
+    pub fn restart(&mut self) {
         self.kill();
-        let mut command = Command::new("redis-server");
+        let mut command = program("redis-server", "redis-server");
         command.args(&self.words).args(["--port", &self.address.port().to_string(), "--bind", "127.0.0.1"]);
         command.arg("--dir").arg(self.directory.path());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.child = Some(child.expect("apt-get install redis-server"));
-        eventually("the engine", || TcpStream::connect(self.address).ok());
+        let started =
+            Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+        let mut child = started.expect("it starts");
+        child.listens(&[self.address], PATIENCE).expect("the engine");
+        self.child = Some(child);
     }
 
-    /// Kills the server.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-        }
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.child = None;
     }
 
-    /// Sends a signal to the server, to stop or to continue it.
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(self.child.as_ref().expect("it runs")), signal).expect("it runs");
+    /// Stops it where it is, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        self.child.as_ref().expect("it runs").signal(signal);
     }
 
-    /// Returns the output of `redis-cli` for a command.
-    pub(crate) fn tell(&self, words: &[&str]) -> String {
+    /// What `redis-cli` says of a command.
+    pub fn tell(&self, words: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         let output = command.args(["-p", &self.address.port().to_string()]).args(words).output();
         String::from_utf8(output.expect("apt-get install redis-tools").stdout).expect("text")
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Returns an address without a listener, with a port outside of the range of ephemeral ports, so that it remains free
-/// after the server there was killed.
-fn free() -> SocketAddr {
-    loop {
-        let address = SocketAddr::from(([127, 0, 0, 1], fastrand::u16(12_000..32_000)));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
     }
 }

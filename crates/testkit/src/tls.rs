@@ -1,0 +1,97 @@
+//! Certificates, those that sign themselves and those of an authority.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
+};
+use tempfile::TempDir;
+
+/// The year with which certificates expire.
+const LATE: i32 = 2040;
+
+/// A certificate and its key.
+pub struct Pair {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Pair {
+    /// A certificate for `name` that signs itself: `cert` and `key` in `folder`.
+    pub fn self_signed(folder: &Path, name: &str) -> Self {
+        Self::self_signed_until(folder, name, LATE)
+    }
+
+    /// The same with a certificate that ends with the first day of `year`.
+    pub fn self_signed_until(folder: &Path, name: &str, year: i32) -> Self {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Self { cert: folder.join("cert"), key: folder.join("key") }.written(&certificate, &key)
+    }
+
+    fn written(self, certificate: &Certificate, key: &KeyPair) -> Self {
+        fs::write(&self.key, key.serialize_pem()).expect("written");
+        fs::write(&self.cert, certificate.pem()).expect("written");
+        self
+    }
+
+    /// The table of a config with it.
+    pub fn table(&self) -> String {
+        format!("[[tls]]\ncert = '{}'\nkey = '{}'\n", self.cert.display(), self.key.display())
+    }
+}
+
+/// An authority that clients can trust.
+pub struct Authority {
+    folder: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    #[expect(clippy::new_without_default, reason = "each is another authority")]
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, "the test's authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        fs::write(folder.path().join("ca.pem"), certificate.pem()).expect("written");
+        Self { folder, issuer: Issuer::new(params, key) }
+    }
+
+    /// The file with its own certificate.
+    pub fn file(&self) -> String {
+        self.folder.path().join("ca.pem").display().to_string()
+    }
+
+    /// Writes a certificate for `names`, in place of an earlier one called `name`.
+    pub fn pair(&self, name: &str, names: &[&str]) -> Pair {
+        self.until(name, names, &PKCS_ECDSA_P256_SHA256, LATE)
+    }
+
+    /// The same with another kind of key.
+    pub fn ed25519(&self, name: &str, names: &[&str]) -> Pair {
+        self.until(name, names, &PKCS_ED25519, LATE)
+    }
+
+    /// A certificate that has expired.
+    pub fn expired(&self, name: &str) -> Pair {
+        self.until(name, &[], &PKCS_ECDSA_P256_SHA256, 2001)
+    }
+
+    fn until(&self, name: &str, names: &[&str], algorithm: &'static SignatureAlgorithm, year: i32) -> Pair {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.not_after = date_time_ymd(year, 1, 1);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate_for(algorithm).expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let file = |end: &str| self.folder.path().join(format!("{name}.{end}"));
+        Pair { cert: file("pem"), key: file("key") }.written(&certificate, &key)
+    }
+}
