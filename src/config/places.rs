@@ -75,10 +75,20 @@ pub(crate) fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
+/// Quotes a URL without its user name and password, since errors appear in logs.
+fn shown(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return quoted(text) };
+    let authority = rest.split('/').next().unwrap_or_default();
+    match authority.rfind('@') {
+        Some(at) => quoted(&format!("{scheme}://***{}", &rest[at..])),
+        None => quoted(text),
+    }
+}
+
 /// Parses `http://HOST[:PORT][/PATH]`, the same with https, h2 (HTTP/2 over TLS) or h2c (HTTP/2 in clear), or
 /// `unix:/SOCKET[:/PATH]`.
 fn server(text: &str) -> Result<Origin, String> {
-    let wrong = |why: &str| format!("{}: {why}", quoted(text));
+    let wrong = |why: &str| format!("{}: {why}", shown(text));
     if text.starts_with(Origin::SOCKET) {
         return socket_origin(text);
     }
@@ -181,7 +191,7 @@ mod tests {
             ("http://a:", "'http://a:': port '' is not from 1 to 65535"),
             ("http://a/../b", "'/../b' is not a path such as '/shop'"),
             ("http://a/?b", "'http://a/?b': an origin has no query; requests bring their own"),
-            ("http://u:p@a", "'http://u:p@a': user names and passwords are not sent to origins"),
+            ("http://u:p@a/b", "'http://***@a/b': user names and passwords are not sent to origins"),
             ("http://", "'http://': expected http://HOST[:PORT] or https://HOST[:PORT]"),
             ("a b", "'a': write the scheme too, such as 'http://a'"),
             ("http://a 3", "'http://a 3': expected a weight behind the URL, such as 'http://a weight=3'"),
