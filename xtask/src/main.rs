@@ -1,6 +1,6 @@
 //! Developer commands, run as `cargo x COMMAND`: all steps between a clone and a merged change.
-//!
-//! Uses none of the workspace's crates but the testkit, which then uses none, so that it builds in seconds and works while they
+//! This crate depends on no other crate of the workspace than the testkit, without those of the testkit's features that
+//! depend on more of them. So it builds in seconds, even while the other crates do not compile.
 //! do not.
 
 mod args;
