@@ -1,7 +1,7 @@
 //! Developer commands, run as `cargo x COMMAND`: all steps between a clone and a merged change.
-//! This crate depends on no other crate of the workspace than the testkit, without those of the testkit's features that
-//! depend on more of them. So it builds in seconds, even while the other crates do not compile.
-//! do not.
+//!
+//! This crate depends on no other crate of the workspace than the testkit, and on that without its feature `proxy`,
+//! which needs further crates. So it builds in seconds, even while the other crates do not compile.
 
 mod args;
 mod bench;
