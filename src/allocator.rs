@@ -23,8 +23,8 @@ static HEAP: Jemalloc = Jemalloc;
 const OPTIONS: &[u8; 110] =
     b"background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0,slab_sizes:513-4096:8,tcache_nslots_small_min:64\0";
 
-// SAFETY: the allocator declares this symbol as `const char *` and reads it as a NUL-terminated string. A
-// reference to a sized array is such a pointer, `OPTIONS` ends with NUL, and nothing else exports the symbol.
+// SAFETY: the allocator declares this symbol as `const char *` and reads it as a NUL-terminated string. A reference to
+// a sized array is such a pointer, `OPTIONS` ends with NUL, and no other item exports the symbol.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 110] = OPTIONS;
 

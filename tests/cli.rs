@@ -23,7 +23,7 @@ fn larder(words: &[&str]) -> Output {
 /// A running `larder serve`, killed if a test leaves it behind.
 struct Serving {
     child: Process,
-    /// What it says on standard output, up to the command to try.
+    /// The lines on its standard output, up to the command to try.
     said: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
-//! The floor: the least that a process can do and still answer HTTP requests over sockets.
+//! The floor: the minimum work of a process that answers HTTP requests over sockets.
 //!
-//! One thread, one epoll, a fixed answer: no parsing beyond finding the end of the head, no routing, no clock,
-//! no log. Its CPU time per request is the denominator of every ratio that `cargo x bench` prints.
-//! It is not a web server: whatever is asked, the answer is 1 KiB, or 1 MiB if the path starts with `/1m`.
+//! One thread, one epoll, a fixed answer: no parsing beyond finding the end of the head, no routing, no clock, no log.
+//! Its CPU time per request is the denominator of every ratio that `cargo x bench` prints. It is not a web server: the
+//! answer to every request is 1 KiB, or 1 MiB if the path starts with `/1m`.
 
 mod responder;
 

@@ -1,7 +1,7 @@
 //! The event loop of the floor: edge-triggered epoll, one read and one write per request.
 //!
-//! Edge-triggered, so that a connection is registered once and never modified. A read that fills less than its
-//! buffer has emptied the socket, which saves the second read that would only say so.
+//! The epoll is edge-triggered, so that a connection is registered once and never modified. A read that fills less than
+//! its buffer has emptied the socket, so no second read is needed to detect that.
 
 use anyhow::{Context, Result};
 use rustix::buffer::spare_capacity;
@@ -16,11 +16,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 const SMALL: usize = 1024;
 const LARGE: usize = 1024 * 1024;
-/// Bytes read at once, and the longest request head that is answered.
+/// The size of the read buffer, and the longest request head that is answered, in bytes.
 const HEAD_LIMIT: usize = 4096;
 const LISTENER: u64 = u64::MAX;
 
-/// What is sent, made once: the small answer whole, the large one as a head and a memory-backed file.
+/// The bytes of both answers, created once: the complete small answer, and the large one as a head and a memory-backed
+/// file.
 struct Answers {
     small: Vec<u8>,
     large_head: Vec<u8>,
@@ -42,7 +43,7 @@ fn head(length: usize) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n").into_bytes()
 }
 
-/// What is left to send of the answer under way.
+/// The unsent rest of the current answer, as the offset of its next byte.
 enum Sending {
     Nothing,
     Small(usize),
@@ -53,21 +54,21 @@ enum Sending {
 struct Connection {
     socket: OwnedFd,
     sending: Sending,
-    /// The start of a head that has not arrived whole; empty between requests.
+    /// The received part of an incomplete head; empty between requests.
     partial: Vec<u8>,
 }
 
-/// Whether the connection goes on.
+/// Whether the connection continues.
 #[derive(PartialEq)]
 enum Next {
     Wait,
     Close,
 }
 
-/// Accepts and answers for ever, on the calling thread.
+/// Accepts connections and answers requests forever, on the calling thread.
 ///
 /// # Errors
-/// When epoll or accept themselves fail. What a client does wrong only closes that client's connection.
+/// If epoll or accept fails. An error of a client only closes that client's connection.
 pub(crate) fn serve(listener: &TcpListener) -> Result<()> {
     let answers = Answers::new()?;
     listener.set_nonblocking(true)?;
@@ -97,7 +98,7 @@ pub(crate) fn serve(listener: &TcpListener) -> Result<()> {
     }
 }
 
-/// Takes every waiting connection; the descriptor's number is its token.
+/// Accepts every waiting connection. The descriptor's number is its token.
 fn accept_all(
     listener: &TcpListener,
     epoll: &OwnedFd,
@@ -141,7 +142,7 @@ impl Connection {
         !matches!(self.sending, Sending::Nothing)
     }
 
-    /// Reads until the socket is empty, and starts an answer at each end of a head.
+    /// Reads until the socket is empty, and starts an answer after each complete head.
     fn receive(&mut self, buffer: &mut [u8], answers: &Answers) -> Next {
         loop {
             let count = match read(&self.socket, &mut *buffer) {
@@ -163,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Looks for the blank line; when it is there, the answer is chosen and waits to be sent.
+    /// Adds bytes to the head. Returns true, and selects the answer to send, if they end with the blank line.
     fn head_ended(&mut self, bytes: &[u8]) -> bool {
         let whole = self.partial.is_empty() && bytes.ends_with(b"\r\n\r\n");
         if !whole {
@@ -179,7 +180,7 @@ impl Connection {
         true
     }
 
-    /// Sends as much as the socket takes; `sending` says what remains.
+    /// Sends until the socket accepts no more bytes; `sending` is then the unsent rest.
     fn send(&mut self, answers: &Answers) -> Result<(), Errno> {
         loop {
             let sent = match self.sending {

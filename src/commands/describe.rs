@@ -27,7 +27,7 @@ Examples:
 
 Formats are detected from the content, also if compressed with gzip or zstd.";
 
-/// What `describe` reads, and how it shows what it finds.
+/// The arguments of `describe`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Describe {
     /// Trace files; - is standard input
@@ -39,7 +39,7 @@ pub(crate) struct Describe {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// How to read the files.
+    /// The options for reading the files.
     #[command(flatten)]
     reading: Reading,
 }

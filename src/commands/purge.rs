@@ -28,7 +28,7 @@ when this command ends. --count waits until memory has been searched, and report
 --wait waits for all nodes of the cluster, and reports the nodes that have it in force. With both, objects on disks are
 counted, too.";
 
-/// What `purge` purges, and how.
+/// The arguments of `purge`.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Purge {

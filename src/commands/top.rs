@@ -24,7 +24,7 @@ Examples:
 Hit ratio = hits / (hits + validated + misses). On a terminal, q quits. In a pipe it collects for 5
 seconds and prints one table.";
 
-/// What `top` shows.
+/// The arguments of `top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
     /// Rank URLs by requests, hits, validated, misses, bytes, or origin time
@@ -44,7 +44,7 @@ pub(crate) struct Top {
     listener: AdminListener,
 }
 
-/// How long requests are collected before a table is printed, if the output is not a live terminal.
+/// The time for which requests are collected before a table is printed, if the output is not a live terminal.
 const LOOK: Duration = Duration::from_secs(5);
 /// Rows of a table without a terminal.
 const ROWS: usize = 20;

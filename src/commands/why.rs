@@ -1,4 +1,4 @@
-//! `larder why`: what a running larder would do with a request, and the reasons. Also the list of all reasons.
+//! `larder why`: the decision of a running larder on a request, and the reasons. Also the list of all reasons.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ Examples:
 
 Write the URL as clients do, with the same host name.";
 
-/// What `why` explains.
+/// The arguments of `why`.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The URL, as clients write it

@@ -20,13 +20,13 @@ use super::self_signed;
 use crate::cli::numbers::whole;
 use crate::cli::units;
 
-/// What `serve` runs and `check` validates.
+/// The arguments of `serve`, which `check` validates.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
     /// Read this file first; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What overrides the file.
+    /// The flags that override the file.
     #[command(flatten)]
     pub(crate) flags: Flags,
 }

@@ -17,7 +17,7 @@ use std::process::{Command, Output};
 use larder_testkit::{Larder, PATIENCE};
 use serde_json::Value;
 
-/// What a command says, with the admin listener of `larder`.
+/// Runs a command with the admin listener of `larder`, and returns its output.
 fn command(larder: &Larder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command

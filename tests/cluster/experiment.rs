@@ -98,7 +98,8 @@ fn an_engine_that_dies_is_told_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     within(PATIENCE, "the end", || {
-        // Where there are nodes, it serves. One whose cluster was measured already is no loss; the next one is.
+        // Kills the engine of a cluster as soon as there are nodes, when it serves requests. If that cluster was
+        // measured already, its loss has no effect, and the engine of the next cluster is killed.
         let children = children(&experiment);
         for (_, engine) in children.iter().filter(|(name, _)| name == ENGINE && children.len() > 2) {
             let _ = kill_process(*engine, Signal::KILL);

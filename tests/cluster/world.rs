@@ -46,7 +46,7 @@ impl World {
         let world = Arc::clone(self);
         Origin::by(move |seen| {
             let path: usize = seen.target[1..].parse().expect("a number");
-            // Other pages have one version for ever.
+            // The version of other pages never changes.
             let version = world.versions.get(path).map_or(0, |version| version.load(Ordering::SeqCst));
             format!("200 OK\nCache-Control: max-age=3600\nCache-Tag: t{path}\n\n{version}")
         })

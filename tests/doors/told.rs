@@ -12,7 +12,7 @@ use crate::caller::{Caller, DOORS, get, open_with};
 
 const BARE: &str = "[line]\nlisten = '127.0.0.1:0'\nform = 'bare'\n[forward]\nallow_private = true\n";
 
-/// Starts an origin with one page that clients get, and others that they do not.
+/// Starts an origin with one page that clients receive, and others that they do not receive.
 fn origin() -> Origin {
     Origin::answering(|seen| match seen.target.as_str() {
         "/page" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"the page"),

@@ -1,4 +1,4 @@
-//! Memory that a client or an origin causes the proxy to hold: each byte is inside a budget.
+//! The memory that a client or an origin can make the proxy hold: each byte is inside a budget.
 
 use std::io::{Read, Write};
 

@@ -1,4 +1,4 @@
-//! The HTTP clients in the standard libraries of Go and Java, over TLS, with an authority of their own.
+//! The HTTP clients in the standard libraries of Go and Java, over TLS, with a certificate from a test authority.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use larder_testkit::{Answer, Authority, Gate, Larder, Origin, output, site};
 use serde_json::json;
 
-/// Requests that a client makes at once.
+/// The number of concurrent requests of a client.
 const TOGETHER: usize = 100;
 
-/// An origin that answers the requests below `/together/` when all of them have come.
+/// Starts an origin that answers the requests below `/together/` once all of them have arrived.
 fn origin() -> Origin {
     let (arrived, gate) = (AtomicUsize::new(0), Gate::default());
     Origin::answering(move |seen| match seen.target.as_str() {
@@ -32,7 +32,7 @@ fn origin() -> Origin {
     })
 }
 
-/// What `client` prints, which asks for `/stored` first.
+/// Runs `client`, which requests `/stored` first, and returns its output.
 fn said(client: &mut Command) -> String {
     let (authority, origin) = (Authority::new(), origin());
     let pair = authority.pair("site", &["localhost"]);

@@ -28,7 +28,7 @@ fn interim_responses_that_nobody_reads_do_not_gather() {
     }
     origin.wait_for(10);
     gate.open();
-    // Up to here, the client has read nothing.
+    // Until here, the client has not read any bytes.
     for stream in (1..20).step_by(2) {
         let response = client.response(stream);
         assert_eq!((response.status, &response.body[..]), (200, &b"ok"[..]));
@@ -167,7 +167,8 @@ fn a_client_that_only_pings_is_idle() {
     assert_eq!(client.farewell, Some(NO_ERROR));
 }
 
-/// What 1,000 streams hold whose responses stall, if each head has so many fields of 4,000 bytes in as many bytes.
+/// Returns the bytes that 1,000 streams with stalled responses hold, if each head has `fields` fields of 4,000 bytes
+/// that are encoded in one byte each.
 fn held(fields: usize) -> u64 {
     let content = vec![b'x'; 100_000];
     let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &content));

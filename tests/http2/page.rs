@@ -3,10 +3,11 @@
 use super::browser::Browser;
 use larder_testkit::{Answer, Larder, Origin, Pair, site};
 
-/// Images of the page. A browser remembers how it got 250 of them, unless it is told to remember more.
+/// The number of images on the page. It exceeds 250, the number of requests of which a browser records the timing by
+/// default.
 const IMAGES: usize = 300;
 
-/// A pixel.
+/// A GIF of one pixel.
 const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
 fn origin() -> Origin {
@@ -28,13 +29,13 @@ fn a_browser_gets_a_page_of_300_images() {
     let pair = Pair::self_signed(folder.path(), "localhost");
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "")));
-    // Each browser has a cache of its own: the proxy answers the first with misses, the second with hits.
+    // Each browser has a separate cache: the proxy answers the first browser with misses, and the second with hits.
     for _ in 0..2 {
         let mut browser = Browser::at_secured(larder.door("reverse, TLS"), &pair.cert, 1000);
         browser.until("location.protocol === 'https:' && document.readyState === 'complete'");
         let shown = "[...document.images].filter(image => image.naturalWidth === 1).length";
         assert_eq!(browser.eval(shown), IMAGES);
-        // The browser also asks for an icon, sooner or later.
+        // The browser also requests an icon, at an unpredictable time.
         let by_h2 =
             |entries: &str| format!("{entries}.filter(entry => entry.nextHopProtocol === 'h2').length");
         assert_eq!(browser.eval(&by_h2("performance.getEntriesByType('navigation')")), 1);

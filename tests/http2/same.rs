@@ -6,7 +6,7 @@ use larder_testkit::http2::Client;
 use larder_testkit::{Answer, Larder, Line, Origin, Seen, eventually};
 use serde_json::json;
 
-/// Responses that have something of everything.
+/// Responses of many different kinds.
 fn origin() -> Origin {
     Origin::answering(|seen: &Seen| {
         let date = "Date: Thu, 01 Jan 2026 00:00:00 GMT";

@@ -9,7 +9,7 @@ use larder_testkit::{Client, PATIENCE, Pair, Process, eventually, free, program}
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-/// A running origin; ends with the test.
+/// A running origin. It ends with the test.
 pub(crate) struct Server {
     child: Process,
     directory: TempDir,
@@ -78,7 +78,7 @@ impl Server {
         Self { child, directory, address }
     }
 
-    /// Starts what `command` makes of a directory and a free port.
+    /// Starts the command that `command` returns for a directory and a free port, and waits until it listens.
     fn configured(command: impl Fn(&Path, u16) -> Command) -> Self {
         let (directory, address) = (tempfile::tempdir().expect("a directory"), free());
         let mut child = Process::start(&mut command(directory.path(), address.port())).expect("it starts");

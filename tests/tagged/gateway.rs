@@ -1,4 +1,4 @@
-//! A gateway before its backend.
+//! A gateway in front of its backend.
 
 use std::time::Duration;
 

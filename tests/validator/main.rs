@@ -9,7 +9,7 @@ use std::process::Command;
 use larder_testkit::{Larder, Origin, eventually};
 use serde_json::Value;
 
-/// A proxy before `origin` that validates every hit, as `keys` of the table say besides.
+/// Starts a proxy before `origin` that validates every hit, with more `keys` in the table `[validate]`.
 fn validating(origin: &Origin, keys: &str) -> Larder {
     Larder::with(origin, &format!("[validate]\nsample = 1.0\n{keys}"))
 }

@@ -96,7 +96,7 @@ pub(crate) const WRK: Package = package("wrk", "wrk", "the load");
 /// Installs without starting services; its arguments are the packages.
 const INSTALL: &str = include_str!("install.sh");
 
-/// Those whose program is not there.
+/// Returns the packages whose program is not installed.
 pub(crate) fn missing<'a>(packages: impl IntoIterator<Item = &'a Package>) -> Vec<&'a Package> {
     packages.into_iter().filter(|package| find(package.program).is_none()).collect()
 }

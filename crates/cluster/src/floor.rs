@@ -5,10 +5,10 @@
 //! requests to other nodes carried only the position that it has read, an answer from before its own purge could come back.
 //! So the position of its own last entry counts as well.
 //!
-//! An own entry counts for the allowed lag: a node that has not read it by then has read nothing for that
-//! long, and sends no requests to other nodes. If an own entry belongs to another process of the engine than
-//! the stream that is read, their positions cannot be compared: then no other node is used, until the new
-//! stream is read or the lag is over.
+//! An own entry counts for the allowed lag: a node that has not read it by then has read no entry for that long, and
+//! sends no requests to other nodes. If an own entry belongs to another process of the engine than the stream that is
+//! read, their positions cannot be compared: then no other node is used, until the new stream is read or the lag is
+//! over.
 
 use std::cmp::max;
 

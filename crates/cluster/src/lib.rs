@@ -3,8 +3,8 @@
 //!
 //! - [`Ring`]: the node that owns a key, and the next ones if that one is busy or down. [`Load`] decides when a node is
 //!   busy. [`key_hash`] is the hash of a key, the same on every machine.
-//! - [`Message`]: an entry of the stream by which nodes exchange purges. A [`Follower`] detects missed entries; [`Lag`] is
-//!   the time for which a node may rely on what it has read.
+//! - [`Message`]: an entry of the stream by which nodes exchange purges. A [`Follower`] detects missed entries;
+//!   [`Lag`] is the time for which a node may rely on the entries that it has read.
 //! - [`Floor`]: the oldest position that a node accepts from another node.
 //! - [`Seal`]: authenticates all of this, if the nodes have a token.
 //! - [`record`]: the format of responses on the engine; a [`Breaker`] stops the use of a failing engine.

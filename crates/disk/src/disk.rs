@@ -164,8 +164,8 @@ impl Disk {
     /// without one, they become known when all records have been read in the background.
     ///
     /// # Errors
-    /// [`OpenError`] says what has to change. Files of other programs and damaged records are not errors: the
-    /// former are ignored, the latter removed, and both are reported.
+    /// An [`OpenError`], which names the required change. Files of other programs and damaged records are not errors:
+    /// the former are ignored, the latter removed, and both are reported.
     pub fn open(files: Arc<dyn Files>, options: Options) -> Result<Self, OpenError> {
         let Options { size, policy, segment, queue, pause, trust, report } = options;
         if size < LEAST {

@@ -1,7 +1,7 @@
 //! File systems that really are full, or can no longer be written to: each is mounted for one test.
 //!
-//! Tests that mount run in a process with a separate mount namespace, so that no mount stays. Where mounting
-//! is not allowed, as in some containers, they print that and test nothing; under `CI` they fail.
+//! Tests that mount run in a process with a separate mount namespace, so that no mount stays. Where mounting is not
+//! allowed, as in some containers, they are skipped with a message; under `CI` they fail.
 
 #![allow(clippy::unwrap_used, reason = "the helpers are tests, too")]
 

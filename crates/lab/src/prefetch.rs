@@ -318,7 +318,7 @@ impl<P: Policy> World<'_, P> {
         self.planner.ended(ticket, ending, self.now);
     }
 
-    /// Returns the size of an object for the budget: unknown sizes limit nothing.
+    /// Returns the size of an object for the budget, in bytes; all objects count the same if the trace has no sizes.
     fn bytes(&self, size: u64) -> u64 {
         if self.trace.shape().sized { size } else { ALIKE }
     }

@@ -4,12 +4,13 @@
 //!
 //! - `base`: clock, errors, outcomes, settings as data; `net`: sockets and permits; `http`: messages on the wire;
 //! - `counts`: counters; `origin`: the client that asks origins; `exchange`: requests, replies, sites;
-//! - `observe`: records of requests, and where they go; `cache`: what is stored and what was purged; `cluster`: other nodes;
+//! - `observe`: records of requests and their destinations; `cache`: stored responses and purges; `cluster`: other
+//!   nodes;
 //! - `acme`: certificates that an authority issues;
 //! - `flow`: from a request to its reply; `features`: purges, the validator, gateways, explanations;
 //! - `http1`, `http2`, `rpc`, `admin`: the listeners' protocols; `server`: the process.
 //!
-//! What may be cached is decided in `larder-semantics`; it is stored by `larder-store`.
+//! `larder-semantics` decides which responses may be cached; `larder-store` stores them.
 
 mod acme;
 mod admin;

@@ -2,8 +2,8 @@
 //!
 //! In the order of a request's life: [`key`] identifies the target; [`vary`] selects among its variants, and
 //! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
-//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] decides
-//! whether the origin's response may be stored; [`invalidate`] and [`groups`] decide what an unsafe request
+//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] decides whether
+//! the origin's response may be stored; [`invalidate`] and [`groups`] decide which responses an unsafe request
 //! invalidates, in the types of [`purge`]; [`range`] cuts and joins parts; [`coding`] selects responses to compress;
 //! [`early_hints`] selects links to send before a response; and [`purpose`] detects prefetches. [`status`] is the list
 //! of reasons, and [`explain`] reports which fields of a response have an effect.

@@ -250,10 +250,10 @@ impl Fills {
         Epoch { generation, removals, ..Epoch::default() }
     }
 
-    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful
-    /// (credentials, ranges, URLs whose responses are known not to be storable). Most of these fetches store
-    /// nothing in the end, so they create a fill only when they do: `began` is the start of the fetch, and a
-    /// purge since then (of this key, or rarely of another) wins over it.
+    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful (credentials, ranges,
+    /// URLs whose responses are known not to be storable). Most of these responses are not stored in the end, so a fill
+    /// is created only for those that are: `began` is the start of the fetch, and a purge since then (of this key, or
+    /// rarely of another) wins over it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);

@@ -1,14 +1,15 @@
-//! Tests that take more than an ordinary process has run in a process of their own. Where that cannot be had they
-//! test nothing and say so, except under `CI`: there they fail.
+//! Tests that need more rights than an ordinary process has: each runs in a separate process. Where those rights are
+//! missing, such a test is skipped with a message; under `CI` it fails.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-/// The address, besides loopback, of the network that [`with_outer_address`] makes. It is one for documentation.
+/// The address, besides loopback, of the network that [`with_outer_address`] creates. It belongs to a range for
+/// documentation.
 pub const OUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Runs the ignored test of this name in a network namespace that has loopback and [`OUTER`], so that nothing there
-/// can be reached from other machines.
+/// Runs the ignored test with this name in a network namespace that has only loopback and [`OUTER`], so that other
+/// machines cannot reach its listeners.
 pub fn with_outer_address(test: &str) {
     let unshares = |options: &&[&str]| {
         let tried = Command::new("unshare").args(*options).arg("true").output();
@@ -25,10 +26,10 @@ pub fn with_outer_address(test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// Says that a test could not be made, and what is missing.
+/// Prints that a test was skipped, and the requirement that is missing.
 ///
 /// # Panics
-/// Under `CI`, where nothing may be missing.
+/// Under `CI`, where every requirement must be met.
 pub fn not_tested(missing: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot test here: {missing} cannot be had");
     eprintln!("not tested: {missing} cannot be had here");

@@ -1,4 +1,4 @@
-//! A client that sends any bytes, and reads responses as strictly as RFC 9112 lets it.
+//! A client that sends arbitrary bytes, and reads responses as strictly as RFC 9112 permits.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ pub struct Client {
     input: Vec<u8>,
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -28,12 +28,13 @@ impl Client {
         Self::over(TcpStream::connect(address).expect("the proxy accepts"))
     }
 
-    /// The same from another address of this machine.
+    /// Connects from the address `source` of this machine.
     pub fn from(source: Ipv4Addr, address: SocketAddr) -> Self {
         Self::over(connect_from(source, address).expect("the proxy accepts"))
     }
 
-    /// A connection to a Unix socket: the calls that read and write are those of TCP.
+    /// Connects to a Unix socket. The stream has the type of TCP streams, since both are read and written by the same
+    /// system calls.
     pub fn at(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the proxy accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -51,7 +52,8 @@ impl Client {
         self.receive(request.split(' ').next().unwrap_or_default())
     }
 
-    /// A short request on a connection of its own, to a proxy that may die meanwhile: the response if it came whole.
+    /// Sends a short request on a new connection, to a proxy that may be killed meanwhile. Returns the response if it
+    /// is complete.
     pub fn try_ask(address: SocketAddr, request: &str) -> Option<Response> {
         let mut stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -66,7 +68,7 @@ impl Client {
         (end > 4 && (response.body.len() == length || response.status == 204)).then_some(response)
     }
 
-    /// At most `length` bytes of content: fewer if the proxy breaks off.
+    /// Returns the next `length` bytes of content, or fewer if the proxy aborts.
     pub fn rest_of(&mut self, length: usize) -> Vec<u8> {
         while self.input.len() < length && matches!(self.more(), Some(1..)) {}
         std::mem::take(&mut self.input)
@@ -77,17 +79,17 @@ impl Client {
         self.raw(&long(request));
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the proxy reads");
     }
 
-    /// Says that nothing more follows, to a proxy that may have closed the connection already.
+    /// Shuts down the sending side. The proxy may have closed the connection already.
     pub fn finish(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// The response to a request with `method`, which must not be interim.
+    /// Returns the response to a request with `method`. It must not be interim.
     pub fn receive(&mut self, method: &str) -> Response {
         let mut response = self.head();
         assert!(response.status >= 200, "an interim response: {response:?}");
@@ -99,7 +101,7 @@ impl Client {
         response
     }
 
-    /// The next head, interim or not.
+    /// Returns the next head, whether interim or final.
     pub fn head(&mut self) -> Response {
         let head = self.until(b"\r\n\r\n");
         let mut lines = head.strip_suffix("\r\n\r\n").expect("an end").split("\r\n");
@@ -109,7 +111,7 @@ impl Client {
         Response { status, fields: lines.map(line).collect(), body: Vec::new(), trailers: Vec::new() }
     }
 
-    /// Content of a response whose head has been read.
+    /// Returns the content and the trailers of a response whose head has been read.
     pub fn content(&mut self, head: &Response) -> (Vec<u8>, Vec<Line>) {
         match (head.field("content-length"), head.field("transfer-encoding")) {
             (Some(length), None) => (self.exactly(length.parse().expect("a number")), Vec::new()),
@@ -139,18 +141,18 @@ impl Client {
         }
     }
 
-    /// Everything until the proxy closes; `None` if the connection was reset.
+    /// Returns all bytes until the proxy closes the connection; `None` if it was reset.
     pub fn rest(&mut self) -> Option<Vec<u8>> {
         while self.more()? > 0 {}
         Some(std::mem::take(&mut self.input))
     }
 
-    /// Whether the proxy closes, sending nothing more.
+    /// Whether the proxy closes the connection without further bytes.
     pub fn is_closed(&mut self) -> bool {
         self.input.is_empty() && matches!(self.more(), None | Some(0))
     }
 
-    /// Exactly so many bytes.
+    /// Returns exactly `count` bytes.
     pub fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.input.len() < count {
             assert!(matches!(self.more(), Some(1..)), "closed after {} of {count}", self.input.len());
@@ -185,7 +187,7 @@ impl Client {
 }
 
 impl Response {
-    /// The only value of a field.
+    /// Returns the only value of a field; `None` if it is missing.
     pub fn field(&self, name: &str) -> Option<&str> {
         let count = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
         assert!(count <= 1, "{count} lines of {name}: {self:?}");
@@ -200,7 +202,7 @@ impl Response {
         self.field("age").map(|age| age.parse().expect("seconds"))
     }
 
-    /// What the cache did, as `Cache-Status` says, without the proxy's name and the time to live.
+    /// Returns `Cache-Status` without the proxy's name and the `ttl` parameter.
     pub fn cache(&self) -> String {
         let members = self.field("cache-status").expect("a cache status").split("; ");
         members.skip(1).filter(|member| !member.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
@@ -217,7 +219,7 @@ fn line(text: &str) -> Line {
     (name.to_owned(), value.to_owned())
 }
 
-/// A short request as it goes over the wire.
+/// Converts a short request to the bytes on the wire.
 fn long(request: &str) -> Vec<u8> {
     let (lines, content) = parts(request.as_bytes());
     let (first, lines) = lines.split_first().expect("a request line");

@@ -1,5 +1,5 @@
-//! Real servers of Debian's packages, each in a temporary folder, on loopback, as a user without rights, and gone with
-//! the program.
+//! Real servers from Debian's packages, each on loopback, with a temporary folder and an unprivileged user. They end
+//! with the program.
 
 use std::fs;
 use std::net::TcpStream;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use crate::{Process, children, free_ports, output, program, within};
 
-/// Longest that a server may take to start, or to end.
+/// The maximum time for the start or the end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that can be stopped, and started again with what it had.
+/// A server that can be killed, and restarted with its data.
 pub struct Server {
     kind: Kind,
     folder: TempDir,
@@ -65,7 +65,8 @@ impl Server {
         self
     }
 
-    /// Starts it, again if it ends at once: what is left of the one before may still hold its files or its port.
+    /// Starts the server. If it ends at once, it is started again: the remains of the previous process may still hold
+    /// its files or its port.
     pub fn start(&mut self) {
         let mut child = self.spawn();
         within(PATIENCE, "a server that answers", || {
@@ -99,16 +100,16 @@ impl Server {
         Process::start(server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log)).expect("it starts")
     }
 
-    /// Ends it as a failing machine would.
+    /// Kills the server, as a failing machine would.
     pub fn kill(&mut self) {
         self.child = None;
-        // PostgreSQL's other processes notice, and let go of what they share.
+        // PostgreSQL's other processes notice this, and release the resources that they share.
         within(PATIENCE, "a closed port", || {
             TcpStream::connect(("127.0.0.1", self.port)).is_err().then_some(())
         });
     }
 
-    /// Lets it do nothing until [`Server::resume`], with its connections open.
+    /// Stops the server's processes until [`Server::resume`]; its connections stay open.
     pub fn freeze(&self) {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::STOP).expect("stopped"));
     }
@@ -117,7 +118,7 @@ impl Server {
         self.processes().into_iter().for_each(|pid| kill_process(pid, Signal::CONT).expect("continued"));
     }
 
-    /// The server's process and those it started.
+    /// Returns the server's process and its child processes.
     pub fn processes(&self) -> Vec<Pid> {
         let server = self.child.as_ref().expect("a server");
         children(server.id()).into_iter().chain([Pid::from_child(server)]).collect()
@@ -171,7 +172,7 @@ impl Server {
         client
     }
 
-    /// Makes an empty database, and gives its URL.
+    /// Creates an empty database, and returns its URL.
     pub fn make(&self) -> String {
         let name = format!("stats{}", self.made.fetch_add(1, Ordering::Relaxed));
         output(&mut self.client(self.first(), &format!("CREATE DATABASE {name}")));
@@ -181,7 +182,7 @@ impl Server {
         }
     }
 
-    /// Has statements run in the database at `url`.
+    /// Runs statements in the database at `url`.
     pub fn run(&self, url: &str, sql: &str) {
         let (_, database) = url.rsplit_once('/').expect("a database");
         output(&mut self.client(database, sql));

@@ -1,5 +1,5 @@
-//! Real `redis-server`s for one test: one server that can be killed and restarted empty; three masters of a Redis
-//! Cluster; a server that a Sentinel watches; and replicas that take over.
+//! Real `redis-server`s for one test: one server that can be killed and restarted empty, three masters of a Redis
+//! Cluster, a Sentinel that watches a server, and replicas that take over.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::{PATIENCE, Process, eventually, free, program, within};
 /// The milliseconds without a response after which the masters of a Redis Cluster consider one failed.
 const CLUSTER_TIMEOUT: &str = "3000";
 
-/// How long servers may take to agree who is the master.
+/// The maximum time until servers agree on a new master.
 pub const ELECTION: Duration = Duration::from_secs(60);
 
-/// A server. It keeps nothing on disk: killed, it has lost everything.
+/// A Redis server. It stores no data on disk, so its data is lost when it is killed.
 pub struct Engine {
     address: SocketAddr,
     directory: TempDir,
@@ -26,12 +26,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// One that answers.
+    /// Starts a server and waits until it accepts connections.
     pub fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"])
     }
 
-    /// Three masters that share the keys.
+    /// Starts three masters of a Redis Cluster, which share the keys.
     pub fn cluster() -> Vec<Self> {
         let masters: Vec<_> = std::iter::repeat_with(Self::in_cluster).take(3).collect();
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
@@ -50,20 +50,20 @@ impl Engine {
         Self::start_with(&[&words[..], &times].concat())
     }
 
-    /// Takes the one of `masters` that has the keys of the prefix `larder` out of them.
+    /// Removes from `masters` the master that owns the keys with the prefix `larder`, and returns it.
     pub fn owner(masters: &mut Vec<Self>) -> Self {
         let slot: usize =
             masters[0].tell(&["cluster", "keyslot", "larder"]).trim().parse().expect("a number");
         masters.remove(slot * masters.len() / (1 << 14))
     }
 
-    /// One that takes over from `master`.
+    /// Starts a replica that can take over from `master`.
     pub fn replica(master: &Self) -> Self {
         let (ip, port) = (master.address.ip().to_string(), master.address.port().to_string());
         Self::start_with(&["--replicaof", &format!("{ip} {port}"), "--save", ""]).once_in_step()
     }
 
-    /// The same in a Redis Cluster with these `others`.
+    /// Starts a replica of `master` in a Redis Cluster whose other masters are `others`.
     pub fn replica_in_cluster(master: &Self, others: &[Self]) -> Self {
         let (replica, id) = (Self::in_cluster(), master.tell(&["cluster", "myid"]));
         let (ip, port) = (replica.address.ip().to_string(), replica.address.port().to_string());
@@ -91,7 +91,7 @@ impl Engine {
         self
     }
 
-    /// Makes it the master in a Redis Cluster, regardless of others.
+    /// Makes this server the master in a Redis Cluster without the agreement of the other masters.
     pub fn take_over(&self) {
         let takes_over = || self.tell(&["cluster", "failover", "takeover"]).starts_with("OK").then_some(());
         eventually("a replica that takes over", takes_over);
@@ -101,7 +101,8 @@ impl Engine {
         self.tell(&["info", "replication"]).contains("role:master")
     }
 
-    /// One that wants a password, and speaks TLS, too: its URL, and the certificate that proves who it is.
+    /// Starts a server with a password that also speaks TLS. Returns its URL too, and the certificate that proves its
+    /// identity.
     #[cfg(feature = "proxy")]
     pub fn encrypted() -> (Self, String, crate::Pair) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -114,7 +115,8 @@ impl Engine {
         (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), pair)
     }
 
-    /// One that speaks TLS with this certificate, and asks its clients for one that the authority in `ca` has signed: its URL.
+    /// Starts a server that speaks TLS with this certificate, and demands client certificates that the authority in
+    /// `ca` has signed. Returns its URL too.
     pub fn mutual(ca: &str, certificate: &Path, key: &Path) -> (Self, String) {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(key), text(certificate));
@@ -124,7 +126,7 @@ impl Engine {
         (Self::start_in(directory, &[&tls[..], &who].concat()), format!("rediss://localhost:{port}"))
     }
 
-    /// What watches `master` under the name `larder`, and lets a replica take over.
+    /// Starts a Sentinel that watches `master` under the name `larder`, and promotes a replica if the master fails.
     pub fn sentinel(master: &Self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("sentinel.conf");
@@ -138,24 +140,24 @@ impl Engine {
         Self::start_in(directory, &[file.to_str().expect("a path"), "--sentinel"])
     }
 
-    /// Waits until this Sentinel knows who can take over.
+    /// Waits until this Sentinel knows a replica that can take over.
     pub fn knows_a_replica(&self) {
         let knows =
             || self.tell(&["sentinel", "replicas", "larder"]).contains("master-link-status").then_some(());
         within(ELECTION, "the Sentinel to know the replica", knows);
     }
 
-    /// How nodes find it.
+    /// Returns the URL of this server for a node's config.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// How they find the master that this Sentinel watches.
+    /// Returns the URL of the master that this Sentinel watches.
     pub fn url_of_sentinel(&self) -> String {
         format!("redis+sentinel://{}/larder", self.address)
     }
 
-    /// How they find all of `masters`.
+    /// Returns the URL of the Redis Cluster with these `masters`.
     pub fn url_of_cluster(masters: &[Self]) -> String {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.to_string()).collect();
         format!("redis+cluster://{}", addresses.join(","))
@@ -176,7 +178,7 @@ impl Engine {
         engine
     }
 
-    /// Ends it, if it runs, and starts it again.
+    /// Kills the server if it runs, and starts it again.
     pub fn restart(&mut self) {
         self.kill();
         let mut command = program("redis-server", "redis-server");
@@ -189,17 +191,17 @@ impl Engine {
         self.child = Some(child);
     }
 
-    /// Ends it at once.
+    /// Kills the server.
     pub fn kill(&mut self) {
         self.child = None;
     }
 
-    /// Stops it where it is, or lets it go on.
+    /// Sends a signal: `STOP` suspends the server, `CONT` resumes it.
     pub fn signal(&self, signal: Signal) {
         self.child.as_ref().expect("it runs").signal(signal);
     }
 
-    /// What `redis-cli` says of a command.
+    /// Returns the output of `redis-cli` for a command.
     pub fn tell(&self, words: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         let output = command.args(["-p", &self.address.port().to_string()]).args(words).output();

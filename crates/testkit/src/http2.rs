@@ -39,7 +39,7 @@ pub struct Response {
     pub fields: Vec<Line>,
     pub body: Vec<u8>,
     pub trailers: Vec<Line>,
-    /// All of it has come.
+    /// Whether the response is complete.
     pub whole: bool,
     /// The code with which the proxy reset the stream.
     pub reset: Option<u32>,
@@ -50,16 +50,17 @@ pub struct Client {
     stream: TcpStream,
     input: Vec<u8>,
     decoder: Decoder,
-    /// Opens windows for all content that comes.
+    /// Whether the client extends the windows for all content that it receives.
     pub reads: bool,
     pub responses: BTreeMap<u32, Response>,
     /// The code of the last GOAWAY.
     pub farewell: Option<u32>,
     pub authority: String,
-    /// What may be sent on each stream, less the first window of a stream. That of the connection has the number 0.
+    /// The number of bytes that may still be sent on each stream, less the initial window of a stream. Number 0 is the
+    /// window of the connection.
     windows: BTreeMap<u32, i64>,
     first_window: i64,
-    /// The number of answers to PING.
+    /// The number of received PING acknowledgments.
     pongs: usize,
 }
 
@@ -114,19 +115,19 @@ impl Client {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// The same to a proxy that may close meanwhile.
+    /// Sends a frame to a proxy that may close the connection meanwhile; false if that failed.
     pub fn try_send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
         self.stream.write_all(&frame(kind, flags, stream, payload)).is_ok()
     }
 
-    /// Sends a request and a frame behind it in one write, so that the proxy reads both before it answers; false if it does
-    /// not take them.
+    /// Sends a request and another frame after it in one write, so that the proxy reads both before it responds; false
+    /// if the write failed.
     pub fn try_send_at_once(&mut self, stream: u32, head: &[u8], (kind, payload): (u8, &[u8])) -> bool {
         let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, head);
         self.stream.write_all(&[request, frame(kind, 0, stream, payload)].concat()).is_ok()
     }
 
-    /// An encoded head.
+    /// Encodes the head of a request.
     pub fn head(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
         let pseudo =
             [(":method", method), (":scheme", "http"), (":authority", &self.authority), (":path", path)];
@@ -139,7 +140,7 @@ impl Client {
         self.send(HEADERS, END_HEADERS | END_STREAM, stream, &head);
     }
 
-    /// Sends a request with content in so many pieces, which its end follows as a frame of its own.
+    /// Sends a request with content in these pieces, and END_STREAM in a separate frame.
     pub fn post(&mut self, stream: u32, path: &str, fields: &[(&str, &str)], pieces: &[&[u8]]) {
         let head = self.head("POST", path, fields);
         self.send(HEADERS, END_HEADERS, stream, &head);
@@ -155,7 +156,7 @@ impl Client {
         (65_535 + used(0)).min(self.first_window + used(stream)).max(0) as usize
     }
 
-    /// Sends on `stream` until a window is closed, and stays closed while the proxy answers some frames.
+    /// Sends on `stream` until a window is exhausted, and remains so while the proxy answers 20 PING frames.
     pub fn fill(&mut self, stream: u32) {
         let mut quiet = 0;
         while quiet < 20 {
@@ -174,7 +175,7 @@ impl Client {
         }
     }
 
-    /// Sends a POST with this content as the windows allow it.
+    /// Sends a POST with this content, as fast as the windows allow.
     pub fn upload(&mut self, stream: u32, mut content: &[u8]) {
         let head = self.head("POST", "/", &[]);
         self.send(HEADERS, END_HEADERS, stream, &head);
@@ -195,7 +196,7 @@ impl Client {
         self.response(stream)
     }
 
-    /// The whole response on a stream, or how far it came.
+    /// Returns the complete response on a stream, or the part that arrived before a reset.
     pub fn response(&mut self, stream: u32) -> Response {
         while !self.responses.get(&stream).is_some_and(|response| response.whole || response.reset.is_some())
         {
@@ -205,12 +206,12 @@ impl Client {
         self.responses.remove(&stream).expect("a response")
     }
 
-    /// Sends nothing more, as a client that closes its connection.
+    /// Sends no more bytes, like a client that closes its connection.
     pub fn leave(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
-    /// Reads until `is_there`; false at the end of the connection.
+    /// Reads frames until `is_there` returns true; false at the end of the connection.
     pub fn until(&mut self, is_there: impl Fn(&Self) -> bool) -> bool {
         while !is_there(self) {
             if !self.step() {
@@ -220,7 +221,7 @@ impl Client {
         true
     }
 
-    /// Reads one frame and does what it asks for; false at the end of the connection.
+    /// Reads one frame and reacts to it; false at the end of the connection.
     pub fn step(&mut self) -> bool {
         let Some(Frame { kind, flags, stream, payload }) = self.frame() else { return false };
         let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("4 bytes"));
@@ -317,7 +318,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// An encoded field section.
+/// Encodes a field section.
 pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = Vec::new();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! The real binary, started on ports of its own.
+//! The real binary, started on free ports.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,50 +13,50 @@ use tempfile::TempDir;
 
 use crate::{Client, Origin, Process, Response, eventually, programs, resident};
 
-/// A running proxy; ends with the test.
+/// A running proxy. It ends with the test.
 pub struct Larder {
     child: Process,
     directory: TempDir,
     log: Arc<Mutex<Vec<String>>>,
     reverse: Option<SocketAddr>,
-    /// Where it is a forward proxy.
+    /// The address of the forward proxy.
     pub forward: SocketAddr,
-    /// Where its numbers are.
+    /// The address of the admin listener.
     pub admin: SocketAddr,
-    /// What it printed when it started.
+    /// The lines that it printed at its start.
     said: Vec<String>,
 }
 
 impl Larder {
-    /// A reverse proxy in front of `origin`, with defaults.
+    /// Starts a reverse proxy in front of `origin`, with defaults.
     pub fn before(origin: &Origin) -> Self {
         Self::start(&site(&[origin], ""))
     }
 
-    /// The same with `tables` of the config file.
+    /// Starts a reverse proxy in front of `origin`, with `tables` of the config file.
     pub fn with(origin: &Origin, tables: &str) -> Self {
         Self::start(&format!("{tables}\n{}", site(&[origin], "")))
     }
 
-    /// A reverse proxy in front of `origins`, with `keys` of the site's table.
+    /// Starts a reverse proxy in front of `origins`, with `keys` of the site's table.
     pub fn with_site(origins: &[&Origin], keys: &str) -> Self {
         Self::start(&site(origins, keys))
     }
 
-    /// A proxy with this config file; what it listens to is added.
+    /// Starts a proxy with this config file. The command line adds its listeners.
     pub fn start(config: &str) -> Self {
         Self::start_in(config, &[])
     }
 
-    /// The same with these variables in its environment.
+    /// Starts a proxy with this config file, and with these variables in its environment.
     pub fn start_in(config: &str, environment: &[(&str, &Path)]) -> Self {
         let mut command = Command::new(programs::larder());
         command.envs(environment.iter().copied());
         Self::start_by(command, config)
     }
 
-    /// The same for a gateway whose last process ended with nothing in progress: it does not start in doubt.
-    /// `sites` are the gateways' names and origins.
+    /// Starts a gateway whose previous process ended without changes in progress, so that it does not start in doubt.
+    /// `sites` are the names and origins of its sites.
     pub fn start_settled(config: &str, sites: &[(&str, &str)]) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let lines: String = sites.iter().map(|(name, origin)| format!("{name:?} {origin}\n")).collect();
@@ -64,19 +64,19 @@ impl Larder {
         Self::start_in(config, &[("STATE_DIRECTORY", state.path())])
     }
 
-    /// The same with its admin listener at `admin`, an address of all this machine's networks.
+    /// Starts a proxy with its admin listener at `admin`, for example `0.0.0.0:0` for all networks of this machine.
     pub fn start_at(config: &str, admin: &str) -> Self {
         Self::start_with(Command::new(programs::larder()), config, admin)
     }
 
-    /// The same with its admin listener over TLS, and its state in `state`.
+    /// Starts a proxy with its admin listener over TLS, and its state in the folder `state`.
     pub fn start_with_admin_over_tls(config: &str, state: &Path) -> Self {
         let mut command = Command::new(programs::larder());
         command.env("STATE_DIRECTORY", state);
         Self::start_with(command, config, "https://127.0.0.1:0")
     }
 
-    /// The same, started by the command `before`, which goes on as the proxy.
+    /// Starts a proxy through the command `before`, which executes it in the same process.
     pub fn start_behind(before: &[&str], config: &str) -> Self {
         let mut command = Command::new(before[0]);
         command.args(&before[1..]).arg(programs::larder());
@@ -118,36 +118,36 @@ impl Larder {
         Self { child, directory, log, reverse, forward, admin, said }
     }
 
-    /// Where the site is.
+    /// Returns the address of the site.
     pub fn address(&self) -> SocketAddr {
         self.reverse.expect("a site")
     }
 
-    /// Where a door is.
+    /// Returns the address of the listener with this name.
     pub fn door(&self, name: &str) -> SocketAddr {
         self.find_door(name).expect("a door of this name")
     }
 
-    /// The same, if there is one.
+    /// Returns the address of the listener with this name, if there is one.
     pub fn find_door(&self, name: &str) -> Option<SocketAddr> {
         let end = format!(" ({name})");
         let address = |line: &String| line.strip_prefix("listening on ")?.strip_suffix(&end)?.parse().ok();
         self.said.iter().find_map(address)
     }
 
-    /// A connection to the site.
+    /// Connects to the site.
     pub fn client(&self) -> Client {
         Client::to(self.address())
     }
 
-    /// A short request on a connection of its own; returns when whatever it set in motion is done.
+    /// Sends a short request on a new connection. Returns when all fills that it started are done.
     pub fn ask(&self, request: &str) -> Response {
         let response = self.client().ask(request);
         self.settle();
         response
     }
 
-    /// The same where the admin listener cannot be asked in clear: nothing is waited for.
+    /// Sends a short GET request without waiting for fills, for a proxy whose admin listener does not speak plain HTTP.
     pub fn get_only(&self, path: &str) -> Response {
         self.client().ask(&format!("GET {path}"))
     }
@@ -156,23 +156,23 @@ impl Larder {
         self.ask(&format!("GET {path}"))
     }
 
-    /// Waits until no fetch is under way.
+    /// Waits until no fill is in flight.
     pub fn settle(&self) {
         self.wait_for("fills", 0);
     }
 
-    /// A short request to the admin listener, on a connection of its own.
+    /// Sends a short request to the admin listener, on a new connection.
     pub fn ask_admin(&self, request: &str) -> Response {
         Client::to(self.admin).ask(&format!("{request}\nHost: localhost"))
     }
 
-    /// `GET /stats`.
+    /// Returns the response to `GET /stats`.
     pub fn stats(&self) -> Value {
         let response = self.ask_admin("GET /stats");
         serde_json::from_slice(&response.body).expect("json")
     }
 
-    /// A number of `GET /stats`.
+    /// Returns a number of `GET /stats`.
     pub fn stat(&self, name: &str) -> u64 {
         let stats = self.stats();
         stats[name].as_u64().unwrap_or_else(|| panic!("no number called {name} in {stats}"))
@@ -183,19 +183,19 @@ impl Larder {
         eventually(&format!("{name} = {value}"), || (self.stat(name) == value).then_some(()));
     }
 
-    /// Waits for a line of the log that has `text` in it.
+    /// Waits for a line of the log that contains `text`.
     pub fn wait_for_log(&self, text: &str) {
         let found = || locked(&self.log).iter().any(|line| line.contains(text)).then_some(());
         eventually(&format!("'{text}' in the log"), found);
     }
 
-    /// Replaces the config file, and says so.
+    /// Replaces the config file, and sends SIGHUP.
     pub fn reload(&self, config: &str) {
         write(&self.directory, config);
         self.signal(Signal::HUP);
     }
 
-    /// Sends a signal; one that stops the process is waited for, as each thread stops when it comes to it.
+    /// Sends a signal. After `STOP`, waits until all threads have stopped, since they stop one after another.
     pub fn signal(&self, signal: Signal) {
         self.child.signal(signal);
         if signal == Signal::STOP {
@@ -211,12 +211,12 @@ impl Larder {
         })
     }
 
-    /// The process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Bytes of memory that it has.
+    /// Returns the process's resident memory in bytes.
     pub fn resident(&self) -> u64 {
         resident(self.id()).expect("it runs")
     }
@@ -240,7 +240,7 @@ impl Drop for Larder {
     }
 }
 
-/// The table of a site.
+/// Returns the table of a site.
 pub fn site(origins: &[&Origin], keys: &str) -> String {
     let origins: Vec<_> = origins.iter().map(|origin| format!("'http://{}'", origin.address)).collect();
     format!("[[site]]\norigin = [{}]\n{keys}\n", origins.join(", "))

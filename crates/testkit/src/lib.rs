@@ -1,11 +1,11 @@
-//! What scenarios and measurements are made of: programs that end with what started them, origins that follow a script, and
-//! a client that takes nothing for granted. Not for rules that a pure function decides: those are tested with it.
+//! The parts of scenarios and measurements: programs that end with their parent, scripted origins, and a strict client.
+//! Rules that a pure function decides are tested beside that function instead.
 //!
-//! Messages are written short: `"GET /a\nRange: bytes=0-1"` and `"200 OK\nETag: \"1\"\n\nbody"`;
-//! version, line ends, `Host` and `Content-Length` are added where the text does not say them.
-//! Nothing waits for luck: what takes time is held by a [`Gate`] or awaited with [`eventually`].
+//! Messages are written short: `"GET /a\nRange: bytes=0-1"` and `"200 OK\nETag: \"1\"\n\nbody"`. The version, line
+//! ends, `Host` and `Content-Length` are added if the text lacks them. Tests do not depend on timing: slow steps are
+//! held by a [`Gate`] or awaited with [`eventually`].
 //!
-//! What cannot be had ends the test: most functions panic.
+//! A missing resource ends the test: most functions panic.
 
 #![allow(missing_docs, reason = "what a name says already needs no more words in tests")]
 
@@ -40,15 +40,16 @@ pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen,
 #[cfg(feature = "proxy")]
 pub use tls::{Authority, Pair};
 
-/// Beyond this a scenario has failed. Long, because machines that run tests can be busy.
+/// The time after which a scenario has failed. It is long, because machines that run tests can be busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` gives something.
+/// Polls `condition` until it returns a value, for at most [`PATIENCE`].
 pub fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, condition)
 }
 
-/// The same, for what takes others than the proxy their time: so long at most.
+/// Polls `condition` until it returns a value, for at most `patience`: for steps whose time depends on other programs
+/// than the proxy.
 pub fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -60,7 +61,7 @@ pub fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> 
     }
 }
 
-/// Holds an origin back until the test lets it go on.
+/// Blocks an origin until the test opens the gate.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -81,7 +82,7 @@ impl Gate {
     }
 }
 
-/// Lets this program open as many files as the system allows; says how many those are.
+/// Raises the limit of open files to the hard limit, and returns that limit.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
@@ -89,14 +90,15 @@ pub fn raise_open_files() -> u64 {
     limit.maximum.unwrap_or(u64::MAX)
 }
 
-/// Name and value of a field line.
+/// The name and the value of a field line.
 pub type Line = (String, String);
 
 fn first<'l>(lines: &'l [Line], name: &str) -> Option<&'l str> {
     lines.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// Makes a short message long: `first` is its first line, `lines` the others, `added` what it lacks.
+/// Converts a short message to its full form: `first_line`, then the other `lines`, then the `added` ones that it
+/// lacks.
 fn message(first_line: &str, lines: &[&str], added: &[String]) -> String {
     let mut out = format!("{first_line}\r\n");
     for line in lines.iter().copied().chain(added.iter().map(String::as_str)) {
@@ -106,7 +108,7 @@ fn message(first_line: &str, lines: &[&str], added: &[String]) -> String {
     out + "\r\n"
 }
 
-/// The head's lines and the content of a short message.
+/// Splits a short message into the lines of its head and its content.
 fn parts(text: &[u8]) -> (Vec<&str>, &[u8]) {
     let end = text.windows(2).position(|pair| pair == b"\n\n");
     let (head, content) = end.map_or((text, &b""[..]), |end| (&text[..end], &text[end + 2..]));

@@ -1,4 +1,4 @@
-//! Origins that follow a script, and remember what they were asked.
+//! Origins that follow a script, and record their requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::{Gate, Line, PATIENCE, eventually, fields, first, head, listen, message, parts, says, serve};
 
-/// A server on a port of its own.
+/// An origin server on a free port.
 pub struct Origin {
     pub address: SocketAddr,
     shared: Arc<Shared>,
@@ -21,14 +21,14 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     connections: Mutex<Vec<TcpStream>>,
     dead: AtomicBool,
-    /// Has the port of an origin that is dead, so that no other program gets it.
+    /// The socket bound to the port of a dead origin, so that no other program gets this port.
     grave: Mutex<Option<OwnedFd>>,
 }
 
-/// A request as it arrived.
+/// A request as the origin received it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Counted from 0.
+    /// The number of the request, counted from 0.
     pub number: usize,
     pub method: String,
     pub target: String,
@@ -38,7 +38,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A request with its content; `None` at the end of the connection.
+    /// Reads a request with its content; `None` at the end of the connection.
     pub fn read(reader: &mut impl BufRead) -> Option<Self> {
         let mut seen = Self::head(reader)?;
         match (seen.field("content-length"), seen.field("transfer-encoding")) {
@@ -58,7 +58,7 @@ impl Seen {
         Some(seen)
     }
 
-    /// Reads a chunk; false after the last.
+    /// Reads a chunk; false after the last one.
     fn chunk(&mut self, reader: &mut impl BufRead) -> Option<bool> {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
@@ -74,13 +74,13 @@ impl Seen {
         }
     }
 
-    /// The first value of a field.
+    /// Returns the first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         first(&self.fields, name)
     }
 }
 
-/// What to answer, step by step.
+/// The steps of an answer.
 #[derive(Default)]
 pub struct Answer(Vec<Step>);
 
@@ -91,30 +91,30 @@ enum Step {
 }
 
 impl Answer {
-    /// Bytes as they are.
+    /// An answer of these bytes, unchanged.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self(vec![Step::Send(bytes.into())])
     }
 
-    /// A short response with content that need not be text.
+    /// A short response whose content need not be text.
     pub fn with_body(head: &str, body: &[u8]) -> Self {
         let text = [head.as_bytes(), b"\n\n", body].concat();
         Self::raw(long(&text, "GET"))
     }
 
-    /// Then waits at `gate`.
+    /// Adds a step that waits at `gate`.
     pub fn then_wait(mut self, gate: &Gate) -> Self {
         self.0.push(Step::Wait(gate.clone()));
         self
     }
 
-    /// Then sends more.
+    /// Adds a step that sends bytes.
     pub fn then(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.0.push(Step::Send(bytes.into()));
         self
     }
 
-    /// Then closes the connection.
+    /// Adds a step that closes the connection.
     pub fn then_close(mut self) -> Self {
         self.0.push(Step::Close);
         self
@@ -122,12 +122,12 @@ impl Answer {
 }
 
 impl Origin {
-    /// Gives every request the same short answer.
+    /// Starts an origin that gives every request the same short answer.
     pub fn always(answer: &'static str) -> Self {
         Self::answering(move |seen| Answer::raw(long(answer.as_bytes(), &seen.method)))
     }
 
-    /// Gives the first request the first short answer, and so on; fails whatever comes after.
+    /// Starts an origin that gives its n-th request the n-th short answer, and later requests an error.
     pub fn in_order(answers: impl Into<Vec<&'static str>>) -> Self {
         let answers = answers.into();
         Self::answering(move |seen| {
@@ -136,12 +136,13 @@ impl Origin {
         })
     }
 
-    /// Answers as `script` says, in whatever order requests come.
+    /// Starts an origin whose short answer to each request is computed by `script`, regardless of the order of the
+    /// requests.
     pub fn by(script: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
         Self::answering(move |seen| Answer::raw(long(script(seen).as_bytes(), &seen.method)))
     }
 
-    /// Answers as `script` says, step by step.
+    /// Starts an origin whose answer to each request is computed by `script`, as steps.
     pub fn answering(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
         Self::speaking(move |peer| {
             while let Some(seen) = peer.request() {
@@ -156,7 +157,7 @@ impl Origin {
         })
     }
 
-    /// Does on each connection what `script` says.
+    /// Starts an origin that runs `script` on each connection.
     pub fn speaking(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let (listener, address) = listen();
         let shared = Arc::new(Shared::default());
@@ -178,44 +179,44 @@ impl Origin {
         Self { address, shared }
     }
 
-    /// `http://address`
+    /// Returns `http://address`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How many requests arrived.
+    /// Returns the number of requests that arrived.
     pub fn count(&self) -> usize {
         locked(&self.shared.seen).len()
     }
 
-    /// How many of them were for `target`.
+    /// Returns the number of requests for `target`.
     pub fn count_of(&self, target: &str) -> usize {
         locked(&self.shared.seen).iter().filter(|seen| seen.target == target).count()
     }
 
-    /// How many connections were made.
+    /// Returns the number of connections that were made.
     pub fn connections(&self) -> usize {
         locked(&self.shared.connections).len()
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until at least `count` requests have arrived.
     pub fn wait_for(&self, count: usize) {
         eventually(&format!("{count} requests at the origin"), || (self.count() >= count).then_some(()));
     }
 
-    /// The latest request.
+    /// Returns the latest request.
     pub fn last(&self) -> Seen {
         locked(&self.shared.seen).last().cloned().expect("a request")
     }
 
-    /// Closes everything; who connects from now on is refused.
+    /// Closes all connections. New connections are refused from now on.
     pub fn die(&self) {
         self.shared.dead.store(true, Ordering::Release);
         for connection in locked(&self.shared.connections).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
         eventually("a dead origin", || {
-            // The connection has the listener look whether it is to end.
+            // This connection wakes the listener's thread, which then checks whether it has to end.
             drop(TcpStream::connect(self.address));
             let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
             net::sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
@@ -226,7 +227,7 @@ impl Origin {
     }
 }
 
-/// Answers the requests of each connection to `listener` until the program ends, and remembers none.
+/// Answers the requests of each connection to `listener` until the program ends, and records none of them.
 pub fn answer<E>(
     listener: TcpListener,
     answer: impl Fn(&Seen, &mut TcpStream) -> Result<(), E> + Clone + Send + 'static,
@@ -242,7 +243,7 @@ pub fn answer<E>(
     });
 }
 
-/// The proxy, as an origin meets it.
+/// The connection to the proxy, as seen by an origin.
 pub struct Peer {
     pub stream: BufReader<TcpStream>,
     shared: Arc<Shared>,
@@ -255,18 +256,18 @@ impl Peer {
         Self { stream: BufReader::new(stream), shared }
     }
 
-    /// A request with its content; `None` at the end of the connection.
+    /// Reads and records a request with its content; `None` at the end of the connection.
     pub fn request(&mut self) -> Option<Seen> {
         let seen = Seen::read(&mut self.stream)?;
         self.remember(seen)
     }
 
-    /// A request's head; it does not count before it is remembered.
+    /// Reads a request's head. The request does not count until [`Peer::remember`] records it.
     pub fn head(&mut self) -> Option<Seen> {
         Seen::head(&mut self.stream)
     }
 
-    /// Counts a request.
+    /// Records and counts a request.
     pub fn remember(&self, seen: Seen) -> Option<Seen> {
         let mut all = locked(&self.shared.seen);
         let number = all.len();
@@ -274,7 +275,7 @@ impl Peer {
         all.last().cloned()
     }
 
-    /// Reads a chunk into a request; false after the last.
+    /// Reads a chunk into a request; false after the last one.
     pub fn chunk(&mut self, seen: &mut Seen) -> Option<bool> {
         seen.chunk(&mut self.stream)
     }
@@ -283,7 +284,7 @@ impl Peer {
         exactly(&mut self.stream, count)
     }
 
-    /// Sends bytes as they are. A proxy that has left is no matter here.
+    /// Sends bytes unchanged. It is no error here if the proxy has closed the connection.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes);
     }
@@ -299,7 +300,7 @@ fn exactly(reader: &mut impl BufRead, count: usize) -> Option<Vec<u8>> {
     reader.read_exact(&mut bytes).ok().map(|()| bytes)
 }
 
-/// A short response as it goes over the wire, in answer to `method`.
+/// Converts a short response to `method` to the bytes on the wire.
 fn long(text: &[u8], method: &str) -> Vec<u8> {
     let (lines, content) = parts(text);
     let (first, lines) = lines.split_first().expect("a status line");

@@ -1,4 +1,4 @@
-//! Processes: those that a test or a measurement starts, and what `/proc` says of any.
+//! Child processes of a test or a measurement, and data from `/proc` about any process.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Short, because it is part of the time that a start takes.
+/// The pause between two polls. It is short, because it is part of the measured time of a start.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A program that was started. It is killed when this is dropped.
+/// A running program. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process(Child);
 
@@ -21,15 +21,15 @@ impl Process {
     /// Starts `command`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the program cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.spawn().map(Self)
     }
 
-    /// Waits until it accepts connections at all of `places`.
+    /// Waits until the program accepts connections at all of `places`.
     ///
     /// # Errors
-    /// When it ends before, or takes longer than `patience`.
+    /// If it ends before that, or if that takes longer than `patience`.
     pub fn listens(&mut self, places: &[impl ToSocketAddrs], patience: Duration) -> io::Result<()> {
         let begun = Instant::now();
         while places.iter().any(|place| TcpStream::connect(place).is_err()) {
@@ -44,7 +44,7 @@ impl Process {
         Ok(())
     }
 
-    /// The lines of its standard output, which is a pipe, up to the first that begins with `last`.
+    /// Reads the lines of its standard output, which must be a pipe, up to the first that begins with `last`.
     pub fn said_until(&mut self, last: &str) -> Vec<String> {
         let mut said = Vec::new();
         for line in BufReader::new(self.stdout.take().expect("a pipe")).lines() {
@@ -56,12 +56,12 @@ impl Process {
         said
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self), signal).expect("it runs");
     }
 
-    /// Ends it at once, if it has not ended by itself.
+    /// Kills the process if it still runs, and waits for its end.
     pub fn end(&mut self) {
         let _ = self.kill();
         let _ = self.wait();
@@ -88,7 +88,7 @@ impl Drop for Process {
     }
 }
 
-/// The children of a process at this moment, whichever of its threads has started them.
+/// Returns the children that a process has at this moment, for all of its threads.
 pub fn children(process: u32) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -104,10 +104,10 @@ pub fn is_over(process: Pid) -> bool {
     stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
-/// Bytes of memory that a process has.
+/// Returns the resident memory of a process in bytes.
 ///
 /// # Errors
-/// When it has ended.
+/// If the process has ended.
 pub fn resident(process: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,23 +1,24 @@
-//! Programs that tests and measurements start, and what they print.
+//! Finds the programs that tests and measurements start, and returns their output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The Larder that was built for this test program, in whose folder it lies or above.
+/// Returns the Larder that was built for this test program: as Cargo names it, or in the parent of this program's
+/// folder.
 pub fn larder() -> PathBuf {
     std::env::var_os("CARGO_BIN_EXE_larder").map_or_else(beside, PathBuf::from)
 }
 
-/// Test programs are in `deps`, beside it.
+/// Test programs are in the folder `deps` beside the binary.
 fn beside() -> PathBuf {
     let own = std::env::current_exe().expect("this program");
     own.ancestors().nth(2).expect("a folder").join("larder")
 }
 
-/// Finds a program on the path, in the folders of servers, or in that of some version of PostgreSQL; or a file where it
-/// should be.
+/// Finds a program in `PATH`, in the folders of servers, or in that of any version of PostgreSQL. An absolute path is
+/// returned if it is a file.
 pub fn find(program: &str) -> Option<PathBuf> {
     if Path::new(program).is_absolute() {
         return Some(PathBuf::from(program)).filter(|file| file.is_file());
@@ -35,14 +36,14 @@ fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// A command for `program` of the Debian package `package`.
+/// Returns a command for `program` of the Debian package `package`.
 pub fn program(program: &str, package: &str) -> Command {
     Command::new(find(program).unwrap_or_else(|| {
         panic!("{program} is missing: `cargo x test` installs the package {package}, or apt-get does")
     }))
 }
 
-/// What `command` prints; it must succeed.
+/// Runs `command`, which must succeed, and returns its standard output.
 pub fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -55,12 +56,12 @@ pub fn output(command: &mut Command) -> String {
     stdout(&output)
 }
 
-/// What a program printed.
+/// Returns the standard output of a program.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it printed to standard error.
+/// Returns the standard error of a program.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Listeners, connections, and heads of messages in HTTP/1.1.
+//! Listeners, connections, and heads of HTTP/1.1 messages.
 
 use std::io::{self, BufRead, Error, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-/// A listener at any port of 127.0.0.1.
+/// Binds a listener to a free port of 127.0.0.1.
 pub fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
     (listener, address)
 }
 
-/// Has `each` deal with every connection in a thread of its own, until the program ends.
+/// Runs `each` for every connection in a separate thread, until the program ends.
 pub fn serve(listener: TcpListener, each: impl Fn(TcpStream) + Clone + Send + 'static) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -24,26 +24,26 @@ pub fn serve(listener: TcpListener, each: impl Fn(TcpStream) + Clone + Send + 's
     });
 }
 
-/// Ports of 127.0.0.1 where no program listens, of those that the system gives to no program that asks for any: so they are
-/// still free when a server has ended there.
+/// Returns free ports of 127.0.0.1 outside of the range that the kernel assigns to programs that ask for any port. So a
+/// port is still free after a server on it has ended.
 pub fn free_ports<const N: usize>() -> [u16; N] {
     let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok();
     let any = || std::iter::repeat_with(|| fastrand::u16(12_000..32_000)).find_map(free).expect("a port");
-    // All are taken before the first is given back.
+    // All ports are bound before the first is released, so that they differ.
     let listeners: [TcpListener; N] = std::array::from_fn(|_| any());
     listeners.map(|listener| listener.local_addr().expect("an address").port())
 }
 
-/// The address of one such port.
+/// Returns an address with such a free port.
 pub fn free() -> SocketAddr {
     let [port] = free_ports();
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// A connection from the address `source` of this machine.
+/// Connects from the address `source` of this machine.
 ///
 /// # Errors
-/// When there is no such address, or nobody listens.
+/// If there is no such address, or no listener.
 pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     net::bind(&socket, &SocketAddr::from((source, 0)))?;
@@ -51,10 +51,10 @@ pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStre
     Ok(TcpStream::from(socket))
 }
 
-/// Lets a connection send at once, and wait no longer than `patience`.
+/// Disables Nagle's algorithm, and limits each read and write to `patience`.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the kernel refuses an option.
 pub fn limited(stream: TcpStream, patience: Duration) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(patience))?;
@@ -62,11 +62,11 @@ pub fn limited(stream: TcpStream, patience: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads the head of a message: its first line, and the name and value of each field for `field`. `None` at the end of
-/// the connection.
+/// Reads the head of a message: returns its first line, and passes the name and the value of each field to `field`.
+/// `None` at the end of the connection.
 ///
 /// # Errors
-/// When the connection fails, or ends within the head.
+/// If the connection fails, or ends within the head.
 pub fn head(reader: &mut impl BufRead, field: impl FnMut(&str, &str)) -> io::Result<Option<String>> {
     let mut first = String::new();
     if reader.read_line(&mut first)? == 0 {
@@ -77,10 +77,10 @@ pub fn head(reader: &mut impl BufRead, field: impl FnMut(&str, &str)) -> io::Res
     Ok(Some(first))
 }
 
-/// Reads field lines to the empty one behind them.
+/// Reads field lines up to and including the empty line after them.
 ///
 /// # Errors
-/// As those of [`head`].
+/// The same as for [`head`].
 pub fn fields(reader: &mut impl BufRead, mut field: impl FnMut(&str, &str)) -> io::Result<()> {
     let mut line = String::new();
     loop {

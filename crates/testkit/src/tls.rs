@@ -1,4 +1,4 @@
-//! Certificates, those that sign themselves and those of an authority.
+//! Certificates: self-signed, or signed by an authority.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// The year with which certificates expire.
+/// The year in which certificates expire.
 const LATE: i32 = 2040;
 
 /// A certificate and its key.
@@ -19,12 +19,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A certificate for `name` that signs itself: `cert` and `key` in `folder`.
+    /// Creates a self-signed certificate for `name`, in the files `cert` and `key` of `folder`.
     pub fn self_signed(folder: &Path, name: &str) -> Self {
         Self::self_signed_until(folder, name, LATE)
     }
 
-    /// The same with a certificate that ends with the first day of `year`.
+    /// Creates a self-signed certificate that expires on the first day of `year`.
     pub fn self_signed_until(folder: &Path, name: &str, year: i32) -> Self {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         params.not_after = date_time_ymd(year, 1, 1);
@@ -39,7 +39,7 @@ impl Pair {
         self
     }
 
-    /// The table of a config with it.
+    /// Returns a config table with this certificate.
     pub fn table(&self) -> String {
         format!("[[tls]]\ncert = '{}'\nkey = '{}'\n", self.cert.display(), self.key.display())
     }
@@ -64,22 +64,22 @@ impl Authority {
         Self { folder, issuer: Issuer::new(params, key) }
     }
 
-    /// The file with its own certificate.
+    /// Returns the path of the authority's certificate.
     pub fn file(&self) -> String {
         self.folder.path().join("ca.pem").display().to_string()
     }
 
-    /// Writes a certificate for `names`, in place of an earlier one called `name`.
+    /// Writes a certificate for `names`. It replaces an earlier one called `name`.
     pub fn pair(&self, name: &str, names: &[&str]) -> Pair {
         self.until(name, names, &PKCS_ECDSA_P256_SHA256, LATE)
     }
 
-    /// The same with another kind of key.
+    /// Writes a certificate with an Ed25519 key.
     pub fn ed25519(&self, name: &str, names: &[&str]) -> Pair {
         self.until(name, names, &PKCS_ED25519, LATE)
     }
 
-    /// A certificate that has expired.
+    /// Writes a certificate that has expired.
     pub fn expired(&self, name: &str) -> Pair {
         self.until(name, &[], &PKCS_ECDSA_P256_SHA256, 2001)
     }

@@ -44,7 +44,7 @@ Examples:
 
 Damaged objects are removed, and fetched again on request. The exit code is 1 if there were any.";
 
-/// Looks at what is stored.
+/// The arguments of `cache`, which inspects stored responses.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Line {

@@ -1,4 +1,4 @@
-//! `larder check --test`: compares the user's expectations of a config with what it would do.
+//! `larder check --test`: compares the user's expectations of a config with its effects.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ struct File {
     test: Vec<Spanned<Test>>,
 }
 
-/// A request, the origin's answer, and what is expected.
+/// A request, the origin's answer, and the expected results.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Test {
@@ -157,7 +157,7 @@ fn fields(lines: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     Ok(map)
 }
 
-/// Refuses a word that no result has; `list` says where the words are.
+/// Refuses a word that no result has. `list` is the part of the error that says where the words are listed.
 fn is_known<'a>(
     what: &str,
     word: Option<&String>,

@@ -1,4 +1,4 @@
-//! `larder check`: checks whether `larder serve` would accept the same arguments, and shows what it would run.
+//! `larder check`: checks whether `larder serve` would accept the same arguments, and prints a summary of the result.
 
 mod expectations;
 
@@ -24,7 +24,7 @@ Examples:
       compares the config with the expectations in a file, without a connection
   larder check --example > larder.toml";
 
-/// What `check` validates, or prints instead.
+/// The arguments of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Print a config file with every key and its default
@@ -36,7 +36,7 @@ pub(crate) struct Check {
     /// Compare the config with the expectations in this file (docs/rules.md)
     #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
-    /// What would run.
+    /// The arguments of `serve` to validate.
     #[command(flatten)]
     run: Run,
 }
@@ -96,7 +96,8 @@ fn unusable(settings: &Settings) -> Vec<String> {
     disks.chain(log).filter_map(Result::err).collect()
 }
 
-/// Describes the certificates that listeners show to clients. The second list has warnings of what clients do not accept.
+/// Describes the certificates that listeners show to clients. The second list has warnings: certificates that clients
+/// do not accept, and hosts without a certificate.
 ///
 /// # Errors
 /// The errors of certificates that cannot be used, one line each.

@@ -103,7 +103,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
         date: Zoned::now().strftime("%-d %B %Y").to_string(),
     };
     if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
-        // The first error is often the reason why nothing can be written, and otherwise matters more.
+        // The first error is often the reason why no report can be written, and otherwise matters more.
         let first = halted.map(|halt| format!("{halt}; there is no report: ")).unwrap_or_default();
         return Err(Failure::Failed(format!("{first}{unwritten}")));
     }

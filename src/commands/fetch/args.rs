@@ -39,7 +39,7 @@ fields and bodies, by other protocols its GETs. Its times are ignored: each conn
 or, with --rate, requests are due at random moments. Latency counts from when a request was due, so it includes the wait for a
 connection.";
 
-/// The options of `fetch`: what it requests, from where, and where the answers go.
+/// The arguments of `fetch`: the pages, the server, and the destination of the answers.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Fetch {
     /// Pages to fetch

@@ -33,7 +33,7 @@ Examples:
 
 Ctrl-C prints the cells that are done and exits with 1; a second one stops at once.";
 
-/// What `simulate` replays, and how it shows the outcome.
+/// The arguments of `simulate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Simulate {
     /// Trace files; - is standard input
@@ -79,7 +79,7 @@ pub(crate) struct Simulate {
     /// Print a reference of the policies in Markdown, with results on the traces
     #[arg(long, conflicts_with_all = ["json", "csv", "curve"])]
     pub(super) reference: bool,
-    /// How to read the files.
+    /// The options for reading the files.
     #[command(flatten)]
     pub(super) reading: Reading,
     /// Clusters.
@@ -90,7 +90,7 @@ pub(crate) struct Simulate {
     pub(super) prefetch: Prefetch,
 }
 
-/// Which clusters `simulate` replays.
+/// The options of `simulate` for clusters.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Clusters")]
 pub(super) struct Cluster {
@@ -124,7 +124,7 @@ pub(super) struct Cluster {
     pub(super) slots: Option<NonZeroU16>,
 }
 
-/// What `simulate` prefetches.
+/// The options of `simulate` for prefetching.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Prefetching")]
 pub(super) struct Prefetch {
@@ -150,7 +150,7 @@ pub(super) struct Prefetch {
     pub(super) traffic: f64,
 }
 
-/// What capacities count.
+/// The unit of capacities.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Unit {
     Bytes,

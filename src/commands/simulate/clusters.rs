@@ -155,7 +155,7 @@ fn around_the_loss(cell: &Cell) -> String {
 /// of hot objects.
 pub(super) fn plot(title: &str, cells: &[Cell]) -> Plot {
     let plot = Plot::new(title, Axis::log("nodes", Unit::Count), Axis::linear("miss ratio", Unit::Share));
-    // A single node copies nothing, and is the first point of every line.
+    // A single node copies no objects, and is the first point of every line.
     let (alone, several): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.nodes.get() == 1);
     let mut lines: Vec<&Cell> = Vec::new();
     for cell in several {

@@ -20,10 +20,10 @@ use crate::config::{self, DatabasePlace};
 
 /// The default number of URLs of `--top`.
 const URLS: u32 = 20;
-/// How far back a question goes by default.
+/// The default period of a question, in the past.
 const SINCE: Duration = Duration::from_secs(86_400);
 
-/// What to ask the statistics database; nothing: the running proxy is asked.
+/// The question for the statistics database; without one, the running proxy is asked.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("question").multiple(false), next_help_heading = "Statistics database")]
 pub(super) struct Query {

@@ -33,7 +33,7 @@ Examples:
 /// The interval at which `--watch` shows the numbers.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What `stats` asks, and how it shows the answer.
+/// The arguments of `stats`.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     /// The admin listener.
@@ -48,10 +48,10 @@ pub(crate) struct Stats {
     /// Print the numbers every second until interrupted
     #[arg(long, conflicts_with_all = ["question", "validator", "couplings"])]
     watch: bool,
-    /// What it found out, instead of its numbers.
+    /// The findings to print, instead of the numbers.
     #[command(flatten)]
     findings: Findings,
-    /// What to ask the statistics database instead.
+    /// The question for the statistics database, instead of the numbers.
     #[command(flatten)]
     query: Query,
 }

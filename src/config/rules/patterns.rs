@@ -1,5 +1,5 @@
 //! Patterns of paths, hosts and media types. A pattern that can never match, since the compared text never has its
-//! form, is an error: a rule that never holds protects nothing.
+//! form, is an error: a rule that never applies gives no protection.
 
 use larder_proxy::settings::{Pattern, normal_path};
 

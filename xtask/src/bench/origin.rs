@@ -24,7 +24,7 @@ impl Origin {
         let (listener, address) = listen();
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
-        // A connection that a server gives up is no error of the origin.
+        // It is no error of the origin if a server closes a connection.
         serve(listener, move |stream| drop(answer_all(stream, &count)));
         Self { port: address.port(), requests }
     }

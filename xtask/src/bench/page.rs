@@ -1,5 +1,5 @@
-//! `cargo x bench h2 --page`: how long a browser takes to load a page of 300 images that are stored, by HTTP/2 and by
-//! HTTP/1.1, from this proxy and from nginx, next to it and at a distance.
+//! `cargo x bench h2 --page`: the time in which a browser loads a page of 300 cached images, over HTTP/2 and over
+//! HTTP/1.1, from this proxy and from nginx, with and without network delay.
 
 use super::goal::Goal;
 use super::measure::median;
@@ -18,18 +18,18 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The word that asks for this.
+/// The option that selects this bench.
 pub(super) const WORD: &str = "--page";
 
 const CHROMIUM: Package = Package { name: "chromium", program: "chromium", purpose: "the browser" };
 
-/// Milliseconds to the server and back.
+/// The round-trip times to the server, in milliseconds.
 const ROUND_TRIPS: [u64; 2] = [0, 20];
 
-/// What the browser calls the versions, and what it is told to use each.
+/// The browser's names for the HTTP versions, and the arguments that make it use each.
 const VERSIONS: [(&str, &[&str]); 2] = [("h2", &[]), ("http/1.1", &["--disable-http2"])];
 
-/// A server by one version of HTTP, and the milliseconds of its page in each round.
+/// A server with one version of HTTP, and its load times of the page, one for each round, in milliseconds.
 struct Way {
     server: &'static str,
     round_trip: u64,
@@ -42,7 +42,7 @@ struct Way {
 /// Reads the words after `bench h2`.
 ///
 /// # Errors
-/// As [`Options::parse`].
+/// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     let words: Vec<_> = words.iter().filter(|word| *word != WORD).cloned().collect();
     Options::parse(&words, [0, 5])
@@ -51,7 +51,7 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 /// Runs the bench and prints its table. It has no goals.
 ///
 /// # Errors
-/// When the browser is missing, a build fails, or a page is not loaded as a whole from the cache.
+/// If the browser is missing, a build fails, or a page is not loaded completely from the cache.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&CHROMIUM, &tls::OPENSSL], &[&peers::NGINX])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
             ways.extend(VERSIONS.map(way));
         }
     }
-    // The first loads store the page, and let the browser read its own files.
+    // The first loads store the page in the servers, and the browser's files in the kernel's page cache.
     ways.iter().try_for_each(|way| way.load().map(drop))?;
     let asked = origin.requests();
     for round in 1..=options.rounds {
@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
 }
 
 impl Way {
-    /// Loads the page in a browser that was started for it: the milliseconds from the request to the last image.
+    /// Loads the page in a new browser. Returns the milliseconds from the request to the last image.
     fn load(&self) -> Result<f64> {
         let profile = tempfile::tempdir().context("cannot make a temporary folder")?;
         let mut browser = Command::new("timeout");
@@ -114,7 +114,8 @@ impl Way {
     }
 }
 
-/// What the page has written into itself.
+/// Returns the load time that the page has written into its body, after checking the number of images and their
+/// protocol.
 fn time(text: &str, version: &str) -> Result<f64> {
     let body = text.rsplit_once("<body>").and_then(|(_, body)| body.split_once("</body>"));
     let (body, _) = body.context("the browser printed no page")?;
@@ -124,13 +125,13 @@ fn time(text: &str, version: &str) -> Result<f64> {
     }
 }
 
-/// A port that leads to `port`, with a delay in each direction.
+/// Returns a port that forwards to `port`, with a delay in each direction.
 fn delayed(port: u16, delay: Duration) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     let own = listener.local_addr()?.port();
     thread::spawn(move || {
         for near in listener.incoming().flatten() {
-            // A connection that either side gives up is no error.
+            // It is no error if either side closes its connection.
             drop(connect(near, port, delay));
         }
     });
@@ -147,7 +148,7 @@ fn connect(near: TcpStream, port: u16, delay: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Passes bytes on, each a delay after it came, however many come meanwhile.
+/// Forwards bytes, each after the delay. The delay does not limit the throughput.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (sender, on_their_way) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -165,12 +166,12 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
                 break;
             }
         }
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = to.shutdown(Shutdown::Write);
     });
 }
 
-/// Medians; the ratio is to HTTP/1.1 from the same server in the same round.
+/// Returns a row with medians; the ratio is to HTTP/1.1 from the same server in the same round.
 fn row(way: &Way, ways: &[Way]) -> Row {
     let is_plain = |other: &&Way| {
         (other.server, other.round_trip) == (way.server, way.round_trip) && other.version != "h2"

@@ -22,7 +22,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: number(11)? + number(12)? })
 }
 
-/// `root` and its descendants, found in a table of parents.
+/// Returns `root` and its descendants, from a table of parents.
 fn descendants(root: u32, parents: &HashMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![root];
     let mut next = 0;
@@ -99,7 +99,7 @@ pub(super) fn children_time() -> Result<Duration> {
 /// Returns the resident bytes of the processes in total; shared pages count for each.
 ///
 /// # Errors
-/// When one of them is gone.
+/// If one of them has ended.
 pub(super) fn resident(processes: &[u32]) -> Result<u64> {
     let sizes = processes.iter().map(|process| larder_testkit::resident(*process));
     sizes.sum::<io::Result<u64>>().context("a process has ended")

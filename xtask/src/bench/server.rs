@@ -128,7 +128,7 @@ impl Running {
     /// Makes a larder purge the objects that `words` select, and returns the result.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the purge fails.
     pub(super) fn purge(&self, words: &[&str]) -> Result<Value> {
         let admin = format!("127.0.0.1:{}", self.admin);
         let output =

@@ -15,7 +15,7 @@ const LIST: &str =
     "import('./tests/index.mjs').then(suites => console.log(JSON.stringify(suites.default.flatMap(
     suite => suite.tests.filter(test => !test.browser_only).map(test => [test.id, test.kind ?? 'required', test.depends_on ?? []])))))";
 
-/// Passes requests of the suite's client on in HTTP/2.
+/// A proxy that forwards the requests of the suite's client over HTTP/2.
 const ADAPTER: &str = include_str!("http2.mjs");
 
 /// Runs every test of the suite in `folder` against `larder`, over HTTP/2 if `http2` is set.
@@ -85,7 +85,7 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
 /// Starts a server and waits until it listens at `port`.
 ///
 /// # Errors
-/// When it does not.
+/// If it cannot be started, ends early, or does not listen in time.
 pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Process> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = Process::start(&mut command).with_context(|| format!("cannot start {what}"))?;

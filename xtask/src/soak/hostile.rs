@@ -59,7 +59,7 @@ impl Attack {
         give_way();
         let mut random = Random(number.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ self.name.len() as u64);
         while !over.is_over() {
-            // A proxy may refuse or close.
+            // The proxy may refuse the connection or close it.
             drop((self.once)(&mut Round { ports, over, random: &mut random }));
             over.sleep(PAUSE);
         }

@@ -17,7 +17,7 @@ const BELIEVED: [&str; 6] = [
     "larder-peer",
 ];
 
-/// Listens until the program ends; the port.
+/// Listens until the program ends. Returns the port.
 pub(super) fn start() -> u16 {
     let (listener, address) = listen();
     answer(listener, |request, stream| {
@@ -32,7 +32,7 @@ pub(super) fn start() -> u16 {
     address.port()
 }
 
-/// Whether a field asks for something else.
+/// Whether a field requests another page than the path does.
 fn is_spoilt(request: &Seen) -> bool {
     request.fields.iter().any(|(name, value)| {
         let name = name.to_ascii_lowercase();

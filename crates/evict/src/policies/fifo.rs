@@ -1,4 +1,4 @@
-//! First in, first out: a hit changes nothing, so it costs nothing.
+//! First in, first out: a hit changes no state, so it has no cost.
 
 use crate::parts::queue::Queue;
 use crate::policy::{Capacity, Policy, Residents, Slot};

@@ -1,7 +1,8 @@
 //! The GreedyDual family: worth with aging.
 //!
-//! Each resident has a priority: its worth at its last request, plus the age of the cache then. The object with the lowest
-//! priority is evicted, and its priority becomes the age. So objects without requests sink, whatever their worth.
+//! Each resident has a priority: its worth at its last request, plus the age of the cache then. The object with the
+//! lowest priority is evicted, and its priority becomes the age. So objects without requests sink, regardless of their
+//! worth.
 //!
 //! The policies differ in the worth, in whether the number of requests counts, and in whether a new object has to be worth
 //! more than those that it would replace. An object of size 0 is worth as much as one of 1.

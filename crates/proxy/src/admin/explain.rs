@@ -1,4 +1,4 @@
-//! `GET /why`: what the cache would do with a request, and the reasons ([`crate::features::why`]).
+//! `GET /why`: the cache's decision on a request, and the reasons ([`crate::features::why`]).
 
 use std::sync::Arc;
 

@@ -88,7 +88,7 @@ impl Invalidations {
         }
     }
 
-    /// Whether a response is recent enough if nothing has purged it up to `position` of the engine process called
+    /// Whether a response is recent enough if no purge has reached it up to `position` of the engine process called
     /// `engine`.
     pub(super) fn accepts(&self, engine: &str, position: Position) -> bool {
         self.floor().is_met(engine, position, clock::millis())

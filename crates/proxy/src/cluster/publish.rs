@@ -10,18 +10,18 @@ use larder_semantics::purge::{Effect, Scope};
 use super::Cluster;
 use super::stream::Telling;
 
-/// Records that a purge is about to be put in force, of which the other nodes are [told](Untold) next.
+/// Records that a purge is about to be put in force; the caller publishes it to the other nodes next ([`Untold`]).
 pub(crate) fn telling(cluster: Option<&Cluster>) -> Option<Telling<'_>> {
     cluster.map(|cluster| cluster.invalidations.stream.telling())
 }
 
-/// Purges of which other nodes are to be told. If it is dropped before, they are told later.
+/// Purges that have to be published to the other nodes. If this value is dropped before, they are published later.
 pub(crate) struct Untold<'s> {
     cluster: Option<&'s Arc<Cluster>>,
     orders: VecDeque<Order>,
 }
 
-/// Collects these purges, to be told to the other nodes.
+/// Collects these purges for publication to the other nodes.
 pub(crate) fn untold<'s>(cluster: Option<&'s Arc<Cluster>>, purges: &[(Effect, &[Scope])]) -> Untold<'s> {
     let purges = purges.iter().filter(|(_, scopes)| cluster.is_some() && !scopes.is_empty());
     Untold {
@@ -31,9 +31,9 @@ pub(crate) fn untold<'s>(cluster: Option<&'s Arc<Cluster>>, purges: &[(Effect, &
 }
 
 impl Untold<'_> {
-    /// Tells the other nodes of purges that are in force here, and returns when they are in the stream, if they can
-    /// be. Returns the field line which ensures that a client that moves to another node gets no older response;
-    /// `None`: there is nothing to tell, or it is not in the stream.
+    /// Publishes purges, which are in force here, to the other nodes, and returns when they are in the stream, if they
+    /// can be. Returns the field line which ensures that a client that moves to another node gets no older response;
+    /// `None` if there are no purges, or if one is not in the stream.
     pub(crate) async fn tell(mut self) -> Option<HeaderValue> {
         let cluster = self.cluster?;
         let (mut last, mut is_told) = (None, true);

@@ -61,8 +61,8 @@ const ADD: &str = "\
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, 2))
 return {string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), id}";
 
-/// Answers with the identity of the engine and the last entry's number. It tries to make a change, which usually
-/// changes nothing, since an engine that another one has replaced refuses it, and may have lost entries.
+/// Answers with the identity of the engine and the last entry's number. It also tries a write, usually without effect:
+/// an engine that was replaced by another one, and may have lost entries, refuses writes.
 ///
 /// Keys: the stream, the positions. Values: the node's name, its position as it is noted.
 const LAST: &str = "\

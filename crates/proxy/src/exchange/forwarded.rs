@@ -131,7 +131,8 @@ fn is_trusted(trust: &[IpNet], address: IpAddr) -> bool {
 }
 
 impl<'b> Told<'b> {
-    /// Reads the fields. `Forwarded` is ignored if there is any of the `X-Forwarded-*` fields, whatever their content.
+    /// Reads the fields. `Forwarded` is ignored if there is any of the `X-Forwarded-*` fields, regardless of their
+    /// content.
     fn of(trust: &[IpNet], fields: Lines<'b>) -> Result<Self, Refusal> {
         const NAMES: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
         if !NAMES.iter().any(|name| lines(fields, name).next().is_some()) {

@@ -1,8 +1,8 @@
 //! The dependence of a reply on `Accept-Encoding` on sites that compress, and the field lines that express it.
 //!
-//! Stored lines are those of the origin's response. A reply whose response has other forms adds `Vary`, whatever its
-//! own form. A coded reply also names its coding, and weakens a strong entity-tag: its bytes differ from those that the
-//! origin tagged, but the representation means the same (RFC 9110 section 8.8.1). Therefore the tag of any form is
+//! Stored lines are those of the origin's response. A reply whose response has other forms adds `Vary`, regardless of
+//! its own form. A coded reply also names its coding, and weakens a strong entity-tag: its bytes differ from those that
+//! the origin tagged, but the representation means the same (RFC 9110 section 8.8.1). Therefore the tag of any form is
 //! valid in a conditional request to this cache and to the origin, and no byte range of one form is taken for that of
 //! another.
 

@@ -438,7 +438,7 @@ fn upgrade(head: &Head<'_>) -> Option<HeaderValue> {
     HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Whether a request is a `PURGE` of a site: the site, not its rules, decides who may send it.
+/// Whether a request is a `PURGE` of a site. The site, not its rules, decides which clients may send it.
 fn is_purge(method: &Method, route: &Route) -> bool {
     matches!(route, Route::Site(_)) && method.as_str() == names::PURGE
 }

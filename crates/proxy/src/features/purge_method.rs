@@ -52,7 +52,7 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     }
 }
 
-/// Returns the answer that [`answer`] would give to `request`, if that is a `PURGE`. Purges nothing.
+/// Returns the answer that [`answer`] would give to `request`, if that is a `PURGE`. It does not purge.
 pub(crate) fn foresee(plan: &Plan, request: &Request) -> Option<Reply> {
     let site = site(request)?;
     Some(match may(&site.settings, plan.settings.admin_token.as_ref(), request) {

@@ -1,5 +1,5 @@
-//! A dry run of a request over the current contents of the cache: the decision on it, and the reasons. No origin is
-//! asked, nothing counts as a use, and nothing changes.
+//! A dry run of a request over the current contents of the cache: the decision on it, and the reasons. It sends no
+//! request to an origin, counts no use, and changes no state.
 //!
 //! The request is written as text and read by the parser of all requests, and the functions that decide on all
 //! requests decide on it. This module only puts their results into words. It may wait for a disk, and a short time

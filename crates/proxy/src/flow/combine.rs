@@ -10,8 +10,8 @@ use larder_store::{Body, Entry, Memory};
 /// The largest result of a join, in bytes: joining copies both parts. Larger parts stay separate.
 const MOST: u64 = 8 << 20;
 
-/// Returns one response made of a `new` part and an `old` one, with the head of the new one; a whole response if
-/// nothing is missing. `None` if the parts do not belong together.
+/// Returns one response made of a `new` part and an `old` one, with the head of the new one; a complete response if no
+/// part is missing. `None` if the parts do not belong together.
 pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
     let (new_range, old_range) = (ContentRange::of(&new.fields())?, ContentRange::of(&old.fields())?);
     let joined = range::combined((&new_range, &new.fields()), (&old_range, &old.fields()))?;

@@ -410,7 +410,7 @@ impl Fetched<'_> {
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-        // This client's own fields say nothing about answers to others.
+        // A reason that lies in this client's request does not apply to the answers for other clients.
         if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
             shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
             // The newest answer of the origin forbids storing a response of this URL.

@@ -82,7 +82,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether the answer to `request` is of no use to other requests, whatever its directives for caches.
+/// Whether the answer to `request` is useless for other requests, regardless of its cache directives.
 pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")

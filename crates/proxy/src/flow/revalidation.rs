@@ -16,7 +16,7 @@ use crate::flow::upstream::Answer;
 
 /// The request with which a stored response is revalidated or completed.
 pub(crate) enum Revalidation {
-    /// Requests the whole response, whatever is stored.
+    /// Requests the whole response, regardless of the stored one.
     Whole,
     /// Asks whether this response is still valid.
     Validate(Entry),

@@ -118,7 +118,7 @@ pub(crate) fn at_once(
     Some(Answer { reply: Reply { site, ..reply }, hash })
 }
 
-/// Whether the cache may answer a request at once, whatever its target.
+/// Whether the cache may answer a request at once, for any target.
 #[inline]
 fn is_simple(head: &head::Head<'_>) -> bool {
     let cacheable = matches!(head.method, Method::GET | Method::HEAD);
@@ -368,7 +368,7 @@ fn is_due(
         && worker.cache.ahead.is_open(hash, now)
 }
 
-/// Whether the node that owns the key may answer in place of the origin: nothing forbids a stored answer.
+/// Whether the node that owns the key may answer in place of the origin: no condition forbids a stored answer.
 pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
     // Requests to other nodes do not carry client certificates.
     let is_for_all =

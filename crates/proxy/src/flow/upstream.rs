@@ -137,7 +137,7 @@ async fn ask_peers(
     fields: &HeaderMap,
     content: &mut Upload,
 ) -> Result<(Head, Box<Download>, bool), OriginError> {
-    // The detour gains nothing for a URL that is marked as hit-for-miss.
+    // A request to the owner is useless for a URL that is marked as hit-for-miss.
     let gains = || !worker.cache.hit_for_miss.marked(request.hash, clock::now());
     let cluster = worker.shared.cluster.as_ref().filter(|_| request.asks_peers && gains());
     let client = || worker.clients(plan).peers.clone();

@@ -15,7 +15,7 @@ use super::authority::is_port;
 pub use super::authority::{is_authority, is_target};
 use crate::base::settings::Limits;
 
-/// The most field lines of a head, whatever the configured limit.
+/// The maximum number of field lines of a head, regardless of the configured limit.
 pub const MOST_FIELDS: usize = 256;
 
 /// Room for the lines of a head. It is not initialised: that would take longer than parsing the lines.

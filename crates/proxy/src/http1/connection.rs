@@ -291,7 +291,7 @@ impl Connection {
         self.writing.rest();
     }
 
-    /// Continues after a look. Returns the connection when it has nothing left to do and waits for a request.
+    /// Continues after a look. Returns the connection when it has no work left and waits for a request.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
         let worker = Arc::clone(&self.worker);
         loop {

@@ -272,7 +272,7 @@ impl State {
 
     /// Writes an interim response with the fields that `write` appends.
     ///
-    /// A client that reads nothing gets none: interim responses are announcements, and the final response follows.
+    /// A client that does not read gets none: interim responses are announcements, and the final response follows.
     pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
         if self.unsent() >= GATHER {
             return;

@@ -8,7 +8,7 @@ use std::thread;
 
 use larder_testkit::{listen, serve};
 
-/// What becomes of the next commit once the wire is armed.
+/// The fault of the next commit once the wire is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The server commits, and its answer is lost.

@@ -66,7 +66,8 @@ fn watch(task: &Task<'_>, larder: &Larder, phase: &AtomicU64) -> Result<()> {
     Ok(())
 }
 
-/// Pages that have to be validated after a second, each with fields of its own.
+/// Serves pages, about half of which have to be validated after a second. Each answer has a unique field. Returns the
+/// port.
 fn origin(phase: &Arc<AtomicU64>) -> u16 {
     let (phase, answers) = (Arc::clone(phase), Arc::new(AtomicU64::new(0)));
     let (listener, address) = listen();

@@ -80,7 +80,7 @@ impl Pages {
         random.below(most)
     }
 
-    /// Serves them until the program ends; the port.
+    /// Serves the pages until the program ends. Returns the port.
     pub(super) fn serve(self: &Arc<Self>) -> u16 {
         let (pages, (listener, address)) = (Arc::clone(self), listen());
         answer(listener, move |request, stream| pages.answer(request, stream));

@@ -44,7 +44,7 @@ pub struct Experiment {
     pub measure: fn(&mut Bench) -> Result<(), Halt>,
     /// Returns the findings from the measurements so far.
     pub conclude: fn(&Journal) -> Findings,
-    /// Returns what the machine lacks for the experiment, with the package to install; `None` if it can run.
+    /// Returns a message with the missing requirement and the package to install; `None` if the experiment can run.
     pub missing: fn() -> Option<String>,
 }
 

@@ -92,7 +92,7 @@ pub(super) fn text(word: &[u8]) -> Result<&str, Wrong> {
     str::from_utf8(word).map_err(|_| "not UTF-8".into())
 }
 
-/// Returns the error that `word` is not `what` was expected.
+/// Returns the error that `word` is not the expected `what`.
 pub(super) fn no(what: &str, word: &[u8]) -> Wrong {
     let shown = String::from_utf8_lossy(&word[..word.len().min(40)]);
     format!("'{}' is not {what}", shown.escape_debug()).into()

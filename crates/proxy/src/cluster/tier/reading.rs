@@ -145,7 +145,7 @@ impl Reading<'_> {
         Ok((*response, freshness))
     }
 
-    /// Returns the position up to which nothing has purged the response, if it may be used.
+    /// Returns the position up to which no purge has reached the response, if it may be used.
     pub(super) async fn judge(
         &self,
         response: &Response<'_>,
@@ -266,7 +266,7 @@ fn entry(
     })
 }
 
-/// Computes age and lifetime. The engine measures the time: `left` is what remains of the milliseconds in the record.
+/// Computes age and lifetime. The engine measures the time: `left` is the rest of the milliseconds in the record.
 /// `None` if they do not agree.
 fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
     let passed = response.expires.checked_sub(u64::try_from(left).ok()?)?.div_ceil(1_000);

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The policy of every memory, live and simulated.
 pub(super) const POLICY: &str = "lru";
 
-/// Returns what the machine lacks, and the package to install.
+/// Returns a message with the missing program and the package to install; `None` if all programs are there.
 pub(super) fn missing() -> Option<String> {
     let lacking = |what: &str, package: &str| Some(format!("no {what} on the path; install {package}"));
     if engine().is_none() {
