@@ -109,7 +109,7 @@ impl Cluster {
 pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     if !cluster.invalidations.lease.is_said.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "purges of other nodes are not heard of; each stored response is validated before use, once in {:?}",
+            "purges of other nodes do not arrive; each stored response is validated before use, once in {:?}",
             cluster.settings.max_invalidation_lag
         );
     }
