@@ -7,7 +7,7 @@
 //!
 //! A missing resource ends the test: most functions panic.
 
-#![allow(missing_docs, reason = "what a name says already needs no more words in tests")]
+#![allow(missing_docs, reason = "names and tests explain these items")]
 
 mod apart;
 mod client;
