@@ -195,7 +195,7 @@ fn what_is_damaged_is_found_by_a_check_and_gone_then() {
 fn damage_is_found_by_a_check_where_there_is_no_index() {
     type Spoil = fn(&mut Vec<u8>);
     let table: [(Spoil, u64, &str); 4] = [
-        (|bytes| bytes[128..400].fill(0xff), 1, "1 damaged place, whose records are gone"),
+        (|bytes| bytes[128..400].fill(0xff), 1, "1 damaged place, whose records are lost"),
         // One bit of the first record's header is flipped.
         (|bytes| bytes[168] ^= 4, 1, "1 object was corrupt, and is gone"),
         (
