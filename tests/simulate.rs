@@ -318,7 +318,7 @@ fn wrong_clusters_are_one_clear_line() {
     let table: &[(&[&str], &str)] = &[
         (&["--nodes", "0"], "expected a whole number from 1 to 1000"),
         (&["--nodes", "3", "--hot", "100%"], "owned objects need room"),
-        (&["--nodes", "3", "--sample", "0.1"], "a sample does not tell how nodes share the load"),
+        (&["--nodes", "3", "--sample", "0.1"], "a sample does not show how nodes share the load"),
         (
             &["--nodes", "9,3", "--lose", "3"],
             "--lose 3: 3 nodes cannot lose so many; at least one has to stay",
