@@ -91,7 +91,7 @@ fn a_reason_is_one_line() {
 
 #[test]
 fn requests_that_are_none_are_answered() {
-    let commands = "!400 no command is \"*STATS\": there are *STATISTICS, *RESET\n";
+    let commands = "!400 unknown command \"*STATS\"; known: *STATISTICS, *RESET\n";
     for (request, reply) in [
         (&b"a\rb\n"[..], "!400 the url has the control character 0x0d at byte 1\n"),
         (b"a\0\n", "!400 the url has the control character 0x00 at byte 1\n"),

@@ -316,8 +316,8 @@ pub(crate) fn the_file_is_for_its_user_alone(sqlite: &Sqlite) {
     }
     assert_eq!(read(&url).totals(0).unwrap().requests, 1, "it is read while it is open");
     for (url, why) in [
-        (format!("{url}/x"), "Not a directory"),
-        ("sqlite:no/such/folder.db".to_owned(), "No such file"),
+        (format!("{url}/x"), "not a directory"),
+        ("sqlite:no/such/folder.db".to_owned(), "no such directory"),
         ("sqlite:/".to_owned(), "unable to open"),
     ] {
         let error = Recorder::open(&url, options()).err().expect("it cannot be made").to_string();
