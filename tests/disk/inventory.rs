@@ -197,7 +197,7 @@ fn damage_is_found_by_a_check_where_there_is_no_index() {
     let table: [(Spoil, u64, &str); 4] = [
         (|bytes| bytes[128..400].fill(0xff), 1, "1 damaged place, whose records are lost"),
         // One bit of the first record's header is flipped.
-        (|bytes| bytes[168] ^= 4, 1, "1 object was corrupt, and is gone"),
+        (|bytes| bytes[168] ^= 4, 1, "1 object was corrupt, and was removed"),
         (
             |bytes| {
                 bytes[168] ^= 4;
