@@ -309,20 +309,10 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Option<V>, String> {
         match value.as_str() {
             Some(word) if word == self.0 => Ok(None),
-            _ => self.1.read(value).map(Some).map_err(|problem| {
-                match (problem.split_once("; known: "), value) {
-                    // The words of a choice are listed with this one.
-                    (Some((unknown, known)), _) if problem.starts_with("unknown word") => {
-                        if has_word(known, self.0) {
-                            problem
-                        } else {
-                            format!("{unknown}; known: {} {known}", self.0)
-                        }
-                    }
-                    // The mistake is in a part of it.
-                    (_, DeValue::Table(_) | DeValue::Array(_)) => problem,
-                    _ => format!("{problem}; also valid: {}", quoted(self.0)),
-                }
+            _ => self.1.read(value).map(Some).map_err(|problem| match value {
+                // The mistake is in a part of it.
+                DeValue::Table(_) | DeValue::Array(_) => problem,
+                _ => format!("{problem}; also valid: {}", quoted(self.0)),
             }),
         }
     }
@@ -330,10 +320,6 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
     fn show(&self, value: &Option<V>) -> String {
         value.as_ref().map_or_else(|| quoted(self.0), |value| self.1.show(value))
     }
-}
-
-fn has_word(list: &str, word: &str) -> bool {
-    list.split(' ').any(|known| known == word)
 }
 
 fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {

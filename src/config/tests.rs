@@ -41,7 +41,10 @@ fn values_of_the_wrong_kind() {
         ("threads = 0", "1: threads: 0 is not a number from 1 to 1024"),
         ("\nthreads = -1", "2: threads: -1 is not a number from 1 to 1024"),
         ("[stats]\nclient = 'all'", "2: stats.client: unknown word 'all'; known: whole truncated off"),
-        ("[cluster]\ntls = 'yes'", "2: cluster.tls: unknown word 'yes'; known: auto token files off"),
+        (
+            "[cluster]\ntls = 'yes'",
+            "2: cluster.tls: unknown word 'yes'; known: token files off; also valid: \"auto\"",
+        ),
         (
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
