@@ -17,7 +17,7 @@ use std::path::Path;
 use larder_testkit::{Answer, Larder, Origin, eventually};
 use rustix::process::Signal;
 
-/// A config with a disk in `directory`, in front of `origin`, with `tables` besides.
+/// A config with a disk in `directory`, in front of `origin`, with the further `tables`.
 fn config(directory: &Path, origin: &Origin, tables: &str) -> String {
     let site = format!("[[site]]\norigin = 'http://{}'\n", origin.address);
     format!("{tables}\n[[disk]]\npath = '{}'\nsize = '64MiB'\n{site}", directory.display())

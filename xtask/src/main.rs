@@ -77,7 +77,7 @@ usage: cargo x COMMAND
              --quick, --seconds N, --rounds N, --json FILE, --larder PATH, --install  as above
            replay: how fast traces are replayed
              --against PATH  beside libCacheSim's cachesim, if it is not on the path
-             --trace A,B     besides the generated one, these (all in traces/)
+             --trace A,B     traces in addition to the generated one (all in traces/)
              --quick         1 round
              --rounds N      as above; --json FILE too
            disk: the disk tier beside the memory tier and nginx, its writes and its starts

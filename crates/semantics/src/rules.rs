@@ -31,7 +31,7 @@ pub struct Rules {
     pub prefetch: Vec<Prediction>,
     /// The traffic that unused prefetches may cause, as a share of that of clients, in percent.
     pub prefetch_traffic: u8,
-    /// The requests during its lifetime that make a response popular, besides the one that fetched it.
+    /// The requests during its lifetime that make a response popular, without the one that fetched it.
     pub refresh_ahead_hits: u32,
     /// The clients that get the links of a stored response while the origin is asked.
     pub early_hints: EarlyHints,

@@ -134,7 +134,7 @@ impl Memory {
 
     /// Stores `entry` beside or instead of the variants of its URL. Returns false when it is too large.
     ///
-    /// `replaces` is the stored response that the new one supersedes besides those of equal signature (a
+    /// `replaces` is the stored response that the new one supersedes, in addition to those of equal signature (a
     /// refreshed head may come with another `Vary`).
     pub fn put(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
         self.put_unless(entry, replaces, |_| false)

@@ -39,7 +39,7 @@ pub enum Verdict {
     Read(u64, HeaderMap),
 }
 
-/// Fields that a 304 has in common with its 200 (RFC 9110 section 15.4.5), besides `ETag`, and further fields
+/// Fields that a 304 has in common with its 200 (RFC 9110 section 15.4.5), except `ETag`, and further fields
 /// with which caches keep the stored response.
 const IN_NOT_MODIFIED: [header::HeaderName; 6] = [
     header::CACHE_CONTROL,

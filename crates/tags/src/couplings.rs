@@ -25,7 +25,7 @@ impl Couplings {
         Self(direct.keys().map(|from| (from.clone(), reached(from))).collect())
     }
 
-    /// Returns the pools that a change to `pool` blanks besides it.
+    /// Returns the pools that a change to `pool` blanks in addition to it.
     pub fn of(&self, pool: &str) -> &[Box<str>] {
         self.0.get(pool).map_or(&[], |pools| pools)
     }

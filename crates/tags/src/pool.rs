@@ -13,7 +13,7 @@ use crate::tag::Tag;
 
 /// The most tags of one key, which differ by `Vary`; the oldest is removed first.
 const VARIANTS: usize = 16;
-/// Bytes of a key with one tag besides the bytes of both.
+/// Bytes of a key with one tag, without the bytes of both.
 const BOOKKEEPING: usize = 200;
 
 /// The number of generations in the shared pool: segments with the same one are blanked together.

@@ -16,7 +16,7 @@ const INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidati
 const ALL: &str = "*";
 /// The fields that set the lifetime of a response in caches.
 const DIRECTIVES: [HeaderName; 2] = [header::CACHE_CONTROL, HeaderName::from_static("cdn-cache-control")];
-/// Fields besides `Cache-Control` with which backends set lifetimes.
+/// Fields other than `Cache-Control` with which backends set lifetimes.
 const LIFETIMES: [&str; 3] = ["expires", "cdn-cache-control", "surrogate-control"];
 
 /// Returns the line with the groups of a response below `segment`.

@@ -16,7 +16,7 @@ pub struct Settings {
     /// The time for which a change may still happen after its end has become unknown, in seconds. Meanwhile
     /// no tags are created, and caches get no lifetimes.
     pub doubt: u32,
-    /// The pools that a change blanks besides its own.
+    /// The pools that a change blanks in addition to its own.
     pub couplings: Couplings,
     /// Whether responses name their group, and changes the groups that they invalidate (RFC 9875), for caches.
     pub push: Option<Push>,

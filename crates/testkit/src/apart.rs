@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-/// The address, besides loopback, of the network that [`with_outer_address`] creates. It belongs to a range for
+/// The address outside loopback of the network that [`with_outer_address`] creates. It belongs to a range for
 /// documentation.
 pub const OUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 

@@ -55,7 +55,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "refresh_ahead_hits",
         Count(1..=MANY),
         refresh_ahead_hits,
-        "a response is popular from this number of requests in its lifetime, besides the one that fetched it"
+        "a response is popular from this number of requests in its lifetime, without the one that fetched it"
     ),
     key!(
         "early_hints",

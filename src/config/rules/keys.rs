@@ -1,4 +1,4 @@
-//! The keys of a rule besides `match`, `request`, `response` and `reply`.
+//! The keys of a rule other than `match`, `request`, `response` and `reply`.
 
 use std::sync::Arc;
 

@@ -18,16 +18,15 @@ impl Error {
     }
 }
 
-/// Returns the cause of `error` as a part of a sentence: in lower case, and without the error number of the operating
-/// system.
+/// Returns the cause of `error` as a part of a sentence.
 pub(crate) fn cause(error: &io::Error) -> String {
-    let text = error.to_string();
-    part(text.split_once(" (os error").map_or(&*text, |(words, _)| words))
+    part(&error.to_string())
 }
 
 /// Returns another program's or a library's message as a part of a sentence: in one line, and in lower case unless it
-/// begins with an abbreviation.
+/// begins with an abbreviation. An error number of the operating system is left out.
 pub(crate) fn part(text: &str) -> String {
+    let text = text.split_once(" (os error").map_or(text, |(words, _)| words);
     let text = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
     let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let mut letters = text.chars();

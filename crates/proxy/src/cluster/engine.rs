@@ -253,10 +253,7 @@ fn explain(error: &RedisError) -> String {
         _ if error.is_timeout() => "no answer in time".to_owned(),
         ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
         ErrorKind::Parse => "its answer is not of a Valkey or Redis".to_owned(),
-        _ => {
-            let text = error.to_string();
-            part(text.split_once(" (os error").map_or(&*text, |(words, _)| words))
-        }
+        _ => part(&error.to_string()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Following another request's fetch: how long to wait, and the reply to a client whose wait timed out or who has left.
+//! Following another request's fetch: how long to wait, and the reply to a client whose wait timed out or that has left.
 
 use std::future::ready;
 use std::pin::pin;

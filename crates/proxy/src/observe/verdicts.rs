@@ -18,7 +18,7 @@ const MOST_LINES: usize = 8;
 /// Maximum of stored bytes of all lines together.
 const MOST_BYTES: usize = 1024;
 
-/// The fields that affect caching, besides targeted ones.
+/// The fields that affect caching, except targeted ones.
 const FIELDS: [&str; 11] = [
     "age",
     "cache-control",

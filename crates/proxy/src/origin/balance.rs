@@ -38,9 +38,9 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().copied().map(u64::from).sum()
 }
 
-/// Returns the origin at `place` when the weights, except that of `besides`, are laid side by side.
-fn holder(weights: &[u32], mut place: u64, besides: Option<usize>) -> Option<usize> {
-    weights.iter().enumerate().filter(|(at, _)| Some(*at) != besides).find_map(|(at, weight)| {
+/// Returns the origin at `place` when the weights, except that of `excluded`, are laid side by side.
+fn holder(weights: &[u32], mut place: u64, excluded: Option<usize>) -> Option<usize> {
+    weights.iter().enumerate().filter(|(at, _)| Some(*at) != excluded).find_map(|(at, weight)| {
         let is_here = place < u64::from(*weight);
         place = place.saturating_sub(u64::from(*weight));
         is_here.then_some(at)

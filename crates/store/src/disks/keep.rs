@@ -27,7 +27,7 @@ pub(crate) struct Keeping {
     meta_len: usize,
     /// Bytes of body that there is still room for.
     room: u64,
-    /// The record to write besides the response: the fields by which responses to this URL vary.
+    /// The record to write in addition to the response: the fields by which responses to this URL vary.
     varies: Option<Note>,
 }
 
