@@ -42,10 +42,6 @@ fn values_of_the_wrong_kind() {
         ("\nthreads = -1", "2: threads: -1 is not a number from 1 to 1024"),
         ("[stats]\nclient = 'all'", "2: stats.client: unknown word 'all'; known: whole truncated off"),
         (
-            "[cluster]\ntls = 'yes'",
-            "2: cluster.tls: unknown word 'yes'; known: token files off; also valid: \"auto\"",
-        ),
-        (
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
@@ -110,6 +106,10 @@ fn values_of_the_wrong_kind() {
 fn values_beside_a_word_and_paths_of_sites() {
     let table: &[Row] = &[
         ("[memory]\nsize = -1", "2: memory.size: -1 is not a size from 1B to 128TiB; also valid: \"auto\""),
+        (
+            "[cluster]\ntls = 'yes'",
+            "2: cluster.tls: unknown word 'yes'; known: token files off; also valid: \"auto\"",
+        ),
         ("[onc]\nudp = 'yes'", "2: onc.udp: expected true or false, got type string; also valid: \"auto\""),
         (
             "[[site]]\norigin = 'http://a'\npath = '/api/*'",
