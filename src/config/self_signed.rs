@@ -1,7 +1,8 @@
 //! Self-signed certificates: to try TLS without an authority, and for the admin listener.
 
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_proxy::Settings;
@@ -9,6 +10,7 @@ use larder_proxy::net::tls::certificates::Certificate;
 use larder_proxy::settings::CertificateFiles;
 use larder_store::private;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use rustix::fs::{FlockOperation, flock};
 use rustls::pki_types::DnsName;
 
 use crate::cli::admin_tls;
@@ -87,12 +89,23 @@ pub(crate) fn provide_for_admin(settings: &Settings) -> Result<Option<SelfSigned
 fn keep(files: &CertificateFiles, hosts: impl IntoIterator<Item = String>) -> Result<SelfSigned, String> {
     let mut names: Vec<String> = LOCAL.iter().map(|name| (*name).to_owned()).chain(hosts).collect();
     names.dedup();
+    let unmade = |error| format!("cannot make {}: {}", files.cert.display(), unwritten(&error));
+    let locked = files.cert.parent().map(lock).transpose().map_err(unmade)?;
     if !is_there(files, &names) {
-        make(files, names)
-            .map_err(|error| format!("cannot make {}: {}", files.cert.display(), unwritten(&error)))?;
+        make(files, names).map_err(unmade)?;
     }
+    drop(locked);
     let made = Certificate::read(files).map_err(|fault| files.blame(&fault))?;
     Ok(SelfSigned { file: files.cert.clone(), fingerprint: made.fingerprint() })
+}
+
+/// Locks `folder`, which is made if it does not exist. Without the lock, two processes that start at the same time could
+/// leave the key of one beside the certificate of the other.
+fn lock(folder: &Path) -> io::Result<File> {
+    private::make_directory(folder)?;
+    let folder = File::open(folder)?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
 }
 
 fn is_there(files: &CertificateFiles, names: &[String]) -> bool {
@@ -110,9 +123,25 @@ fn make(files: &CertificateFiles, names: Vec<String>) -> io::Result<()> {
     params.not_after = date_time_ymd(2099, 12, 31);
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = params.self_signed(&key).map_err(io::Error::other)?;
-    if let Some(folder) = files.cert.parent() {
-        private::make_directory(folder)?;
-    }
     private::write(&files.key, key.serialize_pem().as_bytes())?;
     private::write(&files.cert, certificate.pem().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CertificateFiles, FLAG, keep};
+    use std::thread;
+
+    #[test]
+    fn processes_that_start_at_the_same_time_get_one_certificate() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = |name| folder.path().join("state").join(name);
+        let files = CertificateFiles::at(file("a.pem"), file("a.key"), FLAG);
+        let made = thread::scope(|scope| {
+            let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| keep(&files, None))).collect();
+            let kept = starts.into_iter().map(|start| start.join().expect("no panic").expect("a certificate"));
+            kept.map(|made| made.fingerprint).collect::<Vec<_>>()
+        });
+        assert!(made.iter().all(|fingerprint| *fingerprint == made[0]), "{made:?}");
+    }
 }
