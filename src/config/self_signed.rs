@@ -139,7 +139,8 @@ mod tests {
         let files = CertificateFiles::at(file("a.pem"), file("a.key"), FLAG);
         let made = thread::scope(|scope| {
             let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| keep(&files, None))).collect();
-            let kept = starts.into_iter().map(|start| start.join().expect("no panic").expect("a certificate"));
+            let kept =
+                starts.into_iter().map(|start| start.join().expect("no panic").expect("a certificate"));
             kept.map(|made| made.fingerprint).collect::<Vec<_>>()
         });
         assert!(made.iter().all(|fingerprint| *fingerprint == made[0]), "{made:?}");
