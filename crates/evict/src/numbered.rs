@@ -330,9 +330,9 @@ impl<A: Attributes> Residents for Numbered<A> {
     }
 
     #[inline(always)]
-    fn note(&self, number: u32) -> Option<u32> {
-        let place = self.slots[number as usize].get();
-        (place >= NOTED && place != NONE).then_some(place & !NOTED)
+    fn note(&self, number: u32) -> u32 {
+        // [`NONE`] becomes [`NO_NOTE`](crate::policy::NO_NOTE).
+        self.slots[number as usize].get() & !NOTED
     }
 
     #[inline]

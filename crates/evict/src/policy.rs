@@ -18,6 +18,9 @@ pub(crate) const NOTED: u32 = 1 << 31;
 /// The highest note: with [`NOTED`], the next value would be [`NONE`].
 pub(crate) const MOST_NOTE: u32 = NOTED - 2;
 
+/// The value of [`Residents::note`] for an object without a note.
+pub(crate) const NO_NOTE: u32 = MOST_NOTE + 1;
+
 /// The properties of an object that a policy can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
@@ -114,10 +117,11 @@ pub trait Residents {
     #[inline(always)]
     fn keep_note(&self, _number: u32, _note: u32) {}
 
-    /// Returns the note of the object numbered `number`, which is not resident.
+    /// Returns the note of the object numbered `number`, which is not resident; 2^31 - 1 if it has none. This is not an
+    /// `Option`, since a policy that compares notes then needs no separate branch for an object without one.
     #[inline(always)]
-    fn note(&self, _number: u32) -> Option<u32> {
-        None
+    fn note(&self, _number: u32) -> u32 {
+        NO_NOTE
     }
 
     /// Returns the number of lookups so far, including the current one. This is the only time that a policy knows.

@@ -141,9 +141,10 @@ impl<T: Copy> Ghosts<T> {
 
     #[inline(always)]
     fn position_of_number<R: Residents>(&self, number: u32, residents: &R) -> Option<usize> {
-        let at = residents.note(number)?.wrapping_sub(self.first) as usize;
+        // The place of an object without a note, or with an old one, is outside the queue.
+        let at = residents.note(number).wrapping_sub(self.first) as usize;
         let ghost = self.queue.get(at)?;
-        (ghost.id == number && ghost.weight > 0).then_some(at)
+        ((ghost.id == number) & (ghost.weight > 0)).then_some(at)
     }
 
     #[inline]
@@ -208,7 +209,7 @@ impl<T: Copy> Ghosts<T> {
         for (at, ghost) in self.queue.iter().enumerate().filter(|(_, ghost)| ghost.weight > 0) {
             let place = self.first.wrapping_add(at as u32);
             let is_found = match self.are_numbered {
-                true => residents.note(ghost.id) == Some(place),
+                true => residents.note(ghost.id) == place,
                 false => self.index.find(hash(ghost.id), |other| other == place).is_some(),
             };
             if !is_found {
@@ -255,14 +256,14 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::policy::{By, Capacity};
+    use crate::policy::{By, Capacity, NO_NOTE};
 
     /// Keeps the notes of objects numbered below 40. No object is resident.
-    struct Notes([Cell<Option<u32>>; 40]);
+    struct Notes([Cell<u32>; 40]);
 
     impl Notes {
         fn new() -> Self {
-            Self([const { Cell::new(None) }; 40])
+            Self([const { Cell::new(NO_NOTE) }; 40])
         }
     }
 
@@ -292,10 +293,10 @@ mod tests {
         }
 
         fn keep_note(&self, number: u32, note: u32) {
-            self.0[number as usize].set(Some(note));
+            self.0[number as usize].set(note);
         }
 
-        fn note(&self, number: u32) -> Option<u32> {
+        fn note(&self, number: u32) -> u32 {
             self.0[number as usize].get()
         }
     }

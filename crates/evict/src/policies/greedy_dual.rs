@@ -157,6 +157,29 @@ impl Params for Cost {
     }
 }
 
+impl<W: Worth> GreedyDual<W> {
+    /// Whether the objects with a priority of at most `limit` make up `needed` of the capacity. Mostly the first of them
+    /// is enough.
+    #[inline]
+    fn outranks<R: Residents>(&self, limit: u64, needed: u64, residents: &R) -> bool {
+        match self.heap.first() {
+            Some((slot, lowest)) if lowest <= limit => {
+                residents.weight(slot) >= needed || self.outranks_several(limit, needed, residents)
+            }
+            _ => false,
+        }
+    }
+
+    fn outranks_several<R: Residents>(&self, limit: u64, needed: u64, residents: &R) -> bool {
+        let mut freed = 0;
+        self.heap.show_lowest(limit, |slot| {
+            freed += residents.weight(slot);
+            freed < needed
+        });
+        freed >= needed
+    }
+}
+
 impl<W: Worth> Policy for GreedyDual<W> {
     type Params = W::Params;
 
@@ -183,14 +206,7 @@ impl<W: Worth> Policy for GreedyDual<W> {
         let weight = capacity.weigh(new.size);
         let needed = residents.used().saturating_add(weight).saturating_sub(capacity.amount);
         let priority = self.age + W::worth(&self.params, new, 1);
-        let mut freed = 0;
-        if needed > 0 {
-            self.heap.show_lowest(ascending(priority), |slot| {
-                freed += capacity.weigh(residents.object(slot).size);
-                freed < needed
-            });
-        }
-        let is_worthy = freed >= needed;
+        let is_worthy = needed == 0 || self.outranks(ascending(priority), needed, residents);
         match is_worthy {
             true => self.age_at_admission = Some(self.age),
             false => self.age = priority,

@@ -29,19 +29,26 @@ const RESTART: f64 = 0.05;
 pub struct WTinyLfu {
     links: Links,
     parts: BySlot<Part>,
-    window: Segment,
-    probation: Segment,
-    protected: Segment,
+    /// By [`Part`].
+    segments: [Segment; 3],
     sketch: Sketch,
     /// The weight that was admitted to the window and has not entered it yet.
     incoming: u64,
     share: f64,
-    /// The limits of the main part and of its protected segment, for the capacity `limited`.
-    main_limit: u64,
-    protected_limit: u64,
-    limited: Option<u64>,
+    /// The limits for the latest capacity; `None` after a change of `share`.
+    limits: Option<Limits>,
     period: u32,
     climber: Option<Climber>,
+}
+
+/// The maximum weights in a cache of the capacity `amount`.
+#[derive(Clone, Copy)]
+struct Limits {
+    amount: u64,
+    /// More than 0, unless the window's share is 0.
+    window: u64,
+    main: u64,
+    protected: u64,
 }
 
 /// The queue of a slot.
@@ -110,15 +117,11 @@ impl Policy for WTinyLfu {
         Self {
             links: Links::new(),
             parts: BySlot::new(),
-            window: Segment::new(),
-            probation: Segment::new(),
-            protected: Segment::new(),
+            segments: [const { Segment::new() }; 3],
             sketch: Sketch::new(),
             incoming: 0,
             share: params.window,
-            main_limit: 0,
-            protected_limit: 0,
-            limited: None,
+            limits: None,
             period: params.period,
             climber: params.adaptive.then(Climber::default),
         }
@@ -131,12 +134,12 @@ impl Policy for WTinyLfu {
             let step = climber.climb(residents.now(), self.sketch.residents() * self.period as usize);
             if step != 0.0 {
                 self.share = (self.share + step).clamp(WINDOWS.0, WINDOWS.1);
-                self.limited = None;
+                self.limits = None;
             }
         }
         let capacity = residents.capacity();
         let weight = capacity.weigh(new.size);
-        if weight <= self.window_limit(capacity) {
+        if weight <= self.limits(capacity).window {
             self.incoming = weight;
             return true;
         }
@@ -148,13 +151,13 @@ impl Policy for WTinyLfu {
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.incoming = 0;
-        let capacity = residents.capacity();
-        match residents.weight(slot) <= self.window_limit(capacity) {
+        let limits = self.limits(residents.capacity());
+        match residents.weight(slot) <= limits.window {
             true => self.push(Part::Window, slot, residents),
             false => self.push(Part::Probation, slot, residents),
         }
-        while let Some(last) = self.leaving(capacity)
-            && self.excess(residents.weight(last), capacity) == 0
+        while let Some(last) = self.leaving(limits)
+            && self.excess(residents.weight(last), limits) == 0
         {
             self.move_to(Part::Probation, last, residents);
         }
@@ -168,26 +171,23 @@ impl Policy for WTinyLfu {
         }
         match self.parts[slot] {
             Part::Probation => self.protect(slot, residents),
-            part => {
-                let (segment, links) = self.segment(part);
-                segment.move_to_front(links, slot);
-            }
+            part => self.segments[part as usize].move_to_front(&mut self.links, slot),
         }
     }
 
     #[inline]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
-        let capacity = residents.capacity();
-        while self.excess(0, capacity) == 0
-            && let Some(candidate) = self.leaving(capacity)
+        let limits = self.limits(residents.capacity());
+        while self.excess(0, limits) == 0
+            && let Some(candidate) = self.leaving(limits)
         {
-            let needed = self.excess(residents.weight(candidate), capacity);
+            let needed = self.excess(residents.weight(candidate), limits);
             if !self.outweighs(residents.object(candidate).key, needed, residents) {
                 return Some(self.take(candidate, residents));
             }
             self.move_to(Part::Probation, candidate, residents);
         }
-        let last = self.probation.back().or(self.protected.back()).or(self.window.back())?;
+        let last = self.back(Part::Probation).or(self.back(Part::Protected)).or(self.back(Part::Window))?;
         Some(self.take(last, residents))
     }
 
@@ -201,45 +201,49 @@ impl Policy for WTinyLfu {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        let segments = [&self.window, &self.probation, &self.protected];
-        validate_all(segments, &self.links, residents, |slot| self.parts[slot] as usize)
+        validate_all(&self.segments, &self.links, residents, |slot| self.parts[slot] as usize)
     }
 }
 
 impl WTinyLfu {
-    /// Returns the limit of the window: more than 0, unless its share is 0.
     #[inline]
-    fn window_limit(&mut self, capacity: Capacity) -> u64 {
-        capacity.amount - self.main_limit(capacity)
-    }
-
-    #[inline]
-    fn main_limit(&mut self, capacity: Capacity) -> u64 {
-        if self.limited != Some(capacity.amount) {
-            self.limit(capacity);
+    fn limits(&mut self, capacity: Capacity) -> Limits {
+        match self.limits {
+            Some(limits) if limits.amount == capacity.amount => limits,
+            _ => self.limit(capacity),
         }
-        self.main_limit
     }
 
     #[cold]
-    fn limit(&mut self, capacity: Capacity) {
-        self.limited = Some(capacity.amount);
-        self.main_limit = capacity.share(1.0 - self.share).min(capacity.amount);
-        self.protected_limit = (self.main_limit as f64 * PROTECTED) as u64;
+    fn limit(&mut self, capacity: Capacity) -> Limits {
+        let amount = capacity.amount;
+        let main = capacity.share(1.0 - self.share).min(amount);
+        let protected = (main as f64 * PROTECTED) as u64;
+        *self.limits.insert(Limits { amount, window: amount - main, main, protected })
+    }
+
+    #[inline]
+    fn used(&self, part: Part) -> u64 {
+        self.segments[part as usize].used()
+    }
+
+    #[inline]
+    fn back(&self, part: Part) -> Option<Slot> {
+        self.segments[part as usize].back()
     }
 
     /// Returns the excess of the main part over its limit if `weight` is added.
     #[inline]
-    fn excess(&mut self, weight: u64, capacity: Capacity) -> u64 {
-        let main = self.probation.used() + self.protected.used();
-        (main + weight).saturating_sub(self.main_limit(capacity))
+    fn excess(&self, weight: u64, limits: Limits) -> u64 {
+        let main = self.used(Part::Probation) + self.used(Part::Protected);
+        (main + weight).saturating_sub(limits.main)
     }
 
     /// Returns the last slot of the window, if the window exceeds its limit or will exceed it.
     #[inline]
-    fn leaving(&mut self, capacity: Capacity) -> Option<Slot> {
-        let will_hold = self.window.used().saturating_add(self.incoming);
-        if will_hold > self.window_limit(capacity) { self.window.back() } else { None }
+    fn leaving(&self, limits: Limits) -> Option<Slot> {
+        let will_hold = self.used(Part::Window).saturating_add(self.incoming);
+        if will_hold > limits.window { self.back(Part::Window) } else { None }
     }
 
     /// Whether `candidate` was requested more often than the next victims with a total weight of `needed`.
@@ -248,7 +252,7 @@ impl WTinyLfu {
         if needed == 0 {
             return true;
         }
-        match self.probation.back() {
+        match self.back(Part::Probation) {
             Some(only) if residents.weight(only) >= needed => {
                 self.sketch.estimate(candidate) > self.sketch.estimate(residents.object(only).key)
             }
@@ -257,8 +261,8 @@ impl WTinyLfu {
     }
 
     fn outweighs_several<R: Residents>(&self, candidate: u64, mut needed: u64, residents: &R) -> bool {
-        let segments = [&self.probation, &self.protected, &self.window];
-        let slots = segments.into_iter().flat_map(|segment| segment.iter_back(&self.links));
+        let parts = [Part::Probation, Part::Protected, Part::Window];
+        let slots = parts.into_iter().flat_map(|part| self.segments[part as usize].iter_back(&self.links));
         let victims = slots.map_while(|slot| {
             let victim = (needed > 0).then(|| residents.object(slot))?;
             needed = needed.saturating_sub(residents.weight(slot));
@@ -270,9 +274,9 @@ impl WTinyLfu {
     /// Moves `slot` from probation to the protected segment, and moves the excess there back.
     fn protect<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.move_to(Part::Protected, slot, residents);
-        self.main_limit(residents.capacity());
-        while self.protected.used() > self.protected_limit
-            && let Some(last) = self.protected.back()
+        let limit = self.limits(residents.capacity()).protected;
+        while self.used(Part::Protected) > limit
+            && let Some(last) = self.back(Part::Protected)
         {
             self.move_to(Part::Probation, last, residents);
         }
@@ -287,25 +291,13 @@ impl WTinyLfu {
     #[inline]
     fn push<R: Residents>(&mut self, part: Part, slot: Slot, residents: &R) {
         self.parts.put(slot, part);
-        let (segment, links) = self.segment(part);
-        segment.push_front(links, slot, residents);
+        self.segments[part as usize].push_front(&mut self.links, slot, residents);
     }
 
     #[inline]
     fn take<R: Residents>(&mut self, slot: Slot, residents: &R) -> Slot {
-        let (segment, links) = self.segment(self.parts[slot]);
-        segment.remove(links, slot, residents);
+        self.segments[self.parts[slot] as usize].remove(&mut self.links, slot, residents);
         slot
-    }
-
-    #[inline]
-    fn segment(&mut self, part: Part) -> (&mut Segment, &mut Links) {
-        let segment = match part {
-            Part::Window => &mut self.window,
-            Part::Probation => &mut self.probation,
-            Part::Protected => &mut self.protected,
-        };
-        (segment, &mut self.links)
     }
 }
 
