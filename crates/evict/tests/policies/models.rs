@@ -1,14 +1,11 @@
 //! Comparison of policies with naive models, for each answer. `docs/internals/policies.md` lists the policies with a
 //! model.
 
-mod naive;
-mod operations;
-
 use std::collections::BTreeSet;
 
+use crate::naive::{self, Cache, answers};
+use crate::operations::{Answer, Op, apply, capacity, ops, ops_of, run};
 use larder_evict::{By, Capacity, POLICIES, Spec, spread};
-use naive::{Cache, answers};
-use operations::{Answer, Op, apply, capacity, ops, ops_of, run};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -159,7 +156,7 @@ fn no_model_answers_as_another_policy() {
 /// Checks the docs' list of policies with a model: the rows of a table, by their first column.
 #[test]
 fn the_docs_say_which_policies_have_a_model() {
-    let page = include_str!("../../../docs/internals/policies.md");
+    let page = include_str!("../../../../docs/internals/policies.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     let rows: Vec<_> =
         rows.map(|(name, rest)| (name, rest.split('|').map(str::trim).collect::<Vec<_>>())).collect();

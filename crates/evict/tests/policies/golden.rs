@@ -20,7 +20,7 @@ const TRACES: [(&str, [u64; 2]); 4] = [
 const HEADER: &str = "\
 # Misses of every policy and filter on the shipped traces (traces/README.md), by capacity: bytes, or objects where all
 # have one size. To write this file again after a change that is meant to change counts:
-# cargo test -p larder-evict --test golden -- --ignored write_golden_counts
+# cargo test -p larder-evict --test policies -- --ignored write_golden_counts
 ";
 
 struct Trace {
@@ -38,7 +38,7 @@ fn root() -> PathBuf {
 }
 
 fn file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies/golden.txt")
 }
 
 fn read(name: &'static str, amounts: [u64; 2]) -> Trace {

@@ -1,14 +1,12 @@
 //! Laws that every policy in the registry obeys under any sequence of operations.
 
-mod operations;
-
 use std::collections::{BTreeMap, HashMap};
 
+use crate::operations::{Answer, Op, Value, apply, capacity, ops, run};
 use larder_evict::{
     Alike, AnyShard, Attributes, By, Capacity, FILTERS, Inserted, Object, POLICIES, Policy, Replay, Request,
     Select, Shape, Spec, spread,
 };
-use operations::{Answer, Op, Value, apply, capacity, ops, run};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
