@@ -56,6 +56,20 @@ fn it_learns_what_serves_best_and_learns_again() {
 }
 
 #[test]
+fn a_part_of_a_loop_stays_if_the_loop_is_larger_than_the_cache() {
+    for objective in ["requests", "bytes"] {
+        // With 5,000 objects, the ghosts see a sample of the keys.
+        for capacity in [100, 5_000] {
+            let mut shard = shard(&format!("adaptive:objective={objective}"), By::Entries, capacity);
+            let mut round = || hits(&mut *shard, 0..3 * capacity);
+            let rounds: Vec<u64> = (0..10).map(|_| round()).collect();
+            let hits = rounds[9];
+            assert!(hits * 100 >= capacity * 85, "{objective}: {hits} hits with room for {capacity}");
+        }
+    }
+}
+
+#[test]
 fn whatever_fits_gets_in_once_it_was_asked_for_often_enough() {
     for objective in ["requests", "bytes"] {
         let mut shard = shard(&format!("adaptive:objective={objective}"), By::Bytes, 1_000);
