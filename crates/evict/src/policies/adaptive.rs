@@ -22,8 +22,8 @@ use crate::shard::{AnyShard, Shard};
 /// size.
 pub struct Adaptive {
     residents: Ranking,
-    /// In the order of [`CANDIDATES`].
-    ghosts: [Ghost; CANDIDATES.len()],
+    /// In the order of [`CANDIDATES`]; those with probation only if the user allows it.
+    ghosts: Vec<Ghost>,
     leader: usize,
     /// The sample is one key in 2 to the power of this number.
     thinning: u32,
@@ -64,32 +64,46 @@ struct Ghost {
 }
 
 /// How [`Adaptive`] is tuned.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveParams {
     objective: Objective,
+    probation: bool,
+}
+
+impl Default for AdaptiveParams {
+    fn default() -> Self {
+        Self { objective: Objective::default(), probation: true }
+    }
 }
 
 impl Params for AdaptiveParams {
-    const ALL: &'static [Param] = &[Param {
-        name: "objective",
-        about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
-    }];
+    const ALL: &'static [Param] = &[
+        Param {
+            name: "objective",
+            about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
+        },
+        Param {
+            name: "probation",
+            about: "whether new objects may have to be requested again before they evict others: true or false",
+        },
+    ];
 
-    fn set(&mut self, _objective: &str, value: &str) -> Result<(), String> {
-        self.objective = match value {
-            "requests" => Objective::Requests,
-            "bytes" => Objective::Bytes,
-            _ => return Err("requests or bytes".into()),
-        };
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("objective", "requests") => self.objective = Objective::Requests,
+            ("objective", "bytes") => self.objective = Objective::Bytes,
+            ("objective", _) => return Err("requests or bytes".into()),
+            _ => self.probation = value.parse().map_err(|_| "true or false")?,
+        }
         Ok(())
     }
 
-    fn get(&self, _objective: &str) -> String {
-        match self.objective {
-            Objective::Requests => "requests",
-            Objective::Bytes => "bytes",
+    fn get(&self, name: &str) -> String {
+        match (name, self.objective) {
+            ("objective", Objective::Requests) => "requests".into(),
+            ("objective", Objective::Bytes) => "bytes".into(),
+            _ => self.probation.to_string(),
         }
-        .into()
     }
 }
 
@@ -141,7 +155,7 @@ impl Adaptive {
     fn judge<R: Residents>(&mut self, residents: &R) {
         self.heard = 0;
         let missed = |place: usize| self.ghosts[place].missed;
-        let best = (0..CANDIDATES.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
+        let best = (0..self.ghosts.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
         if missed(best) < MARGIN * missed(self.leader) {
             self.leader = best;
             self.residents.change(measure(self.objective, CANDIDATES[best]), residents);
@@ -185,18 +199,19 @@ fn is_sampled(key: u64, thinning: u32) -> bool {
 impl Policy for Adaptive {
     type Params = AdaptiveParams;
 
-    const ABOUT: &'static str =
-        "learns from ghost caches how much an object's worth should count against recency; the default";
+    const ABOUT: &'static str = "learns from ghost caches how much worth counts against recency, and which new objects to try first; the default";
 
     const COST: &'static str = "O(log n)";
 
     fn new(capacity: Capacity, params: AdaptiveParams, seed: u64) -> Self {
         let objective = params.objective;
-        let measures = CANDIDATES.map(|candidate| measure(objective, candidate));
+        let candidates =
+            CANDIDATES.iter().filter(|(_, newcomers)| params.probation || *newcomers == Newcomers::None);
+        let measures = candidates.map(|&candidate| measure(objective, candidate));
         let ghost = |measure| Ghost { cache: Shard::new(capacity, measure, seed), missed: 0.0 };
         Self {
-            residents: Ranking::new(capacity, measures[FIRST], seed),
-            ghosts: measures.map(ghost),
+            residents: Ranking::new(capacity, measure(objective, CANDIDATES[FIRST]), seed),
+            ghosts: measures.map(ghost).collect(),
             leader: FIRST,
             thinning: 0,
             heard: 0,
