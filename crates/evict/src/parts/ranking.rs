@@ -6,10 +6,16 @@
 //!
 //! Two details differ from the literature. Counts survive eviction ([`Counts`]). And a hit does not update the heap: it
 //! only notes the level, and the heap is updated when the object comes up for eviction, which selects the same victims.
+//!
+//! New objects may have to pass probation, as in the small queue of S3-FIFO (J. Yang et al., SOSP 2023): they share 5% of
+//! the capacity in the order of their arrival, and are ranked only if they were requested there. Objects that are not
+//! requested again then evict no ranked object and do not raise the level, so that part of a loop larger than the cache
+//! stays.
 
 use crate::parts::by_slot::BySlot;
 use crate::parts::counts::Counts;
 use crate::parts::heap::{Heap, ascending};
+use crate::parts::probation::Probation;
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 
 /// The misses to minimise.
@@ -45,11 +51,27 @@ pub(crate) enum Exponent {
     OneAndHalf,
 }
 
+/// The new objects that enter on probation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Newcomers {
+    /// None: a new object is ranked at once.
+    #[default]
+    None,
+    /// Those whose counts are not remembered.
+    Unknown,
+    /// All.
+    All,
+}
+
+/// The share of the capacity for objects on probation.
+const PROBATION: f64 = 0.05;
+
 /// The parameters of a [`Ranking`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) objective: Objective,
     pub(crate) exponent: Exponent,
+    pub(crate) on_probation: Newcomers,
 }
 
 /// A user can set no parameter here: the measure follows from [`Objective`].
@@ -93,16 +115,28 @@ pub(crate) struct Ranking {
     /// By rank at the heap's last update: never above the current rank.
     heap: Heap,
     gone: Counts,
+    /// The residents outside the heap. Their base is 0 until they are requested.
+    probation: Probation,
+    /// The weight of the object admitted last if it enters on probation; otherwise 0.
+    incoming: u64,
+    /// Whether room was ever needed. Until then, no object enters on probation.
+    was_full: bool,
     /// A buffer for [`Policy::admit`], kept to reuse its allocation.
     outranked: Vec<(Slot, u64)>,
 }
 
 impl Ranking {
-    /// Changes the exponent. The level is scaled in proportion to the residents' worth, so that their ages keep their
-    /// weight against it.
-    pub(crate) fn change<R: Residents>(&mut self, exponent: Exponent, residents: &R) {
+    /// Changes the measure, and ranks the objects on probation. The level is scaled in proportion to the residents'
+    /// worth, so that their ages keep their weight against it.
+    pub(crate) fn change<R: Residents>(&mut self, measure: Measure, residents: &R) {
+        while let Some(slot) = self.probation.pop(residents) {
+            if self.bases[slot] == 0.0 {
+                self.bases[slot] = self.level;
+            }
+            self.heap.push(slot, 0);
+        }
         let before = self.total_worth(residents);
-        self.measure.exponent = exponent;
+        self.measure = measure;
         let scale = self.total_worth(residents) / before;
         if scale.is_finite() {
             self.level *= scale;
@@ -164,6 +198,43 @@ impl Ranking {
         is_enough
     }
 
+    /// Whether an object that was requested `count` times enters on probation. If only requests count, an object of more
+    /// than the average weight does not: it would take the place of several.
+    #[inline]
+    fn is_tried<R: Residents>(&mut self, count: u8, weight: u64, residents: &R) -> bool {
+        let is_concerned = match self.measure.on_probation {
+            Newcomers::None => false,
+            Newcomers::Unknown => count == 1,
+            Newcomers::All => true,
+        };
+        let is_average = || weight.saturating_mul(residents.len() as u64) <= residents.used();
+        is_concerned
+            && self.probation.fits(weight, residents.capacity())
+            && (self.measure.objective == Objective::Bytes || is_average())
+    }
+
+    /// Evicts the oldest object on probation without a request, if their share is used up or no others are left. Those
+    /// with a request are ranked.
+    #[inline]
+    fn evict_on_probation<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        while self.probation.excess(self.incoming, residents.capacity()) > 0 || self.heap.len() == 0 {
+            let slot = self.probation.pop(residents)?;
+            if self.bases[slot] == 0.0 {
+                return Some(slot);
+            }
+            self.heap.push(slot, ascending(self.bases[slot] + self.worth(slot, residents)));
+        }
+        None
+    }
+
+    #[inline]
+    fn evict_ranked<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
+        let (slot, rank) = self.lowest(residents)?;
+        self.heap.pop();
+        self.level = self.level.max(rank);
+        Some(slot)
+    }
+
     #[inline]
     fn step(&mut self) {
         self.level = self.level.next_up();
@@ -194,6 +265,9 @@ impl Policy for Ranking {
             counts: BySlot::new(),
             heap: Heap::new(),
             gone: Counts::new(),
+            probation: Probation::new(PROBATION),
+            incoming: 0,
+            was_full: false,
             outranked: Vec::new(),
         }
     }
@@ -205,10 +279,18 @@ impl Policy for Ranking {
         self.start(worth);
         let rank = self.level + worth;
         let free = capacity.amount.saturating_sub(residents.used());
-        let needed = capacity.weigh(new.size).saturating_sub(free);
+        let weight = capacity.weigh(new.size);
+        let mut needed = weight.saturating_sub(free);
+        self.was_full |= needed > 0;
+        self.incoming = 0;
+        if self.was_full && self.is_tried(count, weight, residents) {
+            self.incoming = weight;
+            needed = needed.saturating_sub(self.probation.excess(weight, capacity));
+        }
         let is_admitted = self.outranks(rank, needed, residents);
         if !is_admitted {
             self.level = rank;
+            self.incoming = 0;
             self.gone.put(new.key, count, residents.len());
         }
         is_admitted
@@ -220,9 +302,14 @@ impl Policy for Ranking {
         let count = self.gone.take(object.key).saturating_add(1);
         let worth = self.measure.worth(count, &object, residents.capacity());
         self.start(worth);
+        self.counts.put(slot, count);
+        if std::mem::take(&mut self.incoming) > 0 {
+            self.bases.put(slot, 0.0);
+            return self.probation.push(slot, residents);
+        }
         self.step();
         self.bases.put(slot, self.level);
-        self.counts.put(slot, count);
+        self.probation.pass(slot);
         self.heap.push(slot, ascending(self.level + worth));
     }
 
@@ -235,25 +322,29 @@ impl Policy for Ranking {
 
     #[inline]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
-        let (slot, rank) = self.lowest(residents)?;
-        self.heap.pop();
-        self.level = self.level.max(rank);
+        let slot = match self.evict_on_probation(residents) {
+            Some(slot) => slot,
+            None => self.evict_ranked(residents)?,
+        };
         self.gone.put(residents.object(slot).key, self.counts[slot], residents.len());
         Some(slot)
     }
 
     fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        self.heap.remove(slot);
+        if !self.probation.remove(slot, residents) {
+            self.heap.remove(slot);
+        }
         self.gone.put(residents.object(slot).key, self.counts[slot], residents.len());
     }
 
     fn heap_bytes(&self) -> usize {
         let lists = self.bases.heap_bytes() + self.counts.heap_bytes() + self.heap.heap_bytes();
-        lists + self.gone.heap_bytes() + self.outranked.capacity() * size_of::<(Slot, u64)>()
+        let others = self.gone.heap_bytes() + self.probation.heap_bytes();
+        lists + others + self.outranked.capacity() * size_of::<(Slot, u64)>()
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.heap.validate(residents)?;
+        self.heap.validate_but(self.probation.validate(residents)?, residents)?;
         for slot in self.heap.slots() {
             let base = self.bases[slot];
             if !(base > 0.0 && base <= self.level && base.is_finite()) {

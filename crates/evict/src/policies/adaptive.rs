@@ -1,27 +1,29 @@
-//! Adaptive: ranks objects by worth and recency, and learns the weight of each from ghost caches.
+//! Adaptive: ranks objects by worth and recency, and learns from ghost caches how much each counts, and which new objects
+//! are on probation.
 
-use crate::parts::ranking::{Exponent, Measure, Objective, Ranking};
+use crate::parts::ranking::{Exponent, Measure, Newcomers, Objective, Ranking};
 use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
 use crate::shard::{AnyShard, Shard};
 
 /// Evicts by one [`Ranking`], whose exponent determines the weight of an object's worth in comparison with its recency:
-/// from no weight, which is LRU, to more than in greedy dual.
+/// from no weight, which is LRU, to more than in greedy dual. New objects are ranked at once or, where many are not
+/// requested again or a loop is larger than the cache, only after a request on probation.
 ///
-/// The best exponent is measured: each exponent has a ghost, a cache without bodies under the same ranking. The ghosts
+/// The best of the [`CANDIDATES`] is measured: each has a ghost, a cache without bodies under the same ranking. The ghosts
 /// see the requests for a sample of the keys, and their capacity is smaller in the same proportion. Up to 128
 /// residents, the sample includes all keys; beyond that, it is a share of the keys that includes between 64 and 128
-/// residents. Each time the ghosts have seen as many lookups as they hold objects, the cache adopts the exponent of the
-/// ghost with the fewest recent misses, if they are at least 2% fewer than those of the current exponent.
+/// residents. Each time the ghosts have seen as many lookups as they hold objects, and at least 256, the cache adopts the
+/// candidate of the ghost with the fewest recent misses, if they are at least 2% fewer than those of the current one.
 ///
 /// Any object that fits may be stored, even a large one. But a new object that ranks below its victims is refused until
 /// it has been requested often enough. An object of size 0 is worth as much as one of 1.
 ///
-/// A change of exponent ranks all residents again, O(n), on a miss. The ghosts take about 30 KB for a cache of any
+/// A change of the candidate ranks all residents again, O(n), on a miss. The ghosts take about 60 KB for a cache of any
 /// size.
 pub struct Adaptive {
     residents: Ranking,
-    /// In the order of [`EXPONENTS`].
-    ghosts: [Ghost; EXPONENTS.len()],
+    /// In the order of [`CANDIDATES`]; those with probation only if the user allows it.
+    ghosts: Vec<Ghost>,
     leader: usize,
     /// The sample is one key in 2 to the power of this number.
     thinning: u32,
@@ -30,9 +32,17 @@ pub struct Adaptive {
     objective: Objective,
 }
 
-const EXPONENTS: [Exponent; 3] = [Exponent::Zero, Exponent::One, Exponent::OneAndHalf];
+/// The weights of worth, and the new objects on probation. With [`Newcomers::None`], all exponents are needed: each is
+/// the best on some traces. With the others, one exponent is nearly as good as three.
+const CANDIDATES: [(Exponent, Newcomers); 5] = [
+    (Exponent::Zero, Newcomers::None),
+    (Exponent::One, Newcomers::None),
+    (Exponent::OneAndHalf, Newcomers::None),
+    (Exponent::One, Newcomers::All),
+    (Exponent::One, Newcomers::Unknown),
+];
 
-/// The index of the initial exponent.
+/// The index of the initial candidate.
 const FIRST: usize = 1;
 
 /// The maximum number of residents in the sample: at least half as many once there are more residents.
@@ -54,32 +64,46 @@ struct Ghost {
 }
 
 /// How [`Adaptive`] is tuned.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveParams {
     objective: Objective,
+    probation: bool,
+}
+
+impl Default for AdaptiveParams {
+    fn default() -> Self {
+        Self { objective: Objective::default(), probation: true }
+    }
 }
 
 impl Params for AdaptiveParams {
-    const ALL: &'static [Param] = &[Param {
-        name: "objective",
-        about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
-    }];
+    const ALL: &'static [Param] = &[
+        Param {
+            name: "objective",
+            about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
+        },
+        Param {
+            name: "probation",
+            about: "whether new objects may have to be requested again before they evict others: true or false",
+        },
+    ];
 
-    fn set(&mut self, _objective: &str, value: &str) -> Result<(), String> {
-        self.objective = match value {
-            "requests" => Objective::Requests,
-            "bytes" => Objective::Bytes,
-            _ => return Err("requests or bytes".into()),
-        };
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("objective", "requests") => self.objective = Objective::Requests,
+            ("objective", "bytes") => self.objective = Objective::Bytes,
+            ("objective", _) => return Err("requests or bytes".into()),
+            _ => self.probation = value.parse().map_err(|_| "true or false")?,
+        }
         Ok(())
     }
 
-    fn get(&self, _objective: &str) -> String {
-        match self.objective {
-            Objective::Requests => "requests",
-            Objective::Bytes => "bytes",
+    fn get(&self, name: &str) -> String {
+        match (name, self.objective) {
+            ("objective", Objective::Requests) => "requests".into(),
+            ("objective", Objective::Bytes) => "bytes".into(),
+            _ => self.probation.to_string(),
         }
-        .into()
     }
 }
 
@@ -131,10 +155,10 @@ impl Adaptive {
     fn judge<R: Residents>(&mut self, residents: &R) {
         self.heard = 0;
         let missed = |place: usize| self.ghosts[place].missed;
-        let best = (0..EXPONENTS.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
+        let best = (0..self.ghosts.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
         if missed(best) < MARGIN * missed(self.leader) {
             self.leader = best;
-            self.residents.change(EXPONENTS[best], residents);
+            self.residents.change(measure(self.objective, CANDIDATES[best]), residents);
         }
         self.ghosts.iter_mut().for_each(|ghost| ghost.missed *= MEMORY);
         self.fit_ghosts(residents);
@@ -161,6 +185,10 @@ impl Adaptive {
     }
 }
 
+fn measure(objective: Objective, (exponent, on_probation): (Exponent, Newcomers)) -> Measure {
+    Measure { objective, exponent, on_probation }
+}
+
 /// Whether `key` is in the ghosts' sample of one key in 2^`thinning`. Keys are hashes, but shards and their tables
 /// already use some of their bits, so the key is hashed once more.
 #[inline]
@@ -171,18 +199,19 @@ fn is_sampled(key: u64, thinning: u32) -> bool {
 impl Policy for Adaptive {
     type Params = AdaptiveParams;
 
-    const ABOUT: &'static str =
-        "learns from ghost caches how much an object's worth should count against recency; the default";
+    const ABOUT: &'static str = "learns from ghost caches how much worth counts against recency, and which new objects to try first; the default";
 
     const COST: &'static str = "O(log n)";
 
     fn new(capacity: Capacity, params: AdaptiveParams, seed: u64) -> Self {
         let objective = params.objective;
-        let measure = |exponent| Measure { objective, exponent };
-        let ghost = |exponent| Ghost { cache: Shard::new(capacity, measure(exponent), seed), missed: 0.0 };
+        let candidates =
+            CANDIDATES.iter().filter(|(_, newcomers)| params.probation || *newcomers == Newcomers::None);
+        let measures = candidates.map(|&candidate| measure(objective, candidate));
+        let ghost = |measure| Ghost { cache: Shard::new(capacity, measure, seed), missed: 0.0 };
         Self {
-            residents: Ranking::new(capacity, measure(EXPONENTS[FIRST]), seed),
-            ghosts: EXPONENTS.map(ghost),
+            residents: Ranking::new(capacity, measure(objective, CANDIDATES[FIRST]), seed),
+            ghosts: measures.map(ghost).collect(),
             leader: FIRST,
             thinning: 0,
             heard: 0,

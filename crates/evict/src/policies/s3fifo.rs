@@ -13,6 +13,11 @@ use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, re
 /// Until the first eviction, new objects enter the main queue once the small queue has reached its share, unless `fill`
 /// says otherwise.
 ///
+/// Two parameters are of S4-FIFO (H. Xia et al., Learning-augmented heuristics, OSDI 2026), and have no effect by default.
+/// Hits of objects in the newest part of the small queue, `skip`, do not count, since an object is often requested again at
+/// once and then no more. And with `returns=2`, an object that is requested as a ghost for the first time enters the small
+/// queue again; only the second time, it enters the main queue. Such objects have ghosts of their own.
+///
 /// An object larger than the small queue enters it like any other. The queue is then reduced to its share when room is
 /// needed, and the object leaves unless it has enough hits by then.
 pub struct S3Fifo {
@@ -21,10 +26,16 @@ pub struct S3Fifo {
     small: Segment,
     main: Segment,
     ghosts: Ghosts,
-    /// Hits, at most [`MOST_HITS`], and a flag for the main queue.
+    /// The ghosts of objects that returned; unused with `returns=1`.
+    returned: Ghosts,
+    /// Hits, at most [`MOST_HITS`], and flags for the main queue and for objects in the small queue that returned.
     marks: BySlot<u8>,
-    /// Whether the object admitted last was remembered.
-    returning: bool,
+    /// The mark of the object admitted last.
+    mark: u8,
+    /// By slot: the weight that had entered the small queue before the object; unused with `skip=0`.
+    entries: BySlot<u64>,
+    /// The weight that has entered the small queue.
+    entered: u64,
     small_share: Share,
     ghost_share: Share,
     /// Whether there has been no eviction.
@@ -33,6 +44,7 @@ pub struct S3Fifo {
 
 const MOST_HITS: u8 = 0b011;
 const IN_MAIN: u8 = 0b100;
+const RETURNED: u8 = 0b1000;
 
 /// The parameters of [`S3Fifo`].
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +53,8 @@ pub struct S3FifoParams {
     ghost: f64,
     threshold: u32,
     fill: Fill,
+    skip: f64,
+    returns: u32,
 }
 
 /// The queue of new objects before the first eviction, once the small queue is full.
@@ -52,7 +66,7 @@ enum Fill {
 
 impl Default for S3FifoParams {
     fn default() -> Self {
-        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Main }
+        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Main, skip: 0.0, returns: 1 }
     }
 }
 
@@ -68,12 +82,22 @@ impl Params for S3FifoParams {
             name: "fill",
             about: "queue that new objects fill before the first eviction: main or small (the paper)",
         },
+        Param {
+            name: "skip",
+            about: "share of the small queue, at its new end, in which hits do not count: 0 to 1",
+        },
+        Param {
+            name: "returns",
+            about: "number of times that a remembered object returns until it enters the main queue: 1 or 2",
+        },
     ];
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "small" => self.small = read_share(value)?,
             "ghost" => self.ghost = read_share(value)?,
+            "skip" => self.skip = read_share(value)?,
+            "returns" => self.returns = read_count(value, 1..=2)?,
             "fill" => {
                 self.fill = match value {
                     "main" => Fill::Main,
@@ -90,6 +114,8 @@ impl Params for S3FifoParams {
         match name {
             "small" => self.small.to_string(),
             "ghost" => self.ghost.to_string(),
+            "skip" => self.skip.to_string(),
+            "returns" => self.returns.to_string(),
             "fill" => match self.fill {
                 Fill::Main => "main",
                 Fill::Small => "small",
@@ -105,9 +131,11 @@ impl S3Fifo {
     fn evict_small<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         loop {
             let slot = self.small.pop_back(&mut self.links, residents)?;
-            if u32::from(self.marks[slot]) < self.params.threshold {
+            let mark = self.marks[slot];
+            if u32::from(mark & MOST_HITS) < self.params.threshold {
                 let bound = self.ghost_share.of(residents.capacity());
-                self.ghosts.insert(Name::of(slot, residents), residents.weight(slot), (), bound, residents);
+                let ghosts = if mark & RETURNED == 0 { &mut self.ghosts } else { &mut self.returned };
+                ghosts.insert(Name::of(slot, residents), residents.weight(slot), (), bound, residents);
                 return Some(slot);
             }
             self.marks[slot] = IN_MAIN;
@@ -132,6 +160,13 @@ impl S3Fifo {
         self.small.used() >= self.small_share.of(residents.capacity())
     }
 
+    /// Whether the object in `slot` is in the part of the small queue in which hits do not count.
+    #[cold]
+    fn is_new(&self, slot: Slot) -> bool {
+        let newer = self.entered - self.entries.get(slot).copied().unwrap_or(0);
+        !self.is_in_main(slot) && (newer as f64) <= self.params.skip * self.small.used() as f64
+    }
+
     fn is_in_main(&self, slot: Slot) -> bool {
         self.marks[slot] & IN_MAIN != 0
     }
@@ -152,28 +187,49 @@ impl Policy for S3Fifo {
             small: Segment::new(),
             main: Segment::new(),
             ghosts: Ghosts::new(),
+            returned: Ghosts::new(),
             marks: BySlot::new(),
-            returning: false,
+            mark: 0,
+            entries: BySlot::new(),
+            entered: 0,
         }
     }
 
     #[inline]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
-        self.returning = self.ghosts.remove(Name::of_newcomer(new, residents), residents).is_some();
+        let name = Name::of_newcomer(new, residents);
+        let is_ghost = self.ghosts.remove(name, residents).is_some();
+        self.mark = match self.params.returns {
+            1 if is_ghost => IN_MAIN,
+            2 if is_ghost => RETURNED,
+            2 if self.returned.remove(name, residents).is_some() => IN_MAIN,
+            _ => 0,
+        };
         true
     }
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        let is_in_main =
-            std::mem::take(&mut self.returning) || self.is_filling && self.is_small_full(residents);
-        self.marks.put(slot, if is_in_main { IN_MAIN } else { 0 });
-        let queue = if is_in_main { &mut self.main } else { &mut self.small };
-        queue.push_front(&mut self.links, slot, residents);
+        let mut mark = std::mem::take(&mut self.mark);
+        if self.is_filling && self.is_small_full(residents) {
+            mark = IN_MAIN;
+        }
+        self.marks.put(slot, mark);
+        if mark == IN_MAIN {
+            return self.main.push_front(&mut self.links, slot, residents);
+        }
+        if self.params.skip > 0.0 {
+            self.entries.put(slot, self.entered);
+            self.entered += residents.weight(slot);
+        }
+        self.small.push_front(&mut self.links, slot, residents);
     }
 
     #[inline]
     fn on_hit<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+        if self.params.skip > 0.0 && self.is_new(slot) {
+            return;
+        }
         let mark = &mut self.marks[slot];
         *mark += u8::from(*mark & MOST_HITS < MOST_HITS);
     }
@@ -196,14 +252,19 @@ impl Policy for S3Fifo {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.links.heap_bytes() + self.marks.heap_bytes() + self.ghosts.heap_bytes()
+        self.links.heap_bytes()
+            + self.marks.heap_bytes()
+            + self.ghosts.heap_bytes()
+            + self.returned.heap_bytes()
+            + self.entries.heap_bytes()
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
         validate_all([&self.small, &self.main], &self.links, residents, |slot| {
             usize::from(self.is_in_main(slot))
         })?;
-        self.ghosts.validate(residents)
+        self.ghosts.validate(residents)?;
+        self.returned.validate(residents)
     }
 }
 
@@ -228,5 +289,40 @@ mod tests {
     fn the_main_queue_fills_before_the_first_eviction() {
         assert_eq!(stay("s3fifo"), 9);
         assert_eq!(stay("s3fifo:fill=small"), 0);
+    }
+
+    /// Requests objects in sequence from a cache for ten. Returns the final residents.
+    fn residents(spec: &str, requests: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let capacity = Capacity { by: By::Entries, amount: 10 };
+        let mut shard: Box<dyn AnyShard<()>> = Spec::parse(spec).expect("a valid spec").build(capacity, 1);
+        for number in requests {
+            if shard.get(spread(number)).is_none() {
+                let object = Object { key: spread(number), size: 1, cost: 0 };
+                let _stored = shard.insert(object, (), &mut Vec::new());
+            }
+        }
+        (0..1_000).filter(|&number| shard.peek(spread(number)).is_some()).collect()
+    }
+
+    #[test]
+    fn hits_in_the_new_part_of_the_small_queue_do_not_count() {
+        // Object 500 is requested three times at once, and then leaves with the others, unless its hits count.
+        let requests = || (0..10).chain([500; 3]).chain(10..30);
+        assert!(residents("s3fifo:small=0.4", requests()).contains(&500));
+        assert!(!residents("s3fifo:small=0.4,skip=0.5", requests()).contains(&500));
+        // Three others come between its requests: it is in the old half of the queue.
+        let apart = || (0..10).chain([500, 10, 11, 12, 500, 500]).chain(13..30);
+        assert!(residents("s3fifo:small=0.4,skip=0.5", apart()).contains(&500));
+    }
+
+    #[test]
+    fn an_object_has_to_return_as_often_as_the_parameter_says() {
+        // Object 500 leaves the small queue each time, and returns.
+        let once = || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..30);
+        assert!(residents("s3fifo", once()).contains(&500));
+        assert!(!residents("s3fifo:returns=2", once()).contains(&500));
+        let twice =
+            || (0..10).chain([500]).chain(10..14).chain([500]).chain(14..18).chain([500]).chain(18..30);
+        assert!(residents("s3fifo:returns=2", twice()).contains(&500));
     }
 }

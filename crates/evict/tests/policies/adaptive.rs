@@ -55,6 +55,25 @@ fn it_learns_what_serves_best_and_learns_again() {
     }
 }
 
+/// Returns the hits in the tenth round of a loop over three times as many objects as fit.
+fn hits_of_a_loop(params: &str, capacity: u64) -> u64 {
+    let mut shard = shard(&format!("adaptive:{params}"), By::Entries, capacity);
+    (0..10).map(|_| hits(&mut *shard, 0..3 * capacity)).last().expect("ten rounds")
+}
+
+#[test]
+fn a_part_of_a_loop_stays_if_the_loop_is_larger_than_the_cache() {
+    // With 5,000 objects, the ghosts see a sample of the keys.
+    for capacity in [100, 5_000] {
+        let without = hits_of_a_loop("probation=false", capacity);
+        for objective in ["requests", "bytes"] {
+            let hits = hits_of_a_loop(&format!("objective={objective}"), capacity);
+            assert!(hits * 100 >= capacity * 85, "{objective}: {hits} hits with room for {capacity}");
+            assert!(hits > without, "{objective}: {hits} hits, {without} without probation");
+        }
+    }
+}
+
 #[test]
 fn whatever_fits_gets_in_once_it_was_asked_for_often_enough() {
     for objective in ["requests", "bytes"] {

@@ -106,6 +106,8 @@ fn adaptive_thins_its_sample_and_changes_its_mind_as_its_model() {
     assert!(model.policy.changes >= 3 && model.policy.thinning == 0, "{} changes", model.policy.changes);
     let model = adapt(Capacity { by: By::Entries, amount: 200 }, phases(4).take(20_000));
     assert!(model.policy.changes >= 1 && model.policy.thinning == 1, "{} changes", model.policy.changes);
+    let model = adapt(Capacity { by: By::Entries, amount: 100 }, (0..8_000).map(|at| at % 300));
+    assert!(model.policy.failed_probation() > 100, "{}", model.policy.failed_probation());
 }
 
 proptest! {

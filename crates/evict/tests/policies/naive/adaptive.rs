@@ -2,14 +2,18 @@
 //! residents.
 //!
 //! A resident's rank is the level at its last request plus its worth. The object with the lowest rank leaves, and the
-//! level rises to its rank. Ghosts obey the same rule with other exponents, for a sample of the keys, and the ghost
-//! with the fewest misses leads.
+//! level rises to its rank. New objects may have to wait in a queue for their first request before they are ranked.
+//! Ghosts obey the same rule with other exponents and other new objects in the queue, for a sample of the keys, and the
+//! ghost with the fewest misses leads.
 
 use larder_evict::{By, Capacity};
 
 use super::{Entry, Naive, Now};
 
-const EXPONENTS: [f64; 3] = [0.0, 1.0, 1.5];
+/// The exponents, and the highest count of a new object on probation.
+const CANDIDATES: [(f64, u8); 5] = [(0.0, 0), (1.0, 0), (1.5, 0), (1.0, u8::MAX), (1.0, 1)];
+/// The share of the capacity for objects on probation.
+const PROBATION: f64 = 0.05;
 const FIRST: usize = 1;
 /// The maximum number of residents in the sample; the minimum number of lookups between two decisions.
 const SAMPLE: usize = 128;
@@ -17,6 +21,8 @@ const HEARING: usize = 256;
 
 /// The benefit of a hit.
 pub(crate) trait Objective: Default {
+    const ARE_BYTES: bool;
+
     fn benefit(size: u64) -> u64;
 }
 
@@ -24,6 +30,8 @@ pub(crate) trait Objective: Default {
 pub(crate) struct ByRequests;
 
 impl Objective for ByRequests {
+    const ARE_BYTES: bool = false;
+
     fn benefit(_size: u64) -> u64 {
         1
     }
@@ -33,6 +41,8 @@ impl Objective for ByRequests {
 pub(crate) struct ByBytes;
 
 impl Objective for ByBytes {
+    const ARE_BYTES: bool = true;
+
     fn benefit(size: u64) -> u64 {
         size.max(1)
     }
@@ -44,12 +54,13 @@ struct Ranked {
     key: u64,
     size: u64,
     count: u8,
-    /// The level at the object's last request.
+    /// The level at the object's last request; 0 for an object on probation without a request.
     base: f64,
     /// The object's rank when it last came up for eviction, and the number of that check: objects whose ranks are equal
     /// after rounding leave in that order.
     known: f64,
     looked_at: u64,
+    is_on_probation: bool,
 }
 
 /// The counts of evicted objects: rows of eight, newest first, selected by the lowest bits of the keys.
@@ -94,7 +105,15 @@ impl Gone {
 /// Residents and their ranks for one exponent.
 struct Ranking<O> {
     exponent: f64,
+    most_on_probation: u8,
     level: f64,
+    /// The slots on probation, oldest first.
+    queue: Vec<usize>,
+    /// The weight of the object admitted last if it enters on probation; otherwise 0.
+    incoming: u64,
+    was_full: bool,
+    /// The number of victims on probation.
+    failed: usize,
     /// The residents by slot. A new object takes the slot that was vacated last.
     slots: Vec<Option<Ranked>>,
     vacant: Vec<usize>,
@@ -104,9 +123,21 @@ struct Ranking<O> {
 }
 
 impl<O: Objective> Ranking<O> {
-    fn new(exponent: f64) -> Self {
-        let (slots, vacant, objective) = (Vec::new(), Vec::new(), std::marker::PhantomData);
-        Self { exponent, level: 0.0, slots, vacant, gone: Gone::default(), looks: 0, objective }
+    fn new((exponent, most_on_probation): (f64, u8)) -> Self {
+        Self {
+            exponent,
+            most_on_probation,
+            level: 0.0,
+            queue: Vec::new(),
+            incoming: 0,
+            was_full: false,
+            failed: 0,
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            gone: Gone::default(),
+            looks: 0,
+            objective: std::marker::PhantomData,
+        }
     }
 
     fn residents(&self) -> impl Iterator<Item = &Ranked> {
@@ -134,6 +165,20 @@ impl<O: Objective> Ranking<O> {
         }
     }
 
+    /// Returns by how much the objects on probation would exceed their share with one more of weight `incoming`.
+    fn excess(&self, incoming: u64, capacity: Capacity) -> u64 {
+        let weigh = |slot: &usize| capacity.weigh(self.slots[*slot].as_ref().expect("taken").size);
+        let used: u64 = self.queue.iter().map(weigh).sum();
+        (used + incoming).saturating_sub((capacity.amount as f64 * PROBATION) as u64)
+    }
+
+    /// Whether a new object goes on probation: not with a size above the average, if sizes do not count as benefit.
+    fn is_tried(&self, count: u8, weight: u64, capacity: Capacity) -> bool {
+        let is_small = weight <= (capacity.amount as f64 * PROBATION) as u64
+            && (O::ARE_BYTES || weight * self.len() as u64 <= self.used(capacity));
+        self.was_full && count <= self.most_on_probation && is_small
+    }
+
     fn rank(&self, it: &Ranked, capacity: Capacity) -> f64 {
         it.base + self.worth(it.count, it.size, capacity)
     }
@@ -146,8 +191,8 @@ impl<O: Objective> Ranking<O> {
 
     /// Returns the slot and the rank of the next victim, without those in `spared`.
     fn lowest(&mut self, spared: &[usize], capacity: Capacity) -> Option<(usize, f64)> {
-        let slots =
-            (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some() && !spared.contains(slot));
+        let is_ranked = |slot: &usize| self.slots[*slot].as_ref().is_some_and(|it| !it.is_on_probation);
+        let slots = (0..self.slots.len()).filter(|slot| is_ranked(slot) && !spared.contains(slot));
         let slots: Vec<_> = slots.collect();
         loop {
             let known =
@@ -175,7 +220,13 @@ impl<O: Objective> Ranking<O> {
         let worth = self.worth(count, size, capacity);
         self.start(worth);
         let rank = self.level + worth;
-        let needed = (self.used(capacity) + capacity.weigh(size)).saturating_sub(capacity.amount);
+        let weight = capacity.weigh(size);
+        let mut needed = (self.used(capacity) + weight).saturating_sub(capacity.amount);
+        self.was_full |= needed > 0;
+        self.incoming = if self.is_tried(count, weight, capacity) { weight } else { 0 };
+        if self.incoming > 0 {
+            needed = needed.saturating_sub(self.excess(weight, capacity));
+        }
         let (mut freed, mut outranked) = (0, Vec::new());
         while freed < needed
             && let Some((slot, lowest)) = self.lowest(&outranked, capacity)
@@ -191,6 +242,7 @@ impl<O: Objective> Ranking<O> {
         }
         if freed < needed {
             self.level = rank;
+            self.incoming = 0;
             let residents = self.len();
             self.gone.put(key, count, residents);
         }
@@ -201,12 +253,18 @@ impl<O: Objective> Ranking<O> {
         let count = self.gone.take(key).saturating_add(1);
         let worth = self.worth(count, size, capacity);
         self.start(worth);
-        self.level = self.level.next_up();
         let slot = self.vacant.pop().unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[slot] = Some(Ranked { key, size, count, base: self.level, known: 0.0, looked_at: 0 });
+        let is_on_probation = std::mem::take(&mut self.incoming) > 0;
+        let new = Ranked { key, size, count, base: 0.0, known: 0.0, looked_at: 0, is_on_probation };
+        self.slots[slot] = Some(new);
+        if is_on_probation {
+            return self.queue.push(slot);
+        }
+        self.level = self.level.next_up();
+        self.slots[slot].as_mut().expect("taken").base = self.level;
         self.look_at(slot, self.level + worth);
     }
 
@@ -222,12 +280,26 @@ impl<O: Objective> Ranking<O> {
         let residents = self.len();
         let slot = self.place(key).expect("a resident");
         let count = self.slots[slot].take().expect("taken").count;
+        self.queue.retain(|other| *other != slot);
         self.vacant.push(slot);
         self.gone.put(key, count, residents);
     }
 
     /// Returns the key of the next victim, and raises the level.
     fn victim(&mut self, capacity: Capacity) -> u64 {
+        while !self.queue.is_empty()
+            && (self.excess(self.incoming, capacity) > 0 || self.queue.len() == self.len())
+        {
+            let slot = self.queue.remove(0);
+            let it = self.slots[slot].as_mut().expect("taken");
+            it.is_on_probation = false;
+            if it.base == 0.0 {
+                self.failed += 1;
+                return it.key;
+            }
+            let it = self.slots[slot].clone().expect("taken");
+            self.look_at(slot, self.rank(&it, capacity));
+        }
         let (slot, rank) = self.lowest(&[], capacity).expect("a cache that is not empty");
         self.level = self.level.max(rank);
         self.slots[slot].as_ref().expect("taken").key
@@ -240,8 +312,15 @@ impl<O: Objective> Ranking<O> {
         }
     }
 
-    /// Changes the exponent, and scales the level in proportion to the residents' worth.
-    fn change(&mut self, exponent: f64, capacity: Capacity) {
+    /// Changes the candidate, ends all probation, and scales the level in proportion to the residents' worth.
+    fn change(&mut self, (exponent, most_on_probation): (f64, u8), capacity: Capacity) {
+        for slot in std::mem::take(&mut self.queue) {
+            let it = self.slots[slot].as_mut().expect("taken");
+            it.is_on_probation = false;
+            it.base = if it.base == 0.0 { self.level } else { it.base };
+            self.look_at(slot, 0.0);
+        }
+        self.most_on_probation = most_on_probation;
         let total =
             |it: &Self| -> f64 { it.residents().map(|one| it.worth(one.count, one.size, capacity)).sum() };
         let before = total(self);
@@ -282,12 +361,12 @@ impl<O: Objective> Ghost<O> {
 
 pub(crate) struct Adaptive<O> {
     residents: Ranking<O>,
-    ghosts: [Ghost<O>; 3],
+    ghosts: [Ghost<O>; 5],
     leader: usize,
     /// The sample is one key in 2 to the power of this number.
     pub(crate) thinning: u32,
     heard: usize,
-    /// The number of changes of the exponent.
+    /// The number of changes of the candidate.
     pub(crate) changes: usize,
 }
 
@@ -298,6 +377,11 @@ impl<O: Objective> Default for Adaptive<O> {
 }
 
 impl<O: Objective> Adaptive<O> {
+    /// Returns the number of victims on probation so far.
+    pub(crate) fn failed_probation(&self) -> usize {
+        self.residents.failed
+    }
+
     fn is_in_sample(&self, key: u64) -> bool {
         key.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> self.thinning
     }
@@ -323,11 +407,11 @@ impl<O: Objective> Adaptive<O> {
         self.heard = 0;
         let missed = self.ghosts.each_ref().map(|ghost| ghost.missed);
         let least = missed.into_iter().fold(f64::INFINITY, f64::min);
-        let best = missed.iter().position(|&it| it == least).expect("three numbers");
+        let best = missed.iter().position(|&it| it == least).expect("five numbers");
         if least < 0.98 * missed[self.leader] {
             self.leader = best;
             self.changes += 1;
-            self.residents.change(EXPONENTS[best], capacity);
+            self.residents.change(CANDIDATES[best], capacity);
         }
         self.ghosts.iter_mut().for_each(|ghost| ghost.missed /= 2.0);
         self.fit_ghosts(capacity);
@@ -343,9 +427,9 @@ impl<O: Objective> Adaptive<O> {
 
 impl<O: Objective> Naive for Adaptive<O> {
     fn new(capacity: Capacity) -> Self {
-        let ghost = |exponent| Ghost { ranking: Ranking::new(exponent), capacity, missed: 0.0 };
-        let residents = Ranking::new(EXPONENTS[FIRST]);
-        Self { residents, ghosts: EXPONENTS.map(ghost), leader: FIRST, thinning: 0, heard: 0, changes: 0 }
+        let ghost = |candidate| Ghost { ranking: Ranking::new(candidate), capacity, missed: 0.0 };
+        let residents = Ranking::new(CANDIDATES[FIRST]);
+        Self { residents, ghosts: CANDIDATES.map(ghost), leader: FIRST, thinning: 0, heard: 0, changes: 0 }
     }
 
     fn victim(&mut self, cache: &mut [Entry], now: Now) -> usize {
