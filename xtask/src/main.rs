@@ -80,6 +80,10 @@ usage: cargo x COMMAND
              --trace A,B     traces in addition to the generated one (all in traces/)
              --quick         1 round
              --rounds N      as above; --json FILE too
+           learn: misses of `adaptive` beside those of fixed policies
+             --trace A,B     traces instead of those in traces/, beside the generated ones
+             --quick         2 sizes (of 6)
+             --larder PATH, --json FILE  as above
            disk: the disk tier beside the memory tier and nginx, its writes and its starts
              --quick         less of everything: 1 second, 2 rounds, 100000 objects
              --seconds N, --rounds N, --json FILE, --install  as above

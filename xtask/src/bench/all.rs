@@ -30,7 +30,7 @@ impl Options {
         let passed_on: Vec<_> = ["--quick", "--install"].into_iter().filter(|word| words.has(word)).collect();
         let bench = |name: &'static str| {
             // These benches install no packages.
-            let installs = !["control", "purge", "replay"].contains(&name);
+            let installs = !["control", "purge", "replay", "learn"].contains(&name);
             let words = passed_on.iter().filter(|word| installs || **word != "--install");
             let words: Vec<_> = std::iter::once(&name).chain(words).map(|word| (*word).to_owned()).collect();
             Ok((name, Bench::parse(&words)?))

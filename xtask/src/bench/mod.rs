@@ -14,6 +14,7 @@ mod fill;
 mod goal;
 mod h2;
 mod lap;
+mod learn;
 mod load;
 mod measure;
 mod observe;
@@ -62,6 +63,7 @@ const CLUSTER: &str = "cluster";
 const CONTROL: &str = "control";
 const DOORS: &str = "doors";
 const DISK: &str = "disk";
+const LEARN: &str = "learn";
 const OBSERVE: &str = "observe";
 const PURGE: &str = "purge";
 const REPLAY: &str = "replay";
@@ -71,8 +73,9 @@ const H2: &str = "h2";
 
 /// The name for all benches in sequence, and their names.
 const ALL: &str = "all";
-const NAMES: &[&str] =
-    &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY, RULES];
+const NAMES: &[&str] = &[
+    "hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, DOORS, DISK, OBSERVE, PURGE, REPLAY, RULES, LEARN,
+];
 
 /// The number of connections of a load, except for very large objects.
 const CONNECTIONS: u32 = 64;
@@ -105,6 +108,8 @@ pub(crate) enum Bench {
     Control(control::Options),
     /// The disk tier.
     Disk(disk::Options),
+    /// The misses of the policy that learns.
+    Learn(learn::Options),
     /// The statistics database.
     Observe(observe::Options),
     /// Purges.
@@ -139,6 +144,7 @@ impl Bench {
             Some((word, rest)) if word == CLUSTER => cluster::parse(rest).map(Self::Cluster),
             Some((word, rest)) if word == CONTROL => control::Options::parse(rest).map(Self::Control),
             Some((word, rest)) if word == DISK => disk::Options::parse(rest).map(Self::Disk),
+            Some((word, rest)) if word == LEARN => learn::Options::parse(rest).map(Self::Learn),
             Some((word, rest)) if word == OBSERVE => observe::Options::parse(rest).map(Self::Observe),
             Some((word, rest)) if word == PURGE => purge::Options::parse(rest).map(Self::Purge),
             Some((word, rest)) if word == REPLAY => replay::Options::parse(rest).map(Self::Replay),
@@ -172,6 +178,7 @@ impl Bench {
             Self::Cluster(options) => cluster::run(options),
             Self::Control(options) => control::run(options),
             Self::Disk(options) => disk::run(options),
+            Self::Learn(options) => learn::run(options),
             Self::Observe(options) => observe::run(options),
             Self::Purge(options) => purge::run(options),
             Self::Replay(options) => replay::run(options),
@@ -379,7 +386,7 @@ mod tests {
         for (line, complaint) in [
             (
                 "",
-                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, all",
+                "bench what? known are: hits, misses, memory, tls, h2, cluster, control, doors, disk, observe, purge, replay, rules, learn, all",
             ),
             ("reply", "unknown bench `reply`; did you mean `replay`?"),
             ("hit", "unknown bench `hit`; did you mean `hits`?"),

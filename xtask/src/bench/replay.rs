@@ -11,7 +11,6 @@ use crate::{args, root};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -122,7 +121,7 @@ fn peer(path: Option<&Path>) -> Result<Option<PathBuf>> {
 }
 
 /// Returns the shipped traces.
-fn shipped() -> Result<Vec<PathBuf>> {
+pub(super) fn shipped() -> Result<Vec<PathBuf>> {
     let folder = root().join("traces");
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut traces: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -247,7 +246,7 @@ fn ours() -> String {
     POLICIES.iter().map(|(ours, _)| *ours).collect::<Vec<_>>().join(",")
 }
 
-fn number(cell: &Value, name: &str) -> f64 {
+pub(super) fn number(cell: &Value, name: &str) -> f64 {
     cell[name].as_f64().unwrap_or(f64::NAN)
 }
 
@@ -269,7 +268,7 @@ fn said(line: &str) -> Option<Said> {
 }
 
 /// Returns the standard output of a command that has to succeed.
-fn output(command: &mut Command) -> Result<String> {
+pub(super) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -302,16 +301,16 @@ fn zipf() -> Vec<u8> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let share = (state >> 11) as f64 / (1_u64 << 53) as f64;
         let rank = cumulated.partition_point(|&sum| sum <= share * total) as u64;
-        let record = [
-            &(at as u32).to_le_bytes()[..],
-            &rank.to_le_bytes(),
-            &1_u32.to_le_bytes(),
-            &(-1_i64).to_le_bytes(),
-        ];
-        // Writing to memory cannot fail.
-        record.iter().for_each(|field| drop(file.write_all(field)));
+        record(&mut file, at as u32, rank);
     }
     file
+}
+
+/// Appends a request in second `at` to a trace: an oracleGeneral record of an object without a size.
+pub(super) fn record(file: &mut Vec<u8>, at: u32, object: u64) {
+    let fields =
+        [&at.to_le_bytes()[..], &object.to_le_bytes(), &1_u32.to_le_bytes(), &(-1_i64).to_le_bytes()];
+    fields.iter().for_each(|field| file.extend_from_slice(field));
 }
 
 #[cfg(test)]

@@ -1,0 +1,339 @@
+//! `cargo x bench learn`: the misses of `adaptive` beside those of the policies that do not learn.
+//!
+//! Each trace is replayed at several capacities by `larder simulate`, for both objectives. The traces are those that ship,
+//! and two generated ones with a loop that is larger than most of the caches. The ablation is `adaptive` without the
+//! candidates that put new objects on probation.
+
+use super::goal::{self, Goal};
+use super::replay::{number, output, record, shipped};
+use super::table::{self, Cell, Row};
+use super::{peers, warn_if_busy};
+use crate::args;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The policies that are not compared: those that know the future, those for teaching, and the one that learns.
+const LEFT_OUT: &[&str] = &["belady", "beladysize", "maxs", "rand", "adaptive"];
+
+/// An objective of `adaptive`.
+struct Objective {
+    what: &'static str,
+    spec: &'static str,
+    ablation: &'static str,
+    /// The hit ratio to read from a cell.
+    ratio: &'static str,
+    /// The goal for the mean, as a share of the misses of the best fixed policy.
+    most: f64,
+}
+
+const OBJECTIVES: [Objective; 2] = [
+    Objective {
+        what: "misses",
+        spec: "adaptive",
+        ablation: "adaptive:probation=false",
+        ratio: "hit_ratio",
+        most: 0.98,
+    },
+    Objective {
+        what: "missed bytes",
+        spec: "adaptive:objective=bytes",
+        ablation: "adaptive:objective=bytes,probation=false",
+        ratio: "byte_hit_ratio",
+        most: 0.97,
+    },
+];
+
+/// Shares of all objects or bytes.
+const SIZES: &str = "0.5%,2%,5%,10%,20%,40%";
+
+/// The requests of a generated trace, the length of its loop, and the objects of its other part.
+const REQUESTS: u32 = 300_000;
+const LOOP: u64 = 6_000;
+const OTHERS: u64 = 20_000;
+
+/// The options of `cargo x bench learn`.
+pub(crate) struct Options {
+    traces: Vec<PathBuf>,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+    sizes: &'static str,
+}
+
+impl Options {
+    /// Reads the words after `bench learn`.
+    ///
+    /// # Errors
+    /// An unknown word; the error names it.
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let known = [("--quick", false), ("--trace", true), ("--larder", true), ("--json", true)];
+        let words = args::parse(words, &known)?;
+        Ok(Self {
+            traces: words.get("--trace").iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+            sizes: if words.has("--quick") { "5%,20%" } else { SIZES },
+        })
+    }
+}
+
+/// One trace at one capacity, for one objective. Misses are shares of the requests or bytes.
+struct Measured {
+    trace: String,
+    capacity: String,
+    /// By policy.
+    fixed: BTreeMap<String, f64>,
+    adaptive: f64,
+    ablation: f64,
+    /// Seconds for a request: LRU, adaptive, ablation.
+    times: [f64; 3],
+    bytes_per_object: f64,
+    /// The number of objects that fit, if entries are counted.
+    entries: u64,
+}
+
+/// Runs the bench and prints its tables and goals.
+///
+/// # Errors
+/// If a build fails, or larder does not print the expected output.
+pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+    let larder = peers::program(options.larder.as_deref())?;
+    let folder = std::env::temp_dir().join(format!("larder-bench-learn-{}", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let outcome = measure(options, &larder, &folder);
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    let (rows, goals) = outcome?;
+    goal::print(&goals);
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    Ok(goals)
+}
+
+fn measure(options: &Options, larder: &Path, folder: &Path) -> Result<(Vec<Row>, Vec<Goal>)> {
+    let mut traces = if options.traces.is_empty() { shipped()? } else { options.traces.clone() };
+    for (name, share) in [("loop", 100), ("loop_zipf", 50)] {
+        let path = folder.join(format!("{name}.oracleGeneral"));
+        fs::write(&path, with_loop(share)).with_context(|| format!("cannot write {}", path.display()))?;
+        traces.push(path);
+    }
+    warn_if_busy();
+    let mut measured = OBJECTIVES.each_ref().map(|_| Vec::new());
+    for trace in &traces {
+        let cells = simulate(larder, trace, options.sizes)?;
+        for (objective, measured) in OBJECTIVES.iter().zip(&mut measured) {
+            measured.extend(read(&cells, objective)?);
+        }
+    }
+    let (mut all_rows, mut goals) = (Vec::new(), Vec::new());
+    for (objective, cells) in OBJECTIVES.iter().zip(&measured) {
+        let rows: Vec<_> = cells.iter().map(|cell| row(cell, objective)).collect();
+        println!(
+            "\n{} in percent, and x the best fixed policy, LRU, and adaptive without probation",
+            objective.what
+        );
+        table::print(&rows);
+        goals.extend(judge(cells, objective));
+        all_rows.extend(rows);
+    }
+    Ok((all_rows, goals))
+}
+
+/// Returns larder's cells of `trace` under all policies, in order of capacity.
+fn simulate(larder: &Path, trace: &Path, sizes: &str) -> Result<Vec<Value>> {
+    let ours = OBJECTIVES.iter().flat_map(|objective| [objective.spec, objective.ablation]);
+    let specs: Vec<_> = std::iter::once("all").chain(ours).collect();
+    let mut command = Command::new(larder);
+    command.args(["simulate", "--json", "--threads", "1", "--policy", &specs.join(",")]);
+    command.args(["--capacity", sizes]).arg(trace);
+    let mut said: Value = serde_json::from_str(&output(&mut command)?).context("reading larder's JSON")?;
+    match said["cells"].take() {
+        Value::Array(cells) if !cells.is_empty() => Ok(cells),
+        _ => bail!("larder simulated nothing over {}", trace.display()),
+    }
+}
+
+/// Reads the cells of one trace. Without sizes, it has no result for bytes.
+fn read(cells: &[Value], objective: &Objective) -> Result<Vec<Measured>> {
+    let counts = |cells: &&[Value]| objective.ratio == "hit_ratio" || cells[0]["by"] == "bytes";
+    let cells = cells.chunk_by(|a, b| a["capacity"] == b["capacity"]).filter(counts);
+    cells.map(|cells| measured(cells, objective)).collect()
+}
+
+/// Reads the cells of one capacity.
+fn measured(cells: &[Value], objective: &Objective) -> Result<Measured> {
+    let misses = |cell: &Value| 1.0 - number(cell, objective.ratio);
+    let time = |cell: &Value| 1.0 / number(cell, "requests_per_second");
+    let name = |cell: &Value| cell["policy"].as_str().unwrap_or_default().to_owned();
+    let cell = |policy: &str| {
+        let found = cells.iter().find(|cell| cell["policy"] == policy);
+        found.with_context(|| format!("larder did not simulate {policy}"))
+    };
+    let is_fixed = |cell: &&Value| {
+        let name = name(cell);
+        !LEFT_OUT.iter().any(|left_out| name.split(':').next() == Some(*left_out))
+    };
+    let [lru, adaptive, ablation] = [cell("lru")?, cell(objective.spec)?, cell(objective.ablation)?];
+    let trace = lru["trace"].as_str().unwrap_or_default();
+    Ok(Measured {
+        trace: trace.split('.').next().unwrap_or_default().to_owned(),
+        capacity: lru["capacity"].to_string(),
+        fixed: cells.iter().filter(is_fixed).map(|cell| (name(cell), misses(cell))).collect(),
+        adaptive: misses(adaptive),
+        ablation: misses(ablation),
+        times: [lru, adaptive, ablation].map(time),
+        bytes_per_object: number(adaptive, "metadata_bytes_per_object"),
+        entries: lru["capacity"].as_u64().filter(|_| lru["by"] == "entries").unwrap_or(0),
+    })
+}
+
+impl Measured {
+    /// Returns the fixed policy with the fewest misses, and these.
+    fn best(&self) -> (&str, f64) {
+        let named = self.fixed.iter().map(|(name, misses)| (name.as_str(), *misses));
+        named.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("-", f64::NAN))
+    }
+
+    /// Returns the misses of a fixed policy.
+    fn of(&self, policy: &str) -> f64 {
+        self.fixed.get(policy).copied().unwrap_or(f64::NAN)
+    }
+}
+
+fn row(cell: &Measured, objective: &Objective) -> Row {
+    let (best, least) = cell.best();
+    let percent = |misses: f64| Cell::number(100.0 * misses, 2);
+    let ratio = |others: f64| Cell::number(cell.adaptive / others, 3);
+    vec![
+        ("figure", Cell::word(objective.what)),
+        ("trace", Cell::word(&cell.trace)),
+        ("capacity", Cell::word(&cell.capacity)),
+        ("lru", percent(cell.of("lru"))),
+        ("best", percent(least)),
+        ("fixed policy", Cell::word(best)),
+        ("adaptive", percent(cell.adaptive)),
+        ("x best", ratio(least)),
+        ("x LRU", ratio(cell.of("lru"))),
+        ("x without", ratio(cell.ablation)),
+    ]
+}
+
+fn judge(cells: &[Measured], objective: &Objective) -> Vec<Goal> {
+    let against = |others: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
+        cells.iter().map(|cell| cell.adaptive / others(cell)).collect()
+    };
+    // The fixed policy that is the hardest to beat on average.
+    let names = cells.first().map(|cell| cell.fixed.keys()).into_iter().flatten();
+    let means = names.map(|name| (name.as_str(), mean(&against(&|cell| cell.of(name)))));
+    let (best, ratio) = means.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("-", f64::NAN));
+    let time = |at: usize| cells.iter().map(|cell| cell.times[at]).sum::<f64>();
+    let what = objective.what;
+    let mut goals = vec![
+        Goal::new(format!("{what}, mean, x {best}"), objective.most, ratio),
+        Goal::new(
+            format!("{what}, worst, x the best of the cell"),
+            1.01,
+            worst(&against(&|cell| cell.best().1)),
+        ),
+        Goal::new(format!("{what}, worst, x LRU"), 1.0, worst(&against(&|cell| cell.of("lru")))),
+        Goal::new(
+            format!("{what}, worst, x without probation"),
+            1.01,
+            worst(&against(&|cell| cell.ablation)),
+        ),
+        Goal::new(format!("{what}: time of a request, x LRU"), 1.5, time(1) / time(0)),
+        Goal::new(format!("{what}: time of a request, x without probation"), 1.5, time(1) / time(2)),
+    ];
+    if let Some(largest) = cells.iter().max_by_key(|cell| cell.entries).filter(|cell| cell.entries > 0) {
+        let what = format!("bytes an object, of {}", largest.entries);
+        goals.push(Goal::new(what, 64.0, largest.bytes_per_object));
+    }
+    goals
+}
+
+/// Returns the geometric mean.
+fn mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
+fn worst(ratios: &[f64]) -> f64 {
+    ratios.iter().copied().fold(0.0, f64::max)
+}
+
+/// Returns a trace of which `share` percent are a loop; other requests are for objects whose popularity falls with the
+/// rank.
+fn with_loop(share: u64) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut next = 0;
+    let mut file = Vec::with_capacity(REQUESTS as usize * 24);
+    for at in 0..REQUESTS {
+        let object = match random() * 100.0 < share as f64 {
+            true => {
+                next = (next + 1) % LOOP;
+                next
+            }
+            // A power of a uniform number: Zipf's law with exponent 1, nearly.
+            false => LOOP + (OTHERS as f64).powf(random()) as u64,
+        };
+        record(&mut file, at, object);
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::json;
+    use super::{Goal, LOOP, Measured, OBJECTIVES, judge, with_loop};
+
+    fn objects(share: u64) -> Vec<u64> {
+        let trace = with_loop(share);
+        trace.chunks(24).map(|record| u64::from_le_bytes(record[4..12].try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_loop_comes_back_after_its_length() {
+        let objects = objects(100);
+        assert!(objects.iter().zip(&objects[LOOP as usize..]).all(|(a, b)| a == b));
+    }
+
+    #[test]
+    fn half_of_the_mixed_trace_is_the_loop() {
+        let objects = objects(50);
+        let share = objects.iter().filter(|&&object| object < LOOP).count() as f64 / objects.len() as f64;
+        assert!((0.49..0.51).contains(&share), "{share}");
+    }
+
+    fn cell(lru: f64, others: f64, adaptive: f64) -> Measured {
+        let fixed = [("lru", lru), ("sieve", others)].map(|(name, misses)| (name.to_owned(), misses)).into();
+        let (trace, capacity) = (String::new(), String::new());
+        let times = [1.0, 3.0, 2.0];
+        Measured {
+            trace,
+            capacity,
+            fixed,
+            adaptive,
+            ablation: 0.4,
+            times,
+            bytes_per_object: 60.0,
+            entries: 5,
+        }
+    }
+
+    #[test]
+    fn goals_compare_with_the_hardest_policy_and_the_worst_cell() {
+        let goals = judge(&[cell(0.5, 0.8, 0.4), cell(0.5, 0.2, 0.4)], &OBJECTIVES[0]);
+        let rows: Vec<_> = goals.iter().map(Goal::row).collect();
+        let figures: Vec<_> =
+            json(&rows).as_array().unwrap().iter().map(|row| row["figure"].as_f64().unwrap()).collect();
+        let expected = [1.0, 2.0, 0.8, 1.0, 3.0, 1.5, 60.0];
+        assert!(
+            figures.iter().zip(expected).all(|(figure, expected)| (figure - expected).abs() < 1e-9),
+            "{figures:?}"
+        );
+    }
+}
