@@ -10,15 +10,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
 use rustix::fs::sendfile;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::deadline::Deadline;
-use super::input::{Input, borrow_buffer, give_buffer};
+use super::input::{Input, borrow_buffer, give_buffer, receive};
 use super::pace::Pace;
 use super::tls::accept::Secured;
 use super::tls::output::Output;
@@ -168,19 +167,6 @@ impl Reading {
     pub(crate) fn into_half(self) -> Result<(OwnedReadHalf, Input), Self> {
         if self.opener.is_some() { Err(self) } else { Ok((self.half, self.input)) }
     }
-}
-
-/// Receives into the spare capacity of `buffer`. A read that does not fill the buffer has emptied the socket. It
-/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a system call in vain.
-pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut received = None;
-    let tried = stream.try_io(Interest::READABLE, || {
-        let room = buffer.capacity() - buffer.len();
-        let (count, _) = rustix::net::recv(stream, spare_capacity(buffer), RecvFlags::empty())?;
-        received = Some(count);
-        if 0 < count && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
-    });
-    received.map_or(tried, Ok)
 }
 
 /// The half that writes to a client.

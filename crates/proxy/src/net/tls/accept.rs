@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use super::challenges;
 use super::record::{self, Opener, Sealer};
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::input::receive;
 
 /// Maximum of bytes from the client in a handshake that are received and not processed.
 const MOST: usize = 20 << 10;
@@ -152,10 +153,10 @@ pub(super) async fn accept(
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
 ) -> Result<Secured, Unsecured> {
-    // A client that sends nothing holds no permit and no memory.
-    stream.readable().await.map_err(Unsecured::Io)?;
+    let first = first_bytes(&stream).await.map_err(Unsecured::Io)?;
     let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
+    handshake.incoming = first;
     match handshake.run(&mut stream).await {
         Ok(()) => {
             let (opener, sealer, session, chain) = handshake.end()?;
@@ -169,6 +170,20 @@ pub(super) async fn accept(
                 let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
             }
             Err(error)
+        }
+    }
+}
+
+/// Returns the first bytes from the client; none if it has left. A client that sends nothing holds no permit and no
+/// memory.
+async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
+    loop {
+        // The runtime takes new connections for readable before any bytes have arrived.
+        stream.readable().await?;
+        let mut first = Vec::with_capacity(ROOM);
+        match receive(stream, &mut first) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => return received.map(|_| first),
         }
     }
 }
@@ -208,6 +223,15 @@ impl Handshake {
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+        match self.incoming.first() {
+            None => return Err(Unsecured::Left),
+            // A TLS record begins with a byte below 32.
+            Some(letter) if letter.is_ascii_uppercase() => {
+                self.outgoing.extend_from_slice(USE_TLS);
+                return Err(Unsecured::Plain);
+            }
+            Some(_) => {}
+        }
         loop {
             match self.step() {
                 Ok(HandshakeStep::Again) => {}
@@ -274,11 +298,6 @@ impl Handshake {
         self.incoming.reserve(ROOM);
         if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {
             return Err(Unsecured::Left);
-        }
-        // A TLS record begins with a byte below 32.
-        if self.incoming.first().is_some_and(u8::is_ascii_uppercase) && self.connection.is_handshaking() {
-            self.outgoing.extend_from_slice(USE_TLS);
-            return Err(Unsecured::Plain);
         }
         Ok(())
     }
