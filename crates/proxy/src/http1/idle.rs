@@ -30,8 +30,8 @@ const TURN: usize = 4 * GROUP;
 const SWEEP: Duration = Duration::from_millis(20);
 /// The idle time after which a connection releases resources that are cheap to allocate again, and the shortest time
 /// between two checks for it.
-const DOZE: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_secs(1);
+const DOZE: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The idle connections of a worker, as other tasks access them.
 #[derive(Default)]
