@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::generate_simple_self_signed;
 use rustls::crypto::CryptoProvider;
@@ -14,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::accept::{Secured, Unsecured, accept};
+use super::output::Output;
 use super::provider;
 use super::record::{Fault, MOST};
 use super::records::Records;
@@ -33,7 +35,9 @@ async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
     let permits = permits();
     let secured = accept(far, HERE, server, &permits);
     let (client, secured) = tokio::join!(TlsConnector::from(client).connect(name, near), secured);
-    (client.unwrap(), secured.unwrap())
+    let mut secured = secured.unwrap();
+    secured.stream.write_all(&secured.tickets).await.unwrap();
+    (client.unwrap(), secured)
 }
 
 fn configs(suite: SupportedCipherSuite) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
@@ -146,6 +150,22 @@ async fn keys_are_replaced_when_the_client_asks_and_when_they_are_worn() {
 }
 
 #[tokio::test]
+async fn long_content_begins_with_short_records() {
+    let (_client, secured) = pair(suites()[0]).await;
+    let mut output = Output::new(secured.sealer, Vec::new());
+    output.seal(&mut b"a head".to_vec(), &bytes(50_000)).unwrap();
+    let (mut sealed, mut lengths) = (output.records().ready(), Vec::new());
+    while let [_, _, _, high, low, rest @ ..] = sealed {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        // The type of the content and the tag.
+        lengths.push(length - 17);
+        sealed = &rest[length..];
+    }
+    let (short, long) = ([1_369; 3], [16_384, 16_384, 13_131]);
+    assert_eq!(lengths, [&short[..], &long[..]].concat());
+}
+
+#[tokio::test]
 async fn the_hybrid_key_exchange_comes_first() {
     let (client, _secured) = pair(suites()[0]).await;
     let group = client.get_ref().1.negotiated_key_exchange_group().map(|group| group.name());
@@ -172,6 +192,25 @@ fn flight(client: &mut ClientConnection) -> Vec<u8> {
         client.write_tls(&mut flight).unwrap();
     }
     flight
+}
+
+#[tokio::test]
+async fn tickets_wait_only_for_the_reply_to_a_request_that_has_arrived() {
+    for request in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
+        let (client, server) = configs(suites()[0]);
+        let (mut near, far) = sockets().await;
+        let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
+        let mut client = about_to_finish(client, &mut near).await;
+        client.writer().write_all(request).unwrap();
+        near.write_all(&flight(&mut client)).await.unwrap();
+        let secured = server.await.unwrap().unwrap();
+        assert_eq!(secured.tickets.is_empty(), request.is_empty());
+        let sent = near.read_u8();
+        match request.is_empty() {
+            true => assert!(sent.await.is_ok()),
+            false => assert!(tokio::time::timeout(Duration::ZERO, sent).await.is_err()),
+        }
+    }
 }
 
 #[tokio::test]
