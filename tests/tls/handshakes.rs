@@ -110,7 +110,7 @@ fn idle_connections_over_tls_hold_little() {
     let before = larder.resident();
     let mut idle: Vec<_> = (0..count).map(|_| connect()).collect();
     larder.wait_for("connections", count);
-    // After three seconds, idle connections release the memory that can be rebuilt quickly.
+    // After half a second, idle connections release the memory that can be rebuilt quickly.
     let each = || larder.resident().saturating_sub(before) / count;
     eventually("little for each", || (each() < 6 << 10).then_some(()));
     std::thread::sleep(Duration::from_secs(number("LARDER_SETTLE", 0)));

@@ -13,6 +13,7 @@ mod doors;
 mod fill;
 mod goal;
 mod h2;
+mod handshakes;
 mod lap;
 mod learn;
 mod load;

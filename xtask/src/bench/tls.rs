@@ -1,9 +1,10 @@
 //! `cargo x bench tls`: the CPU time of a hit over TLS, compared with the same hit without TLS and with other servers,
-//! and of a handshake with one request.
+//! and of a handshake, full or resumed, with one request.
 //!
 //! All have the same certificate (ECDSA, P-256). Peers use the system's OpenSSL.
 
 use super::goal::Goal;
+use super::handshakes::{self, Handshakes};
 use super::load::{self, Script};
 use super::measure::median;
 use super::options::{Options, prepare};
@@ -27,6 +28,8 @@ pub(super) const H2O: Package = Package { name: "h2o", program: "h2o", purpose: 
 const SMALL: f64 = 1.25;
 /// The maximum cost of a handshake with one request, over nginx's cost.
 const HANDSHAKE: f64 = 0.6;
+/// The maximum cost of a resumed handshake with one request, over the least of the other servers.
+const RESUMED: f64 = 1.0;
 /// The maximum cost of a hit of 1 MiB, over h2o's cost.
 const LARGE: f64 = 0.6;
 
@@ -48,15 +51,35 @@ struct Case {
     name: &'static str,
     path: &'static str,
     connections: u32,
-    /// Whether each request has a separate connection and handshake.
-    handshakes: bool,
+    /// The handshake before each request; `None` if connections are kept.
+    handshakes: Option<Handshakes>,
 }
 
-const CASES: [Case; 3] = [
-    Case { name: "1k", path: "/1k", connections: 64, handshakes: false },
-    Case { name: "1m", path: "/1m", connections: 16, handshakes: false },
-    Case { name: "handshake", path: "/1k", connections: 16, handshakes: true },
+const CASES: [Case; 4] = [
+    Case { name: "1k", path: "/1k", connections: 64, handshakes: None },
+    Case { name: "1m", path: "/1m", connections: 16, handshakes: None },
+    Case { name: "handshake", path: "/1k", connections: 16, handshakes: Some(Handshakes::Full) },
+    Case { name: "resumed", path: "/1k", connections: 16, handshakes: Some(Handshakes::Resumed) },
 ];
+
+impl Case {
+    /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests.
+    ///
+    /// # Errors
+    /// If the load or a request fails.
+    fn load(&self, script: &Script, one: &Measured, duration: Duration) -> Result<u64> {
+        match self.handshakes {
+            Some(handshakes) if one.server.name != PLAIN => {
+                handshakes::run(handshakes, one.server.port, self.path, self.connections, duration)
+            }
+            handshakes => {
+                let fields: &[&str] = if handshakes.is_some() { &["Connection: close"] } else { &[] };
+                let load = load::run_at(script, &one.url(self.path), self.connections, duration, fields)?;
+                Ok(load.requests)
+            }
+        }
+    }
+}
 
 /// Reads the words after `bench tls`.
 ///
@@ -205,10 +228,9 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
 
 fn measure(options: &Options, case: &Case, measured: &mut [Measured]) -> Result<()> {
     let script = Script::one()?;
-    let fields: &[&str] = if case.handshakes { &["Connection: close"] } else { &[] };
     for one in measured.iter_mut() {
         one.samples.clear();
-        load::run_at(&script, &one.url(case.path), 4, Duration::from_secs(1), fields)
+        case.load(&script, one, Duration::from_secs(1))
             .with_context(|| format!("{} at {}", one.server.name, case.name))?;
     }
     for round in 1..=options.rounds {
@@ -216,10 +238,9 @@ fn measure(options: &Options, case: &Case, measured: &mut [Measured]) -> Result<
         for one in measured.iter_mut() {
             let processes = one.server.processes()?;
             let before = process::cpu_time(&processes)?;
-            let load =
-                load::run_at(&script, &one.url(case.path), case.connections, options.duration, fields)?;
+            let requests = case.load(&script, one, options.duration)?;
             let used = process::cpu_time(&processes)?.saturating_sub(before);
-            one.samples.push(used.as_secs_f64() * 1e6 / load.requests as f64);
+            one.samples.push(used.as_secs_f64() * 1e6 / requests as f64);
         }
     }
     Ok(())
@@ -240,6 +261,9 @@ fn table_of(case: &Case, measured: &[Measured]) -> Vec<Row> {
 }
 
 fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
+    if case.handshakes == Some(Handshakes::Resumed) {
+        return goal_of_resumed(measured);
+    }
     let (other, most) = match case.name {
         "1k" => (PLAIN, SMALL),
         "1m" => ("h2o", LARGE),
@@ -248,4 +272,11 @@ fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
     let find = |name: &str| measured.iter().find(|one| one.server.name == name);
     let ratio = find(LARDER)?.ratio(find(other)?);
     Some(Goal::new(format!("CPU of {} over TLS / {other}'s", case.name), most, ratio))
+}
+
+fn goal_of_resumed(measured: &[Measured]) -> Option<Goal> {
+    let larder = measured.iter().find(|one| one.server.name == LARDER)?;
+    let peers = measured.iter().filter(|one| ![LARDER, PLAIN].contains(&one.server.name));
+    let ratio = peers.map(|peer| larder.ratio(peer)).max_by(f64::total_cmp)?;
+    Some(Goal::new("CPU of resumed handshakes over TLS / the least of others'".to_owned(), RESUMED, ratio))
 }

@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// Closes a connection without a request in progress.
-    pub(super) fn part(mut self: Box<Self>) {
+    pub(super) fn part(self: Box<Self>) {
         self.writing.part();
     }
 
@@ -337,6 +337,7 @@ impl Connection {
             }
             Look::Partial => self.read(plan).await,
             Look::Last => {
+                self.writing.conclude()?;
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }

@@ -30,8 +30,8 @@ const TURN: usize = 4 * GROUP;
 const SWEEP: Duration = Duration::from_millis(20);
 /// The idle time after which a connection releases resources that are cheap to allocate again, and the shortest time
 /// between two checks for it.
-const DOZE: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_secs(1);
+const DOZE: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The idle connections of a worker, as other tasks access them.
 #[derive(Default)]
@@ -61,6 +61,8 @@ struct IdleConnection {
     since: u64,
     /// Whether it has released resources that are cheap to allocate again.
     dozes: bool,
+    /// Whether it is closed after the reply in its buffer.
+    ends: bool,
 }
 
 /// The state of the task.
@@ -172,7 +174,7 @@ impl IdleLoop {
             let entry = self.connections.vacant_entry();
             let place = entry.key();
             let waker = Waker::from(Arc::new(ConnectionWaker { shared: Arc::clone(&self.shared), place }));
-            entry.insert(IdleConnection { connection, waker, since, dozes: false });
+            entry.insert(IdleConnection { connection, waker, since, dozes: false, ends: false });
             self.calls.push(place);
         }
     }
@@ -226,6 +228,10 @@ impl IdleLoop {
         *hits += idle.connection.take_untimed();
         match look {
             Look::Nothing => true,
+            Look::Last if idle.connection.writing.conclude().is_ok() => {
+                idle.ends = true;
+                true
+            }
             look => {
                 self.leave(place, look);
                 false
@@ -237,10 +243,12 @@ impl IdleLoop {
         let Some(idle) = self.connections.get_mut(place) else { return };
         idle.since = now;
         self.has_woken |= std::mem::take(&mut idle.dozes);
-        match idle.connection.try_send() {
-            Ok(true) => {}
-            Ok(false) => self.leave(place, Look::Nothing),
-            Err(_) => drop(self.connections.remove(place)),
+        match (idle.connection.try_send(), idle.ends) {
+            (Ok(true), false) => {}
+            (Ok(false), false) => self.leave(place, Look::Nothing),
+            (Ok(false), true) => self.leave(place, Look::Last),
+            (Ok(true), true) => self.connections.remove(place).connection.part(),
+            (Err(_), _) => drop(self.connections.remove(place)),
         }
     }
 

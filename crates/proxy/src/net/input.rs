@@ -4,8 +4,13 @@
 //! consumed. So idle connections hold no buffer.
 
 use std::cell::RefCell;
+use std::io;
 
 use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 /// Decides when to parse lines that end with an empty line, while they arrive: when an empty line may have arrived, and
 /// whenever the input has doubled. So malformed input is rejected early, and a sender of single bytes costs little more
@@ -66,6 +71,19 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
             spare.push(buffer);
         }
     });
+}
+
+/// Receives into the spare capacity of `buffer`. A read that does not fill the buffer has emptied the socket. It
+/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a system call in vain.
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut received = None;
+    let tried = stream.try_io(Interest::READABLE, || {
+        let room = buffer.capacity() - buffer.len();
+        let (count, _) = rustix::net::recv(stream, spare_capacity(buffer), RecvFlags::empty())?;
+        received = Some(count);
+        if 0 < count && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    });
+    received.map_or(tried, Ok)
 }
 
 /// Received bytes in the order of their arrival.

@@ -10,15 +10,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
 use rustix::fs::sendfile;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::deadline::Deadline;
-use super::input::{Input, borrow_buffer, give_buffer};
+use super::input::{Input, borrow_buffer, give_buffer, receive};
 use super::pace::Pace;
 use super::tls::accept::Secured;
 use super::tls::output::Output;
@@ -49,11 +48,11 @@ pub(crate) fn halves(stream: TcpStream, timeouts: &Timeouts) -> (Reading, Writin
 
 /// Splits a client's connection under TLS into its two halves.
 pub(crate) fn secured_halves(secured: Secured, timeouts: &Timeouts) -> (Reading, Writing) {
-    let Secured { stream, opener, sealer, .. } = secured;
+    let Secured { stream, opener, sealer, tickets, .. } = secured;
     let (read, write) = stream.into_split();
     (
         Reading::new(read, Some(Box::new(opener))),
-        Writing::new(write, Some(Box::new(Output::new(sealer))), timeouts),
+        Writing::new(write, Some(Box::new(Output::new(sealer, tickets))), timeouts),
     )
 }
 
@@ -170,19 +169,6 @@ impl Reading {
     }
 }
 
-/// Receives into the spare capacity of `buffer`. A read that does not fill the buffer has emptied the socket. It
-/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a system call in vain.
-pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut received = None;
-    let tried = stream.try_io(Interest::READABLE, || {
-        let room = buffer.capacity() - buffer.len();
-        let (count, _) = rustix::net::recv(stream, spare_capacity(buffer), RecvFlags::empty())?;
-        received = Some(count);
-        if 0 < count && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
-    });
-    received.map_or(tried, Ok)
-}
-
 /// The half that writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -262,10 +248,10 @@ impl Writing {
         }
     }
 
-    /// Releases state that an idle connection does not need and can rebuild.
+    /// Releases state that an idle connection does not need and can rebuild. Sends records that wait for a reply.
     pub(crate) fn doze(&mut self) {
         if let Some(tls) = &mut self.tls {
-            tls.doze();
+            tls.doze(self.half.as_ref());
         }
     }
 
@@ -452,13 +438,28 @@ impl Writing {
         .await
     }
 
-    /// Sends a `close_notify` alert as far as possible without waiting, before the connection is closed.
-    pub(crate) fn part(&mut self) {
+    /// Seals the bytes in `out` and the `close_notify` alert behind them, under TLS, so that the next flush sends both
+    /// at once.
+    ///
+    /// # Errors
+    /// When no further record may be sealed with the key.
+    pub(crate) fn conclude(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            self.sent += tls.seal(&mut self.out, &[])?;
+            tls.close();
+        }
+        Ok(())
+    }
+
+    /// Sends a `close_notify` alert as far as possible without waiting. Dropping the other half closes the socket.
+    pub(crate) fn part(mut self) {
         if let Some(tls) = &mut self.tls {
             tls.close();
             // A client that does not read does not receive it.
             let _ = tls.try_send(self.half.as_ref());
         }
+        // Otherwise, a system call would end the stream just before another one closes the socket.
+        self.half.forget();
     }
 
     /// Sends the TLS alert for `error`, if the client's records caused it, before the connection is closed.

@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::poll_read_buf;
 
-use crate::net::io::receive;
+use crate::net::input::receive;
 
 /// A connection to an origin.
 #[derive(Debug)]

@@ -170,8 +170,6 @@ fn receive(
         }
         return;
     }
-    // Heads and bodies are written whole, so Nagle's algorithm would only delay them.
-    let _ = stream.set_nodelay(true);
     match front.speaks_tls() {
         true => drop(tokio::spawn(secure(listening.clone(), front, stream, client, permit))),
         false => admit(listening, front, halves(stream, &plan.settings.timeouts), (client, None), permit),

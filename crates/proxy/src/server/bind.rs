@@ -25,6 +25,8 @@ pub(super) fn socket(address: SocketAddr, share: bool) -> io::Result<StdListener
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(share)?;
     socket.set_nonblocking(true)?;
+    // Heads and bodies are written whole, so Nagle's algorithm would only delay them. Accepted sockets inherit this.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use super::challenges;
 use super::record::{self, Opener, Sealer};
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::input::receive;
 
 /// Maximum of bytes from the client in a handshake that are received and not processed.
 const MOST: usize = 20 << 10;
@@ -38,6 +39,8 @@ pub(crate) struct Secured {
     pub(crate) stream: TcpStream,
     pub(crate) opener: Opener,
     pub(crate) sealer: Sealer,
+    /// Tickets that are sent with the reply to a request that has arrived, which saves a packet and a system call.
+    pub(crate) tickets: Vec<u8>,
     pub(crate) session: Session,
     /// The client's certificates, the leaf first; empty if the client has presented none.
     pub(crate) chain: Vec<CertificateDer<'static>>,
@@ -152,14 +155,15 @@ pub(super) async fn accept(
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
 ) -> Result<Secured, Unsecured> {
-    // A client that sends nothing holds no permit and no memory.
-    stream.readable().await.map_err(Unsecured::Io)?;
+    let first = first_bytes(&stream).await.map_err(Unsecured::Io)?;
     let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
+    handshake.incoming = first;
     match handshake.run(&mut stream).await {
         Ok(()) => {
+            let tickets = std::mem::take(&mut handshake.outgoing);
             let (opener, sealer, session, chain) = handshake.end()?;
-            Ok(Secured { stream, opener, sealer, session, chain })
+            Ok(Secured { stream, opener, sealer, tickets, session, chain })
         }
         Err(error) => {
             // A client that left does not receive it.
@@ -169,6 +173,20 @@ pub(super) async fn accept(
                 let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
             }
             Err(error)
+        }
+    }
+}
+
+/// Returns the first bytes from the client; none if it has left. A client that sends nothing holds no permit and no
+/// memory.
+async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
+    loop {
+        // The runtime takes new connections for readable before any bytes have arrived.
+        stream.readable().await?;
+        let mut first = Vec::with_capacity(ROOM);
+        match receive(stream, &mut first) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => return received.map(|_| first),
         }
     }
 }
@@ -208,9 +226,19 @@ impl Handshake {
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
+        match self.incoming.first() {
+            None => return Err(Unsecured::Left),
+            // A TLS record begins with a byte below 32.
+            Some(letter) if letter.is_ascii_uppercase() => {
+                self.outgoing.extend_from_slice(USE_TLS);
+                return Err(Unsecured::Plain);
+            }
+            Some(_) => {}
+        }
         loop {
             match self.step() {
                 Ok(HandshakeStep::Again) => {}
+                Ok(HandshakeStep::Send) if self.may_wait() => {}
                 Ok(HandshakeStep::Send) => {
                     stream.write_all(&self.outgoing).await.map_err(Unsecured::Io)?;
                     self.outgoing.clear();
@@ -224,6 +252,14 @@ impl Handshake {
                 }
             }
         }
+    }
+
+    /// Whether the bytes to the client may wait for the reply to its first request: in TLS 1.3, only tickets follow the
+    /// end of a handshake. If no request has arrived, they are sent at once, because the client's kernel may hold the
+    /// request back until a packet acknowledges the end of the handshake (Nagle's algorithm).
+    fn may_wait(&self) -> bool {
+        let is_v13 = self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        is_v13 && !self.connection.is_handshaking() && !self.incoming.is_empty()
     }
 
     pub(super) fn step(&mut self) -> Result<HandshakeStep, rustls::Error> {
@@ -275,11 +311,6 @@ impl Handshake {
         if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {
             return Err(Unsecured::Left);
         }
-        // A TLS record begins with a byte below 32.
-        if self.incoming.first().is_some_and(u8::is_ascii_uppercase) && self.connection.is_handshaking() {
-            self.outgoing.extend_from_slice(USE_TLS);
-            return Err(Unsecured::Plain);
-        }
         Ok(())
     }
 
@@ -304,12 +335,12 @@ impl Handshake {
 /// Both directions, the session, and the client's certificates.
 type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
 
-/// Appends the bytes to `out` that `encode` writes, growing the room until they fit.
+/// Appends the bytes to `out` that `encode` writes. It names their number before it writes them.
 fn encode(
     out: &mut Vec<u8>,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
 ) -> Result<(), rustls::Error> {
-    let (start, mut room) = (out.len(), HEADER + record::MOST);
+    let (start, mut room) = (out.len(), 0);
     loop {
         out.resize(start + room, 0);
         match encode(&mut out[start..]) {

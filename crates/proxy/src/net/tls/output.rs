@@ -44,8 +44,9 @@ impl Output {
     /// Maximum of content bytes that are sealed before they are sent.
     pub(crate) const BATCH: usize = 8 * MOST;
 
-    pub(crate) fn new(sealer: Sealer) -> Self {
-        Self { sealer, records: Records::default(), burst: 0, last: 0 }
+    /// Creates the output of a connection. Its first bytes are `sealed` records.
+    pub(crate) fn new(sealer: Sealer, sealed: Vec<u8>) -> Self {
+        Self { sealer, records: Records::new(sealed), burst: 0, last: 0 }
     }
 
     /// Seals and clears `out`, then seals `bytes`. Returns the number of content bytes.
@@ -112,8 +113,11 @@ impl Output {
         Ok(Sealed { read_to: at, content: content - out.len() as u64 })
     }
 
-    /// Drops the expanded key until the next record.
-    pub(crate) fn doze(&mut self) {
+    /// Drops the expanded key until the next record. Sends records that wait for a reply, as far as possible.
+    pub(crate) fn doze(&mut self, stream: &TcpStream) {
+        // On an error, the next read fails, too.
+        let _ = self.try_send(stream);
+        self.records.rest();
         self.sealer.doze();
     }
 

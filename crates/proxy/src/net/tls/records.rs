@@ -15,6 +15,13 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Creates a buffer in which `bytes` are ready to be sent.
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
+        bytes.shrink_to_fit();
+        let to = bytes.len();
+        Self { bytes, from: 0, to }
+    }
+
     /// Returns the bytes that are ready to be sent.
     pub(crate) fn ready(&self) -> &[u8] {
         &self.bytes[self.from..self.to]

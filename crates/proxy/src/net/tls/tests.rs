@@ -3,17 +3,19 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::generate_simple_self_signed;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, SupportedCipherSuite};
+use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore, ServerConfig, SupportedCipherSuite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::accept::{Secured, Unsecured, accept};
+use super::output::Output;
 use super::provider;
 use super::record::{Fault, MOST};
 use super::records::Records;
@@ -33,7 +35,9 @@ async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
     let permits = permits();
     let secured = accept(far, HERE, server, &permits);
     let (client, secured) = tokio::join!(TlsConnector::from(client).connect(name, near), secured);
-    (client.unwrap(), secured.unwrap())
+    let mut secured = secured.unwrap();
+    secured.stream.write_all(&secured.tickets).await.unwrap();
+    (client.unwrap(), secured)
 }
 
 fn configs(suite: SupportedCipherSuite) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
@@ -146,30 +150,81 @@ async fn keys_are_replaced_when_the_client_asks_and_when_they_are_worn() {
 }
 
 #[tokio::test]
+async fn long_content_begins_with_short_records() {
+    let (_client, secured) = pair(suites()[0]).await;
+    let mut output = Output::new(secured.sealer, Vec::new());
+    output.seal(&mut b"a head".to_vec(), &bytes(50_000)).unwrap();
+    let (mut sealed, mut lengths) = (output.records().ready(), Vec::new());
+    while let [_, _, _, high, low, rest @ ..] = sealed {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        // The type of the content and the tag.
+        lengths.push(length - 17);
+        sealed = &rest[length..];
+    }
+    let (short, long) = ([1_369; 3], [16_384, 16_384, 13_131]);
+    assert_eq!(lengths, [&short[..], &long[..]].concat());
+}
+
+#[tokio::test]
+async fn the_hybrid_key_exchange_comes_first() {
+    let (client, _secured) = pair(suites()[0]).await;
+    let group = client.get_ref().1.negotiated_key_exchange_group().map(|group| group.name());
+    assert_eq!(group, Some(NamedGroup::X25519MLKEM768));
+}
+
+/// Returns a client that has yet to send its last message of the handshake.
+async fn about_to_finish(config: Arc<ClientConfig>, stream: &mut TcpStream) -> ClientConnection {
+    let mut client = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    while client.is_handshaking() {
+        stream.write_all(&flight(&mut client)).await.unwrap();
+        let count = stream.read(&mut bytes).await.unwrap();
+        client.read_tls(&mut &bytes[..count]).unwrap();
+        client.process_new_packets().unwrap();
+    }
+    client
+}
+
+/// Returns the bytes that `client` has to send.
+fn flight(client: &mut ClientConnection) -> Vec<u8> {
+    let mut flight = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut flight).unwrap();
+    }
+    flight
+}
+
+#[tokio::test]
+async fn tickets_wait_only_for_the_reply_to_a_request_that_has_arrived() {
+    for request in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
+        let (client, server) = configs(suites()[0]);
+        let (mut near, far) = sockets().await;
+        let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
+        let mut client = about_to_finish(client, &mut near).await;
+        client.writer().write_all(request).unwrap();
+        near.write_all(&flight(&mut client)).await.unwrap();
+        let secured = server.await.unwrap().unwrap();
+        assert_eq!(secured.tickets.is_empty(), request.is_empty());
+        let sent = near.read_u8();
+        match request.is_empty() {
+            true => assert!(sent.await.is_ok()),
+            false => assert!(tokio::time::timeout(Duration::ZERO, sent).await.is_err()),
+        }
+    }
+}
+
+#[tokio::test]
 async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
     for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
         let (client, server) = configs(suite);
         let (mut near, far) = sockets().await;
         let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
-        let mut client = ClientConnection::new(client, ServerName::try_from("localhost").unwrap()).unwrap();
-        let mut bytes = vec![0; 64 << 10];
-        while client.is_handshaking() {
-            let mut flight = Vec::new();
-            client.write_tls(&mut flight).unwrap();
-            near.write_all(&flight).await.unwrap();
-            let count = near.read(&mut bytes).await.unwrap();
-            client.read_tls(&mut &bytes[..count]).unwrap();
-            client.process_new_packets().unwrap();
-        }
+        let mut client = about_to_finish(client, &mut near).await;
         for letter in [b"a", b"b"] {
             client.refresh_traffic_keys().unwrap();
             client.writer().write_all(letter).unwrap();
         }
-        let mut flight = Vec::new();
-        while client.wants_write() {
-            client.write_tls(&mut flight).unwrap();
-        }
-        near.write_all(&flight).await.unwrap();
+        near.write_all(&flight(&mut client)).await.unwrap();
         let mut secured = server.await.unwrap().unwrap();
         assert_eq!(receive(&mut secured, 2, 100).await.unwrap(), b"ab", "{:?}", suite.suite());
     }
@@ -198,6 +253,24 @@ async fn a_client_that_ends_no_handshake_keeps_no_other_out() {
     let (client, secured) =
         tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, other, server, &permits));
     assert!(client.is_ok() && secured.is_ok());
+}
+
+#[tokio::test]
+async fn a_client_that_sends_nothing_holds_no_permit() {
+    let (client, server) = configs(suites()[0]);
+    let permits = Arc::new(ConcurrencyLimit::new(2, 0));
+    let (_silent, far) = sockets().await;
+    let (config, limit) = (Arc::clone(&server), Arc::clone(&permits));
+    let waiting = tokio::spawn(async move { accept(far, HERE, config, &limit).await });
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(permits.occupancy(), (0, 0));
+    let (near, far) = sockets().await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let (client, secured) =
+        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, HERE, server, &permits));
+    assert!(client.is_ok() && secured.is_ok() && !waiting.is_finished());
 }
 
 #[tokio::test]
