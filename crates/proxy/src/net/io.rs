@@ -26,10 +26,6 @@ use super::tls::record::{Fault, Opener};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 
-/// Maximum time for which a client may continue to send after its last response before the connection is closed hard.
-/// Closing at once would reset the connection, and the client would not receive the response.
-const LINGER: Duration = Duration::from_secs(2);
-
 /// The half that reads from a client.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -186,12 +182,14 @@ pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<us
 /// The half that writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
-    half: OwnedWriteHalf,
+    pub(super) half: OwnedWriteHalf,
     /// Seals sent bytes, under TLS.
-    tls: Option<Box<Output>>,
+    pub(super) tls: Option<Box<Output>>,
     /// Bytes that are ready to be sent.
     pub(crate) out: Vec<u8>,
-    deadline: Deadline,
+    /// Whether the socket has taken no more bytes, so that the next ones wait for a flush.
+    pub(super) is_full: bool,
+    pub(super) deadline: Deadline,
     pace: Pace,
     /// Bytes of responses sent so far.
     pub(crate) sent: u64,
@@ -201,7 +199,7 @@ impl Writing {
     /// `timeouts.stall` is the maximum time without any progress, and the interval at which `min_rate` is checked.
     fn new(half: OwnedWriteHalf, tls: Option<Box<Output>>, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
-        Self { half, tls, out: Vec::new(), deadline, pace, sent: 0 }
+        Self { half, tls, out: Vec::new(), is_full: false, deadline, pace, sent: 0 }
     }
 
     /// Sends the bytes in `out`.
@@ -361,12 +359,12 @@ impl Writing {
     }
 
     /// Waits until the client accepts bytes.
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.pace.wait(clock::millis());
         self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn took(&mut self, count: usize) -> io::Result<()> {
+    pub(super) fn took(&mut self, count: usize) -> io::Result<()> {
         self.deadline.restart();
         match self.pace.took(count as u64, clock::millis) {
             true => Ok(()),
@@ -445,11 +443,15 @@ impl Writing {
     /// # Errors
     /// The kernel's error, or `TimedOut`.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
-        poll_fn(|cx| match self.poll_finish(cx) {
+        poll_fn(|cx| self.poll_finish_in_time(cx)).await
+    }
+
+    /// The same, for callers that poll.
+    pub(crate) fn poll_finish_in_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.poll_finish(cx) {
             Poll::Pending => self.poll_wait(cx).map_ok(drop),
             finished => finished,
-        })
-        .await
+        }
     }
 
     /// Sends a `close_notify` alert as far as possible without waiting, before the connection is closed.
@@ -480,20 +482,5 @@ impl Writing {
 
     pub(crate) fn into_half(self) -> OwnedWriteHalf {
         self.half
-    }
-}
-
-/// Lets the client read the last response before the connection is closed.
-pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
-    if writing.finish().await.is_err() {
-        return;
-    }
-    let end = clock::millis() + LINGER.as_millis() as u64;
-    reading.within(LINGER);
-    while clock::millis() < end {
-        match reading.more().await {
-            Ok(1..) => reading.input.clear(),
-            _ => return,
-        }
     }
 }
