@@ -129,6 +129,32 @@ fn large_content_passes_small_windows_whole() {
     assert_eq!(origin.count(), 2);
 }
 
+/// A client whose windows allow all content at once.
+fn with_open_windows(larder: &Larder) -> Client {
+    let mut client = Client::with(larder.address(), &[(4, 1 << 30)]);
+    client.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    client
+}
+
+#[test]
+fn large_content_is_whole_although_its_client_pauses() {
+    // More than the buffers of the sockets contain.
+    let content = pattern(40_000_000);
+    let body = content.clone();
+    let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=60", &body));
+    let larder = Larder::before(&origin);
+    larder.client().ask("GET /\nHost: a.example");
+    larder.settle();
+    let (mut late, mut other) = (with_open_windows(&larder), with_open_windows(&larder));
+    late.ask(1, "GET", "/", &[]);
+    late.ask(3, "GET", "/", &[("range", "bytes=7-70006")]);
+    assert!(other.get(1, "/").body == content);
+    assert!(late.response(3).body == content[7..70_007]);
+    assert!(!late.responses[&1].whole, "the long response does not delay the short one");
+    assert!(late.response(1).body == content);
+    assert_eq!(origin.count(), 1);
+}
+
 #[test]
 fn the_most_urgent_response_comes_first() {
     let content = pattern(200_000);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use larder_testkit::{Answer, Larder, Origin, output};
+use larder_testkit::{Answer, Authority, Larder, Origin, output, site};
 
 #[test]
 fn curl_with_prior_knowledge() {
@@ -22,6 +22,30 @@ fn curl_with_prior_knowledge() {
     let sent = output(Command::new("curl").args(["-sS", "--http2-prior-knowledge", "-d", "abc", &url]));
     assert_eq!(sent.len(), content.len());
     assert_eq!(origin.last().body, b"abc");
+}
+
+#[test]
+fn curl_over_tls_gets_content_of_any_length() {
+    let content: Vec<_> = (0..3_000_000).map(|at| b'a' + (at % 23) as u8).collect();
+    let body = content.clone();
+    let origin = Origin::answering(move |seen| {
+        let length = seen.target[1..].parse().expect("a length");
+        Answer::with_body("200 OK\nCache-Control: max-age=60", &body[..length])
+    });
+    let (authority, listen) =
+        (Authority::new(), "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n");
+    let pair = authority.pair("site", &["localhost"]);
+    let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "")));
+    let url = format!("https://localhost:{}", larder.door("reverse, TLS").port());
+    let curl = ["-sS", "--http2", "--noproxy", "*", "--cacert", &authority.file()];
+    for length in [1, 1_000, 65_535, 65_536, 131_000, 131_072, 1_000_000, 3_000_000] {
+        for _ in 0..2 {
+            let text = output(Command::new("curl").args(curl).arg(format!("{url}/{length}")));
+            assert!(text.as_bytes() == &content[..length], "{length}");
+            larder.settle();
+        }
+    }
+    assert_eq!(origin.count(), 8);
 }
 
 #[test]

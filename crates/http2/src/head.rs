@@ -51,9 +51,9 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
         return Err("a malformed field, or a field in the wrong place");
     }
     list.join_cookies();
-    let list = &*list;
-    let parts = Parts::collect(list.fields())?;
-    let fields = list.behind(parts.count);
+    let all = list.fields();
+    let parts = Parts::collect(all)?;
+    let fields = all.behind(parts.count);
     let said = Said::collect(fields)?;
     let method = parts.method.filter(|method| is_token(method)).ok_or("no :method")?;
     let authority = match (parts.authority, said.host) {
@@ -61,7 +61,7 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
             return Err(":authority and host differ");
         }
         (Some(authority), _) => authority,
-        (None, Some(host)) => visible(host)?,
+        (None, Some(host)) => visible(str::from_utf8(host).ok())?,
         (None, None) => return Err("neither :authority nor host"),
     };
     if authority.is_empty() {
@@ -112,7 +112,7 @@ pub(crate) fn trailers(list: &List) -> Result<Fields<'_>, Fault> {
 impl<'l> Parts<'l> {
     fn collect(fields: Fields<'l>) -> Result<Self, Fault> {
         let mut parts = Self::default();
-        for (name, value) in fields.iter() {
+        for (name, value) in fields.texts() {
             let part = match name {
                 ":method" => &mut parts.method,
                 ":scheme" => &mut parts.scheme,
@@ -169,8 +169,8 @@ fn length(value: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|length| i64::try_from(*length).is_ok())
 }
 
-fn visible(value: &[u8]) -> Result<&str, Fault> {
-    let text = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+fn visible(text: Option<&str>) -> Result<&str, Fault> {
+    let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
     text.ok_or("a pseudo-header field has bytes that it must not have")
 }
 

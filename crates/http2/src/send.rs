@@ -103,6 +103,7 @@ impl Connection {
 
     /// Returns the header of a `DATA` frame with `length` bytes of content of `stream`. The caller sends the content
     /// after it: at most [`DATA_PAYLOAD`] and the [`room`](Self::room). This is for content that should not be copied.
+    #[inline]
     pub fn data_header(&mut self, stream: u32, length: usize) -> [u8; HEADER] {
         if let Some(open) = self.streams.get_mut(stream) {
             open.send(length);
@@ -113,23 +114,27 @@ impl Connection {
     }
 
     /// Returns the bytes that the client accepts on `stream` now; 0 if the stream is closed.
+    #[inline]
     pub fn room(&self, stream: u32) -> usize {
         let open = self.streams.get(stream);
         open.map_or(0, |open| open.window.min(self.window).max(0) as usize)
     }
 
     /// Whether the window of `stream` itself is closed, independent of the connection's window.
+    #[inline]
     pub fn is_closed(&self, stream: u32) -> bool {
         self.streams.get(stream).is_none_or(|open| open.window <= 0)
     }
 
     /// Whether the content of `stream` alternates with that of other streams, frame by frame: it is incremental (RFC
     /// 9218 section 4.2), or a tunnel.
+    #[inline]
     pub fn takes_turns(&self, stream: u32) -> bool {
         self.streams.get(stream).is_some_and(Stream::takes_turns)
     }
 
     /// Records whether there is content to send on `stream`.
+    #[inline]
     pub fn want(&mut self, stream: u32, wants: bool) {
         if let Some(open) = self.streams.get_mut(stream) {
             open.wants = wants;
@@ -137,6 +142,7 @@ impl Connection {
     }
 
     /// Whether content on any stream waits for its turn or for a window.
+    #[inline]
     pub fn is_any_waiting(&self) -> bool {
         self.streams.is_any_waiting()
     }

@@ -3,8 +3,13 @@
 
 use super::integer;
 
-/// The index of `:status 200` in the static table.
-const STATUS_200: u8 = 8;
+/// The first index of `:status` in the static table.
+const STATUS: u8 = 8;
+/// The first index that does not fit into a prefix of 4 bits: all response fields of the static table have such an index,
+/// which takes one more byte.
+const SHORT: u8 = 15;
+/// The first length that does not fit into a prefix of 7 bits.
+const LONG: usize = 127;
 
 /// Appends a table size update to 0 (RFC 7541 section 6.3). It must be at the start of a section.
 pub fn no_table(out: &mut Vec<u8>) {
@@ -13,18 +18,31 @@ pub fn no_table(out: &mut Vec<u8>) {
 
 /// Appends `:status`. It must be the first field.
 pub fn status(out: &mut Vec<u8>, status: u16) {
-    let place = [200, 204, 206, 304, 400, 404, 500].iter().position(|known| *known == status);
-    if let Some(place) = place {
-        out.push(0x80 | (STATUS_200 + place as u8));
-        return;
-    }
-    let digit = |divisor: u16| b'0' + (status / divisor % 10) as u8;
-    out.extend_from_slice(&[STATUS_200, 3, digit(100), digit(10), digit(1)]);
+    let index = match status {
+        200 => 8,
+        204 => 9,
+        206 => 10,
+        304 => 11,
+        400 => 12,
+        404 => 13,
+        500 => 14,
+        _ => {
+            let digit = |divisor: u16| b'0' + (status / divisor % 10) as u8;
+            return out.extend_from_slice(&[STATUS, 3, digit(100), digit(10), digit(1)]);
+        }
+    };
+    out.push(0x80 | index);
 }
 
 /// Appends a field with its name in lower case. Fields that concern an HTTP/1 connection are omitted.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    match Name::of(name) {
+    let name = Name::of(name);
+    if let (Name::Known(index @ SHORT..), 0..LONG) = (&name, value.len()) {
+        // The usual case, in one piece.
+        out.extend_from_slice(&[SHORT, index - SHORT, value.len() as u8]);
+        return out.extend_from_slice(value);
+    }
+    match name {
         Name::OfConnection => return,
         Name::Known(index) => integer::write(out, 4, 0, index.into()),
         Name::Other(name) => {

@@ -28,14 +28,18 @@ pub(super) fn read(input: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
 }
 
 /// Appends `value` with a prefix of `bits` bits; `flags` are the other bits of the first byte.
+#[inline]
 pub(super) fn write(out: &mut Vec<u8>, bits: u32, flags: u8, value: usize) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         out.push(flags | value as u8);
-        return;
+    } else {
+        out.push(flags | mask as u8);
+        write_rest(out, value - mask);
     }
-    out.push(flags | mask as u8);
-    let mut left = value - mask;
+}
+
+fn write_rest(out: &mut Vec<u8>, mut left: usize) {
     while left >= 0x80 {
         out.push(left as u8 | 0x80);
         left >>= 7;

@@ -37,24 +37,55 @@ struct Line {
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'l> {
     bytes: &'l [u8],
+    /// The same bytes as text, so that each name is not checked separately; empty if they are not UTF-8.
+    text: &'l str,
     lines: &'l [Line],
 }
 
 impl<'l> Fields<'l> {
     /// An empty list of fields.
-    pub const NONE: Fields<'static> = Fields { bytes: &[], lines: &[] };
+    pub const NONE: Fields<'static> = Fields { bytes: &[], text: "", lines: &[] };
+
+    #[inline]
+    fn new(bytes: &'l [u8], lines: &'l [Line]) -> Self {
+        Self { bytes, text: str::from_utf8(bytes).unwrap_or_default(), lines }
+    }
 
     /// Returns the names, in lower case, and values.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&'l str, &'l [u8])> + use<'l> {
-        let bytes = self.bytes;
+        let fields = *self;
         self.lines.iter().map(move |line| {
-            let (name, value) = bytes[line.at..line.at + line.name + line.value].split_at(line.name);
-            // Names are tokens, which are ASCII.
-            (str::from_utf8(name).unwrap_or_default(), value)
+            let value = line.at + line.name;
+            (fields.name(line), &fields.bytes[value..value + line.value])
         })
     }
 
+    /// Returns the names, and values as text; `None` for a value that is not UTF-8.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&'l str, Option<&'l str>)> + use<'l> {
+        let fields = *self;
+        self.lines.iter().map(move |line| (fields.name(line), fields.text(line.at + line.name, line.value)))
+    }
+
+    /// Returns the fields after the first `count`.
+    #[inline]
+    pub(crate) fn behind(self, count: usize) -> Self {
+        Self { lines: self.lines.get(count..).unwrap_or_default(), ..self }
+    }
+
+    #[inline]
+    fn name(&self, line: &Line) -> &'l str {
+        // Names are tokens, which are ASCII.
+        self.text(line.at, line.name).unwrap_or_default()
+    }
+
+    #[inline]
+    fn text(&self, at: usize, length: usize) -> Option<&'l str> {
+        self.text.get(at..at + length).or_else(|| str::from_utf8(&self.bytes[at..at + length]).ok())
+    }
+
     /// Returns the number of lines.
+    #[inline]
     pub fn count(&self) -> usize {
         self.lines.len()
     }
@@ -110,12 +141,7 @@ impl List {
 
     /// Returns all fields, including pseudo-header fields.
     pub fn fields(&self) -> Fields<'_> {
-        Fields { bytes: &self.bytes, lines: &self.lines }
-    }
-
-    /// Returns the fields after the first `count`.
-    pub(crate) fn behind(&self, count: usize) -> Fields<'_> {
-        Fields { bytes: &self.bytes, lines: self.lines.get(count..).unwrap_or_default() }
+        Fields::new(&self.bytes, &self.lines)
     }
 
     /// Joins several `cookie` lines to one (RFC 9113 section 8.2.3).

@@ -1,7 +1,9 @@
 //! Sends replies: writes content to any [`Sink`], and heads of HTTP/1.1.
 
+use std::fs::File;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -48,6 +50,16 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
         },
         _ => None,
     }
+}
+
+/// Returns the memory file with the content of `reply`, and the position in it, if the content is in one.
+pub(crate) fn in_file(reply: &Reply) -> Option<(&File, Range<u64>)> {
+    let (Content::Stored(from, to), Source::Entry(entry)) = (&reply.content, &reply.fields) else {
+        return None;
+    };
+    let Storage::File(extent) = entry.body().place() else { return None };
+    let (file, offset) = extent.at(*from);
+    Some((file, offset..offset + (to - from)))
 }
 
 /// Sends `reply`. A small one may stay in the buffer until the next flush.

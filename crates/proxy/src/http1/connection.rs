@@ -36,9 +36,9 @@ use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
 use crate::http2;
-use crate::net::input::Looking;
-use crate::net::io::{Reading, Writing, linger};
+use crate::net::io::{Reading, Writing};
 use crate::net::tls::client_certificates::ClientIdentity;
+use crate::net::{input::Looking, linger};
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
@@ -450,7 +450,7 @@ impl Connection {
         }
         self.writing.flush().await?;
         if !keep_alive {
-            Box::pin(linger(&mut self.reading, &mut self.writing)).await;
+            Box::pin(linger::linger(&mut self.reading, &mut self.writing)).await;
             return Ok(Next::Close);
         }
         Ok(Next::Look)
@@ -480,7 +480,7 @@ impl Connection {
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.replied(plan, &reply, bytes, memo);
         self.writing.flush().await?;
-        linger(&mut self.reading, &mut self.writing).await;
+        linger::linger(&mut self.reading, &mut self.writing).await;
         Ok(Next::Close)
     }
 

@@ -35,9 +35,12 @@ pub(super) struct Ask {
     pub(super) permit: Option<ConnectionPermit>,
 }
 
-/// A reply whose head was written already.
+/// A reply whose head was written already, and perhaps the first frames of its content.
 pub(super) struct Begun {
+    /// Its content is the rest.
     pub(super) reply: Reply,
+    /// The bytes that were written.
+    pub(super) sent: u64,
     pub(super) memo: Option<Memo>,
     pub(super) since: Instant,
 }
@@ -78,7 +81,8 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
 
 /// Sends the content of a reply whose head was written.
 pub(super) async fn finish(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, begun: Box<Begun>) {
-    let Begun { mut reply, memo, since } = *begun;
+    let Begun { mut reply, sent, memo, since } = *begun;
+    stream.sent = sent;
     if let Err(error) = stream.content(&mut reply).await {
         tracing::debug!("stream reset: {error}");
     }

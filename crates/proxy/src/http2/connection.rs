@@ -33,17 +33,14 @@ use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
 use crate::net::deadline::Deadline;
-use crate::net::io::{Reading, Writing, linger};
+use crate::net::io::{Reading, Writing};
+use crate::net::linger;
 use crate::net::tls::client_certificates::ClientIdentity;
-use crate::net::tls::records::Records;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
 
 /// How long a client without requests may take to acknowledge the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// The most bytes that are copied behind the frames before them, to be sent in one write.
-const LITTLE: usize = 4 << 10;
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -59,12 +56,8 @@ pub(crate) struct Connection {
     desk: Desk,
     session: Arc<Session>,
     reading: Reading,
-    writing: Writing,
-    /// Frames that are being sent, before those in `writing`.
-    bulk: Records,
     deadline: Deadline,
     awaits: Awaits,
-    _permit: ConnectionPermit,
 }
 
 /// The part of a connection that answers requests.
@@ -132,10 +125,9 @@ impl Connection {
         let limits = &worker.plan().settings.limits;
         let head = Bounds { bytes: limits.head_bytes, fields: limits.head_fields.min(MOST_FIELDS) };
         let limits = Limits { streams: limits.streams, head, ..Limits::default() };
-        writing.wake();
-        let mut out = std::mem::take(&mut writing.out);
-        let wire = larder_http2::Connection::new(limits, &mut out);
-        let session = Arc::new(Session::new(wire, out));
+        writing.wake_for_frames();
+        let wire = larder_http2::Connection::new(limits, &mut writing.out);
+        let session = Arc::new(Session::new(wire, writing, permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
         let desk = Desk {
             worker,
@@ -148,8 +140,7 @@ impl Connection {
             refused: Vec::new(),
         };
         let deadline = Deadline::new(Duration::ZERO);
-        let bulk = Records::default();
-        Self { desk, session, reading, writing, bulk, deadline, awaits: Awaits::End, _permit: permit }
+        Self { desk, session, reading, deadline, awaits: Awaits::End }
     }
 
     /// Serves the client until it leaves.
@@ -157,12 +148,22 @@ impl Connection {
         let result = self.run().await;
         self.session.state().close();
         match result {
-            Ok(()) => Box::pin(linger(&mut self.reading, &mut self.writing)).await,
+            Ok(()) => Box::pin(self.end()).await,
             Err(error) => {
-                self.writing.blame(&error);
-                self.writing.part();
+                let mut state = self.session.state();
+                state.writing.blame(&error);
+                state.writing.notify();
                 tracing::trace!(client = %self.desk.client, "connection ended: {error}");
             }
+        }
+        // Tasks of streams may hold the socket for longer.
+        self.session.state().writing.shut();
+    }
+
+    /// Lets the client read the last frames before the connection is closed.
+    async fn end(&mut self) {
+        if poll_fn(|cx| self.session.state().writing.poll_finish_in_time(cx)).await.is_ok() {
+            linger::wait(&mut self.reading).await;
         }
     }
 
@@ -198,14 +199,14 @@ impl Connection {
                 Woken::Work => {}
                 Woken::Drain => {
                     drain = None;
-                    self.say(|state| state.wire.drain(&mut state.out));
+                    self.say(|state| state.wire.drain(&mut state.writing.out));
                 }
                 Woken::Late if self.awaits == Awaits::Answers && !self.is_deaf() => {
-                    self.say(|state| state.wire.ping(&mut state.out));
+                    self.say(|state| state.wire.ping(&mut state.writing.out));
                     self.deadline.restart();
                 }
                 Woken::Late => {
-                    self.say(|state| state.wire.go_away(&mut state.out, Code::NO_ERROR));
+                    self.say(|state| state.wire.go_away(&mut state.writing.out, Code::NO_ERROR));
                     return self.flush().await;
                 }
                 Woken::Left => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -215,7 +216,7 @@ impl Connection {
 
     fn say(&self, write: impl FnOnce(&mut State)) {
         let mut state = self.session.state();
-        state.wake();
+        state.writing.wake_for_frames();
         write(&mut state);
     }
 
@@ -229,17 +230,18 @@ impl Connection {
         let worker = Arc::clone(&self.desk.worker);
         let mut sheet = worker.sheet();
         let mut state = self.session.state();
-        state.wake();
-        let (now, mut any, before) = (clock::millis(), false, state.out.len());
+        state.begin_turn();
+        let (now, mut any, before) = (clock::millis(), false, state.writing.written());
         SCRATCH.with_borrow_mut(|scratch| {
             loop {
                 // A client that does not read replies must not make them accumulate here. Frames that streams have
                 // written meanwhile do not count against the limit.
-                if state.out.len() - before >= GATHER {
+                if state.writing.written() - before >= GATHER as u64 {
                     return Turn::Full;
                 }
-                let State { wire, out, .. } = &mut *state;
-                let (used, event) = match wire.next(self.reading.input.unread(), scratch, out, now) {
+                let State { wire, writing, .. } = &mut *state;
+                let next = wire.next(self.reading.input.unread(), scratch, &mut writing.out, now);
+                let (used, event) = match next {
                     Ok((_, Event::More)) => return Turn::Read { any },
                     Ok(next) => next,
                     Err(failure) => return Turn::Failed(failure),
@@ -253,25 +255,7 @@ impl Connection {
 
     /// Sends the written frames, while streams may write more.
     async fn flush(&mut self) -> io::Result<()> {
-        {
-            let mut state = self.session.state();
-            if !state.bulk.is_empty() && state.out.len() <= LITTLE {
-                let State { bulk, out, .. } = &mut *state;
-                bulk.append(out);
-                out.clear();
-            }
-            std::mem::swap(&mut state.out, &mut self.writing.out);
-            std::mem::swap(&mut state.bulk, &mut self.bulk);
-            state.pass();
-        }
-        if !self.bulk.is_empty() {
-            let behind = std::mem::take(&mut self.writing.out);
-            let sent = self.writing.write(self.bulk.ready()).await;
-            self.bulk.sent(self.bulk.len());
-            self.writing.out = behind;
-            sent?;
-        }
-        self.writing.flush().await
+        poll_fn(|cx| self.session.state().poll_flush(cx)).await
     }
 
     /// Whether the incomplete frame carries content (RFC 9113 section 6.1).
@@ -309,9 +293,7 @@ impl Connection {
             // A waiting connection releases its buffers, unless one of its streams sends next and would allocate them
             // again.
             if !state.is_sending() {
-                state.rest();
-                self.bulk.rest();
-                self.writing.rest();
+                state.writing.rest();
             }
         }
         self.reading.rest();
@@ -385,7 +367,7 @@ impl Desk {
         let identity = self.identity.as_ref();
         let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
         let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
-        let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
+        let Some(Answer { mut reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let permit = match self.permit(plan, &head) {
                 Ok(permit) => permit,
@@ -411,16 +393,16 @@ impl Desk {
         if self.worker.sampler.picks(plan.settings.validate.sample) {
             validator::check_hit(&self.worker, &head, &asker, &reply);
         }
-        let before = state.out.len();
+        let before = state.writing.written();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
-        if state.reply(stream, &reply, head_only, banner) {
+        if state.reply(stream, &reply, head_only, banner) || state.begin(stream, &mut reply) {
             let hit = Hit { role, head: &head, client, identity, hash, now, begun };
-            self.worker.record_hit(plan, sheet, &hit, &reply, (state.out.len() - before) as u64);
+            self.worker.record_hit(plan, sheet, &hit, &reply, state.writing.written() - before);
             self.untimed += 1;
             return Ok(());
         }
         let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-        let begun = Begun { reply, memo, since: since() };
+        let begun = Begun { reply, sent: state.writing.written() - before, memo, since: since() };
         if let Some(stream) = self.enlist(state, plan, (stream, end)) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
@@ -446,7 +428,7 @@ impl Desk {
         if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
             return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
         }
-        state.wire.reset(&mut state.out, stream, Code::REFUSED_STREAM);
+        state.wire.reset(&mut state.writing.out, stream, Code::REFUSED_STREAM);
         None
     }
 
@@ -461,12 +443,12 @@ impl Desk {
     ) {
         let reply = serve::refusal(refusal);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
-        let before = state.out.len();
+        let before = state.writing.written();
         // A client that does not open its window gets the status only.
         if !state.reply(stream, &reply, head_only, &plan.banner) {
-            state.wire.reset(&mut state.out, stream, Code::NO_ERROR);
+            state.wire.reset(&mut state.writing.out, stream, Code::NO_ERROR);
         }
-        let bytes = (state.out.len() - before) as u64;
+        let bytes = state.writing.written() - before;
         self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, self.client))));
     }
 }

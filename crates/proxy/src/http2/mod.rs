@@ -2,7 +2,7 @@
 //!
 //! A connection is one task ([`connection`]). It answers requests from memory in the turn in which it reads them, and
 //! sends the replies of many streams in one write. Each other request is a separate task ([`answer`]), which sends
-//! through the connection as flow-control windows and priorities allow ([`session`], [`stream`]). `larder_http2`
+//! through the connection as flow-control windows and priorities allow ([`sending`], [`stream`]). `larder_http2`
 //! encodes and decodes frames and field sections.
 //!
 //! A stream may leave HTTP for a tunnel ([`tunnel`]).
@@ -11,6 +11,7 @@ mod answer;
 mod connection;
 mod content;
 mod request;
+mod sending;
 mod session;
 mod stream;
 mod tunnel;

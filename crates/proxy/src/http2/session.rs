@@ -3,52 +3,54 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::hpack::encoder;
-use larder_http2::{Code, Connection, DATA_PAYLOAD, Fields, HEADER};
+use larder_http2::{Code, Connection, Fields};
 
 use crate::base::clock;
 use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
-use crate::net::input::{borrow_buffer, give_buffer};
-use crate::net::tls::records::Records;
+use crate::flow::drain::ConnectionPermit;
+use crate::net::io::Writing;
 
 thread_local! {
     /// The field lines of the reply that is being written.
     static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The state of a connection, under a lock.
-pub(super) struct Session(Mutex<State>);
+/// The state of a connection, under a lock. Tasks of streams may hold it, and with it the socket, longer than the
+/// connection's task: it counts as a connection until then.
+pub(super) struct Session {
+    state: Mutex<State>,
+    _permit: ConnectionPermit,
+}
 
 pub(super) struct State {
     pub(super) wire: Connection,
-    /// Frames that have not been sent yet.
-    pub(super) out: Vec<u8>,
-    /// Frames before those in `out`. Content is read from files directly into them.
-    pub(super) bulk: Records,
+    /// The half of the socket to which frames are written. Tasks of streams send when it has no room for more frames,
+    /// the connection's task sends the rest.
+    pub(super) writing: Writing,
     /// Streams that have a task.
-    tasks: HashMap<u32, Task>,
-    /// The stream that may send next, if several wait.
-    turn: Option<u32>,
+    pub(super) tasks: HashMap<u32, Task>,
+    /// The stream that sends next, if any has content to send.
+    pub(super) turn: Option<u32>,
     /// Wakes the connection's task.
     waker: Option<Waker>,
+    /// Whether the connection's task waits for frames to send.
+    waits: bool,
     /// The time at which content was last sent on any stream, in `clock::millis`.
     pub(super) sent_at: u64,
 }
 
 /// The messages for a stream's task.
 #[derive(Default)]
-struct Task {
-    waker: Option<Waker>,
+pub(super) struct Task {
+    pub(super) waker: Option<Waker>,
     /// Content that it has not taken yet.
     content: BytesMut,
     /// The trailers, if all content has arrived.
@@ -56,7 +58,7 @@ struct Task {
     /// Whether the client has sent all content. The content stays valid if the connection ends afterwards.
     whole: bool,
     /// Whether its client no longer wants an answer.
-    gone: bool,
+    pub(super) gone: bool,
 }
 
 /// The next part of a request's content for a stream's task.
@@ -67,55 +69,45 @@ pub(super) enum Piece {
 }
 
 impl Session {
-    pub(super) fn new(wire: Connection, out: Vec<u8>) -> Self {
-        let sent_at = clock::millis();
-        let (bulk, tasks) = (Records::default(), HashMap::new());
-        Self(Mutex::new(State { wire, out, bulk, tasks, turn: None, waker: None, sent_at }))
+    pub(super) fn new(wire: Connection, writing: Writing, permit: ConnectionPermit) -> Self {
+        let (tasks, sent_at) = (HashMap::new(), clock::millis());
+        let state = State { wire, writing, tasks, turn: None, waker: None, waits: false, sent_at };
+        Self { state: Mutex::new(state), _permit: permit }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Ensures that there is a buffer to write to.
-    pub(super) fn wake(&mut self) {
-        if self.out.capacity() == 0 {
-            self.out = borrow_buffer();
-        }
-    }
-
-    /// Returns the number of bytes that have not been sent yet.
-    fn unsent(&self) -> usize {
-        self.bulk.len() + self.out.len()
-    }
-
     /// Whether a stream is about to send content.
     pub(super) fn is_sending(&self) -> bool {
         self.turn.is_some()
     }
 
-    /// Releases the buffers while there is nothing to send.
-    pub(super) fn rest(&mut self) {
-        self.bulk.rest();
-        if self.out.is_empty() && self.out.capacity() > 0 {
-            give_buffer(std::mem::take(&mut self.out));
-        }
-    }
-
     /// Ready if there are bytes to send; otherwise `cx`, the connection's task, is woken when there are.
     pub(super) fn poll_news(&mut self, cx: &Context<'_>) -> Poll<()> {
-        if self.unsent() > 0 {
+        if self.writing.unsent() > 0 {
             return Poll::Ready(());
         }
         keep(&mut self.waker, cx);
+        self.waits = true;
         Poll::Pending
     }
 
-    fn tell(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
+    /// Prepares for a turn of the connection's task, which sends the frames at its end.
+    pub(super) fn begin_turn(&mut self) {
+        self.waits = false;
+        self.writing.wake_for_frames();
+    }
+
+    /// Wakes the connection's task if it waits for frames to send.
+    pub(super) fn tell(&mut self) {
+        if std::mem::take(&mut self.waits)
+            && let Some(waker) = &self.waker
+        {
+            waker.wake_by_ref();
         }
     }
 
@@ -138,7 +130,7 @@ impl State {
     /// Removes the task of a stream, and resets the stream if it is still open.
     pub(super) fn resign(&mut self, stream: u32) {
         self.tasks.remove(&stream);
-        self.wire.reset(&mut self.out, stream, Code::INTERNAL_ERROR);
+        self.wire.reset(&mut self.writing.out, stream, Code::INTERNAL_ERROR);
         if self.turn == Some(stream) {
             self.pass();
         }
@@ -147,7 +139,7 @@ impl State {
 
     /// Resets a stream, if it is still open.
     pub(super) fn reset(&mut self, stream: u32, code: Code) {
-        self.wire.reset(&mut self.out, stream, code);
+        self.wire.reset(&mut self.writing.out, stream, code);
         self.tell();
     }
 
@@ -161,7 +153,7 @@ impl State {
                 }
                 wake(task);
             }
-            None => self.wire.release(&mut self.out, stream, data.len()),
+            None => self.wire.release(&mut self.writing.out, stream, data.len()),
         }
     }
 
@@ -215,8 +207,8 @@ impl State {
     /// Records that `bytes` bytes of a stream's content have reached their reader, and lets the client send as many
     /// more.
     pub(super) fn release(&mut self, stream: u32, bytes: usize) {
-        self.wire.release(&mut self.out, stream, bytes);
-        if !self.out.is_empty() {
+        self.wire.release(&mut self.writing.out, stream, bytes);
+        if !self.writing.out.is_empty() {
             self.tell();
         }
     }
@@ -236,11 +228,12 @@ impl State {
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
         let length = reply.length.filter(|_| !reply.is_bodiless());
-        self.wake();
+        self.writing.wake_for_frames();
         LINES.with_borrow_mut(|lines| {
             lines.clear();
             reply.write_lines(lines, banner);
-            let written = self.wire.head(&mut self.out, stream, reply.status.as_u16(), end, |block| {
+            let (out, status) = (&mut self.writing.out, reply.status.as_u16());
+            let written = self.wire.head(out, stream, status, end, |block| {
                 encoder::lines(block, lines);
                 if let Some(length) = length {
                     encoder::field(block, b"content-length", itoa::Buffer::new().format(length).as_bytes());
@@ -257,7 +250,7 @@ impl State {
         let content = if head_only || reply.is_bodiless() { Some(&[][..]) } else { at_hand(reply) };
         let fits = |content: &&[u8]| {
             content.is_empty()
-                || content.len() <= self.wire.room(stream) && self.unsent() + content.len() <= GATHER
+                || content.len() <= self.wire.room(stream) && self.writing.out.len() + content.len() <= GATHER
         };
         let content = content.filter(fits);
         let is_empty = content.is_some_and(<[u8]>::is_empty);
@@ -265,7 +258,7 @@ impl State {
             return true;
         }
         if let Some(content) = content.filter(|_| !is_empty) {
-            self.wire.data(&mut self.out, stream, content, true);
+            self.wire.data(&mut self.writing.out, stream, content, true);
         }
         content.is_some()
     }
@@ -274,10 +267,10 @@ impl State {
     ///
     /// A client that does not read gets none: interim responses are announcements, and the final response follows.
     pub(super) fn interim(&mut self, stream: u32, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.unsent() >= GATHER {
+        if self.writing.out.len() >= GATHER {
             return;
         }
-        self.wire.interim(&mut self.out, stream, status, write);
+        self.wire.interim(&mut self.writing.out, stream, status, write);
         self.tell();
     }
 
@@ -285,8 +278,8 @@ impl State {
     pub(super) fn end(&mut self, stream: u32, trailers: &HeaderMap, keeps: impl Fn(&HeaderName) -> bool) {
         let mut trailers = trailers.iter().filter(|(name, _)| keeps(name)).peekable();
         match trailers.peek() {
-            None => drop(self.wire.data(&mut self.out, stream, &[], true)),
-            Some(_) => self.wire.trailers(&mut self.out, stream, |block| {
+            None => drop(self.wire.data(&mut self.writing.out, stream, &[], true)),
+            Some(_) => self.wire.trailers(&mut self.writing.out, stream, |block| {
                 trailers.for_each(|(name, value)| {
                     encoder::field(block, name.as_str().as_bytes(), value.as_bytes())
                 });
@@ -294,125 +287,15 @@ impl State {
         }
         self.tell();
     }
-
-    /// Sends some of `bytes` on a stream when its windows allow it and no other stream has priority. Returns their
-    /// number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the stream is gone.
-    pub(super) fn poll_send(
-        &mut self,
-        cx: &Context<'_>,
-        stream: u32,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_frame(cx, stream, |state, most| {
-            state.wake();
-            let part = &bytes[..bytes.len().min(most)];
-            Ok(state.wire.data(&mut state.out, stream, part, false))
-        })
-    }
-
-    /// Sends some of the `length` bytes of `file` at `offset` in the same way, and returns their number.
-    ///
-    /// # Errors
-    /// `BrokenPipe` if the stream is gone, `UnexpectedEof` if the file has fewer bytes.
-    pub(super) fn poll_send_file(
-        &mut self,
-        cx: &Context<'_>,
-        stream: u32,
-        file: &File,
-        (offset, length): (u64, u64),
-    ) -> Poll<io::Result<usize>> {
-        self.poll_frame(cx, stream, |state, most| {
-            let room = state.wire.room(stream).min(most);
-            let total = usize::try_from(length).unwrap_or(room).min(room);
-            if total > 0 {
-                state.bulk.append(&state.out);
-                state.out.clear();
-            }
-            let mut sent = 0;
-            while sent < total {
-                let length = (total - sent).min(DATA_PAYLOAD);
-                let (header, content) = state.bulk.room(HEADER + length).split_at_mut(HEADER);
-                file.read_exact_at(content, offset + sent as u64)?;
-                header.copy_from_slice(&state.wire.data_header(stream, length));
-                state.bulk.add(HEADER + length);
-                sent += length;
-            }
-            Ok(sent)
-        })
-    }
-
-    /// Calls `write` when the windows of the stream allow it and no other stream has priority. `write` writes at most
-    /// as many bytes of content as its second argument, and returns their number.
-    fn poll_frame(
-        &mut self,
-        cx: &Context<'_>,
-        stream: u32,
-        write: impl FnOnce(&mut Self, usize) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        };
-        keep(&mut task.waker, cx);
-        let is_next = match self.turn {
-            Some(turn) => turn == stream,
-            None => !self.wire.is_any_waiting(),
-        };
-        if is_next && self.unsent() < GATHER {
-            let sent = write(self, self.at_once(stream))?;
-            if sent > 0 {
-                self.sent_at = clock::millis();
-                self.wire.want(stream, false);
-                self.tell();
-                self.pass();
-                return Poll::Ready(Ok(sent));
-            }
-        }
-        self.wire.want(stream, true);
-        if is_next || self.turn.is_none() {
-            self.pass();
-        }
-        Poll::Pending
-    }
-
-    /// Returns the bytes of content that a stream may send before another one: frames until the buffer is full, or one
-    /// frame if it takes turns with others.
-    fn at_once(&self, stream: u32) -> usize {
-        let frames = if self.wire.takes_turns(stream) { 1 } else { (GATHER - self.unsent()) / DATA_PAYLOAD };
-        frames.max(1) * DATA_PAYLOAD
-    }
-
-    /// Selects the stream that sends next, and wakes its task.
-    pub(super) fn pass(&mut self) {
-        self.turn = None;
-        while self.unsent() < GATHER
-            && let Some((stream, _)) = self.wire.next_to_send()
-        {
-            if let Some(task) = self.tasks.get(&stream) {
-                self.turn = Some(stream);
-                return wake(task);
-            }
-            self.wire.want(stream, false);
-        }
-    }
-
-    /// Continues after windows have opened.
-    pub(super) fn opened(&mut self) {
-        if self.turn.is_none() {
-            self.pass();
-        }
-    }
 }
 
-fn keep(waker: &mut Option<Waker>, cx: &Context<'_>) {
+pub(super) fn keep(waker: &mut Option<Waker>, cx: &Context<'_>) {
     if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
         *waker = Some(cx.waker().clone());
     }
 }
 
-fn wake(task: &Task) {
+pub(super) fn wake(task: &Task) {
     if let Some(waker) = &task.waker {
         waker.wake_by_ref();
     }

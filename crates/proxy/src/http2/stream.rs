@@ -10,6 +10,7 @@ use http::HeaderMap;
 use larder_http2::Code;
 use larder_http2::hpack::encoder;
 use larder_semantics::storable;
+use tokio::task::yield_now;
 
 use super::session::{Piece, Session, State};
 use crate::base::clock;
@@ -21,6 +22,9 @@ use crate::exchange::sink::{SendError, Sink, cut_short};
 use crate::http::chunked::may_trail;
 use crate::net::deadline::Deadline;
 use crate::net::pace::Pace;
+
+/// The bytes that a stream sends before other tasks run, while its client takes them without a pause.
+const STRETCH: u64 = 1 << 20;
 
 /// A stream. If it is dropped before its end, it is reset: the client must not take a truncated reply for complete.
 pub(super) struct Stream {
@@ -105,9 +109,9 @@ impl Stream {
     ) -> Result<(), SendError> {
         let is_whole = {
             let mut state = self.session.state();
-            let before = state.out.len();
+            let before = state.writing.written();
             let is_whole = state.reply(self.id, reply, head_only, banner);
-            self.sent += (state.out.len() - before) as u64;
+            self.sent += state.writing.written() - before;
             is_whole
         };
         match is_whole {
@@ -138,21 +142,20 @@ impl Stream {
     ///
     /// # Errors
     /// If the client reads too slowly.
-    fn took(&mut self, sent: usize) -> Result<u64, SendError> {
-        let sent = sent as u64;
+    fn took(&mut self, sent: u64) -> Result<(), SendError> {
         self.sent += sent;
         match self.pace.took(sent, clock::millis) {
-            true => Ok(sent),
+            true => Ok(()),
             false => Err(SendError::Client(io::ErrorKind::TimedOut.into())),
         }
     }
 
-    /// Calls `send` to send a frame of content, and returns the number of bytes.
-    fn poll_frame(
+    /// Calls `send` to send some content, and returns the number of bytes.
+    fn poll_frames<T>(
         &mut self,
         cx: &mut Context<'_>,
-        send: impl FnOnce(&mut State, &Context<'_>, u32) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
+        send: impl FnOnce(&mut State, &Context<'_>, u32) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         let mut state = self.session.state();
         if let Poll::Ready(sent) = send(&mut state, cx, self.id) {
             return Poll::Ready(sent);
@@ -186,9 +189,9 @@ impl Sink for Stream {
     async fn bytes(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
         while !bytes.is_empty() {
             self.deadline.restart();
-            let sent = poll_fn(|cx| self.poll_frame(cx, |state, cx, id| state.poll_send(cx, id, bytes)));
+            let sent = poll_fn(|cx| self.poll_frames(cx, |state, cx, id| state.poll_send(cx, id, bytes)));
             let sent = sent.await?;
-            self.took(sent)?;
+            self.took(sent as u64)?;
             bytes = &bytes[sent..];
         }
         Ok(())
@@ -196,13 +199,20 @@ impl Sink for Stream {
 
     async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
         let (mut at, end) = (offset, offset + len);
+        let mut rest = at + STRETCH;
         while at < end {
+            if at >= rest {
+                // Meanwhile, new requests are read, and other connections are served.
+                yield_now().await;
+                rest = at + STRETCH;
+            }
             self.deadline.restart();
             let sent = poll_fn(|cx| {
-                self.poll_frame(cx, |state, cx, id| state.poll_send_file(cx, id, file, (at, end - at)))
+                self.poll_frames(cx, |state, cx, id| state.poll_send_file(cx, id, file, at..end))
             });
             let sent = sent.await.map_err(cut_short)?;
-            at += self.took(sent)?;
+            self.took(sent)?;
+            at += sent;
         }
         Ok(())
     }

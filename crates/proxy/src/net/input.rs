@@ -53,9 +53,15 @@ impl Looking {
 const ROOM: usize = 16 << 10;
 /// Buffers that each thread keeps for connections that become active.
 const SPARE: usize = 64;
+/// Bytes of a new large buffer, and large buffers that each thread keeps.
+const LARGE_ROOM: usize = 5 * ROOM;
+const SPARE_LARGE: usize = 8;
+/// Bytes of the largest buffer that is kept.
+const MOST_ROOM: usize = 2 * LARGE_ROOM;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static LARGE_BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Takes a buffer from the thread's pool, or allocates one.
@@ -63,11 +69,22 @@ pub(crate) fn borrow_buffer() -> Vec<u8> {
     BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(ROOM))
 }
 
-/// Clears a buffer and returns it to the thread's pool.
+/// Takes a buffer for many replies, which would have to grow repeatedly otherwise.
+pub(crate) fn borrow_large_buffer() -> Vec<u8> {
+    LARGE_BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(LARGE_ROOM))
+}
+
+/// Clears a buffer and returns it to the thread's pool of its size.
 pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
     buffer.clear();
-    BUFFERS.with_borrow_mut(|spare| {
-        if spare.len() < SPARE && (ROOM..=4 * ROOM).contains(&buffer.capacity()) {
+    let (pool, most) = match buffer.capacity() {
+        0..ROOM => return,
+        ROOM..LARGE_ROOM => (&BUFFERS, SPARE),
+        LARGE_ROOM..=MOST_ROOM => (&LARGE_BUFFERS, SPARE_LARGE),
+        _ => return,
+    };
+    pool.with_borrow_mut(|spare| {
+        if spare.len() < most {
             spare.push(buffer);
         }
     });

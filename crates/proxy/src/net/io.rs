@@ -25,10 +25,6 @@ use super::tls::record::{Fault, Opener};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 
-/// Maximum time for which a client may continue to send after its last response before the connection is closed hard.
-/// Closing at once would reset the connection, and the client would not receive the response.
-const LINGER: Duration = Duration::from_secs(2);
-
 /// The half that reads from a client.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -172,12 +168,14 @@ impl Reading {
 /// The half that writes to a client.
 #[derive(Debug)]
 pub(crate) struct Writing {
-    half: OwnedWriteHalf,
+    pub(super) half: OwnedWriteHalf,
     /// Seals sent bytes, under TLS.
-    tls: Option<Box<Output>>,
+    pub(super) tls: Option<Box<Output>>,
     /// Bytes that are ready to be sent.
     pub(crate) out: Vec<u8>,
-    deadline: Deadline,
+    /// Whether the socket has taken no more bytes, so that the next ones wait for a flush.
+    pub(super) is_full: bool,
+    pub(super) deadline: Deadline,
     pace: Pace,
     /// Bytes of responses sent so far.
     pub(crate) sent: u64,
@@ -187,7 +185,7 @@ impl Writing {
     /// `timeouts.stall` is the maximum time without any progress, and the interval at which `min_rate` is checked.
     fn new(half: OwnedWriteHalf, tls: Option<Box<Output>>, timeouts: &Timeouts) -> Self {
         let (deadline, pace) = (Deadline::new(timeouts.stall), Pace::new(timeouts.min_rate, timeouts.stall));
-        Self { half, tls, out: Vec::new(), deadline, pace, sent: 0 }
+        Self { half, tls, out: Vec::new(), is_full: false, deadline, pace, sent: 0 }
     }
 
     /// Sends the bytes in `out`.
@@ -347,12 +345,12 @@ impl Writing {
     }
 
     /// Waits until the client accepts bytes.
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.pace.wait(clock::millis());
         self.deadline.poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn took(&mut self, count: usize) -> io::Result<()> {
+    pub(super) fn took(&mut self, count: usize) -> io::Result<()> {
         self.deadline.restart();
         match self.pace.took(count as u64, clock::millis) {
             true => Ok(()),
@@ -431,11 +429,15 @@ impl Writing {
     /// # Errors
     /// The kernel's error, or `TimedOut`.
     pub(crate) async fn finish(&mut self) -> io::Result<()> {
-        poll_fn(|cx| match self.poll_finish(cx) {
+        poll_fn(|cx| self.poll_finish_in_time(cx)).await
+    }
+
+    /// The same, for callers that poll.
+    pub(crate) fn poll_finish_in_time(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.poll_finish(cx) {
             Poll::Pending => self.poll_wait(cx).map_ok(drop),
             finished => finished,
-        })
-        .await
+        }
     }
 
     /// Seals the bytes in `out` and the `close_notify` alert behind them, under TLS, so that the next flush sends both
@@ -451,13 +453,18 @@ impl Writing {
         Ok(())
     }
 
-    /// Sends a `close_notify` alert as far as possible without waiting. Dropping the other half closes the socket.
-    pub(crate) fn part(mut self) {
+    /// Sends a `close_notify` alert as far as possible without waiting, under TLS.
+    pub(crate) fn notify(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.close();
             // A client that does not read does not receive it.
             let _ = tls.try_send(self.half.as_ref());
         }
+    }
+
+    /// Does the same for the last time: dropping the other half closes the socket.
+    pub(crate) fn part(mut self) {
+        self.notify();
         // Otherwise, a system call would end the stream just before another one closes the socket.
         self.half.forget();
     }
@@ -481,20 +488,5 @@ impl Writing {
 
     pub(crate) fn into_half(self) -> OwnedWriteHalf {
         self.half
-    }
-}
-
-/// Lets the client read the last response before the connection is closed.
-pub(crate) async fn linger(reading: &mut Reading, writing: &mut Writing) {
-    if writing.finish().await.is_err() {
-        return;
-    }
-    let end = clock::millis() + LINGER.as_millis() as u64;
-    reading.within(LINGER);
-    while clock::millis() < end {
-        match reading.more().await {
-            Ok(1..) => reading.input.clear(),
-            _ => return,
-        }
     }
 }

@@ -2,10 +2,12 @@
 
 pub mod concurrency;
 pub(crate) mod deadline;
+pub(crate) mod frames;
 pub mod guard;
 pub(crate) mod input;
 pub(crate) mod io;
 pub(crate) mod limiter;
+pub(crate) mod linger;
 pub mod own;
 pub(crate) mod pace;
 pub mod proxy_protocol;

@@ -20,7 +20,8 @@ use crate::exchange::route::SiteNumber;
 use crate::exchange::sink::{GATHER, SendError};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
-use crate::net::io::{Reading, Writing, linger};
+use crate::net::io::{Reading, Writing};
+use crate::net::linger::linger;
 use crate::observe::memo::Ended;
 
 /// The connection of a client.

@@ -113,6 +113,57 @@ impl Output {
         Ok(Sealed { read_to: at, content: content - out.len() as u64 })
     }
 
+    /// Seals and removes the bytes in `out`, then seals some bytes of `file` in `range`, in at most `frames` frames. `header`
+    /// returns the bytes in front of a frame's content of the given length. A frame ends with its record.
+    ///
+    /// # Errors
+    /// As for [`seal_file`](Self::seal_file); a frame that cannot be read is not begun.
+    pub(crate) fn seal_frames<const N: usize>(
+        &mut self,
+        out: &mut Vec<u8>,
+        file: &File,
+        range: Range<u64>,
+        frames: usize,
+        mut header: impl FnMut(usize) -> [u8; N],
+    ) -> io::Result<Sealed> {
+        self.begin();
+        let (mut at, mut content) = (range.start, 0);
+        for _ in 0..frames {
+            if at == range.end || !self.has_room() {
+                break;
+            }
+            let most = self.most();
+            // The bytes in `out` share a record with the first frame, unless they would make it short.
+            if out.len() + N > most / 2 {
+                content += self.seal(out, &[])?;
+            }
+            let ahead = out.len() + N;
+            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(most - ahead);
+            self.sealer.seal_with(&mut self.records, ahead + length, |room| {
+                let (front, frame) = room.split_at_mut(out.len());
+                file.read_exact_at(&mut frame[N..], at)?;
+                front.copy_from_slice(out);
+                frame[..N].copy_from_slice(&header(length));
+                Ok(())
+            })?;
+            out.clear();
+            at += length as u64;
+            content += (ahead + length) as u64;
+            self.burst += (ahead + length) as u64;
+        }
+        Ok(Sealed { read_to: at, content })
+    }
+
+    /// Whether there is room for another record before the ready ones are sent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.records.end() < Self::BATCH
+    }
+
+    /// Returns the number of bytes that are ready to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.records.len()
+    }
+
     /// Drops the expanded key until the next record. Sends records that wait for a reply, as far as possible.
     pub(crate) fn doze(&mut self, stream: &TcpStream) {
         // On an error, the next read fails, too.

@@ -1,8 +1,20 @@
-//! Outgoing bytes that are written in place: sealed records, and frames around the content of files.
+//! Sealed records that are ready to be sent.
+
+use std::cell::RefCell;
 
 use crate::net::input::{borrow_buffer, give_buffer};
 
-/// Records or frames, in the order in which they are sent.
+/// Bytes of a large buffer: a batch of the longest records (`Output::BATCH`), and another record.
+const LARGE: usize = 9 << 14;
+/// Large buffers that each thread keeps.
+const SPARE: usize = 32;
+
+thread_local! {
+    /// Their bytes are initialised.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Records in the order in which they are sent.
 ///
 /// The bytes of the buffer stay initialised after they are sent: initialising them again would cost a fifth of sealing
 /// the next record.
@@ -32,6 +44,11 @@ impl Records {
         self.to - self.from
     }
 
+    /// Returns the number of bytes up to the end of the ready ones, including those that were sent.
+    pub(crate) fn end(&self) -> usize {
+        self.to
+    }
+
     /// Whether no bytes are ready to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.from == self.to
@@ -48,7 +65,7 @@ impl Records {
     /// Returns the buffer to the pool if all bytes are sent.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() && self.bytes.capacity() > 0 {
-            give_buffer(std::mem::take(&mut self.bytes));
+            give(std::mem::take(&mut self.bytes));
         }
     }
 
@@ -58,22 +75,36 @@ impl Records {
             self.bytes = borrow_buffer();
         }
         let end = self.to + length;
+        if end > self.bytes.capacity() && end <= LARGE {
+            self.enlarge();
+        }
         if end > self.bytes.len() {
             self.bytes.resize(end, 0);
         }
         &mut self.bytes[self.to..end]
     }
 
-    /// Appends a copy of `bytes`.
-    pub(crate) fn append(&mut self, bytes: &[u8]) {
-        if !bytes.is_empty() {
-            self.room(bytes.len()).copy_from_slice(bytes);
-            self.add(bytes.len());
-        }
-    }
-
     /// Adds the first `length` bytes of the room to the ready bytes.
     pub(crate) fn add(&mut self, length: usize) {
         self.to += length;
     }
+
+    /// Continues in a large buffer.
+    fn enlarge(&mut self) {
+        let mut large = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; LARGE]);
+        large[..self.to].copy_from_slice(&self.bytes[..self.to]);
+        give(std::mem::replace(&mut self.bytes, large));
+    }
+}
+
+/// Returns a buffer to the pool of buffers of its size.
+fn give(buffer: Vec<u8>) {
+    if buffer.len() != LARGE {
+        return give_buffer(buffer);
+    }
+    BUFFERS.with_borrow_mut(|spare| {
+        if spare.len() < SPARE {
+            spare.push(buffer);
+        }
+    });
 }
