@@ -14,6 +14,8 @@ use crate::shard::{AnyShard, Shard};
 /// residents, the sample includes all keys; beyond that, it is a share of the keys that includes between 64 and 128
 /// residents. Each time the ghosts have seen as many lookups as they hold objects, and at least 256, the cache adopts the
 /// candidate of the ghost with the fewest recent misses, if they are at least 2% fewer than those of the current one.
+/// A candidate with probation must also have missed less than LRU over a longer time: where requests go back and forth
+/// over all objects, probation is better on each way and worse on the whole.
 ///
 /// Any object that fits may be stored, even a large one. But a new object that ranks below its victims is refused until
 /// it has been requested often enough. An object of size 0 is worth as much as one of 1.
@@ -42,8 +44,9 @@ const CANDIDATES: [(Exponent, Newcomers); 5] = [
     (Exponent::One, Newcomers::Unknown),
 ];
 
-/// The index of the initial candidate.
+/// The index of the initial candidate, and of LRU.
 const FIRST: usize = 1;
+const LRU: usize = 0;
 
 /// The maximum number of residents in the sample: at least half as many once there are more residents.
 const SAMPLE: usize = 128;
@@ -54,13 +57,16 @@ const HEARING: usize = 256;
 /// A ghost replaces the leader if it missed less than this share of the leader's misses.
 const MARGIN: f64 = 0.98;
 
-/// The weight of earlier misses after a decision.
+/// The weight of earlier misses after a decision, in the recent sum and in the long one.
 const MEMORY: f64 = 0.5;
+const LONG_MEMORY: f64 = 0.99;
 
 struct Ghost {
     cache: Shard<Ranking, ()>,
     /// The sum of missed benefits, in the objective's unit; old misses weigh less than new ones.
     missed: f64,
+    /// The same over a longer time.
+    missed_long: f64,
 }
 
 /// How [`Adaptive`] is tuned.
@@ -111,7 +117,9 @@ impl Ghost {
     #[inline]
     fn hear(&mut self, object: &Object, objective: Objective) {
         if self.cache.get(object.key).is_none() {
-            self.missed += objective.benefit(object.size) as f64;
+            let missed = objective.benefit(object.size) as f64;
+            self.missed += missed;
+            self.missed_long += missed;
             let _stored = self.cache.insert(*object, (), &mut Vec::new());
         }
     }
@@ -155,13 +163,22 @@ impl Adaptive {
     fn judge<R: Residents>(&mut self, residents: &R) {
         self.heard = 0;
         let missed = |place: usize| self.ghosts[place].missed;
-        let best = (0..self.ghosts.len()).min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
-        if missed(best) < MARGIN * missed(self.leader) {
+        let eligible = (0..self.ghosts.len()).filter(|&place| self.may_lead(place));
+        let best = eligible.min_by(|&a, &b| missed(a).total_cmp(&missed(b))).unwrap_or(FIRST);
+        if missed(best) < MARGIN * missed(self.leader) || !self.may_lead(self.leader) {
             self.leader = best;
             self.residents.change(measure(self.objective, CANDIDATES[best]), residents);
         }
-        self.ghosts.iter_mut().for_each(|ghost| ghost.missed *= MEMORY);
+        for ghost in &mut self.ghosts {
+            ghost.missed *= MEMORY;
+            ghost.missed_long *= LONG_MEMORY;
+        }
         self.fit_ghosts(residents);
+    }
+
+    fn may_lead(&self, place: usize) -> bool {
+        let (_, on_probation) = CANDIDATES[place];
+        on_probation == Newcomers::None || self.ghosts[place].missed_long < self.ghosts[LRU].missed_long
     }
 
     /// Halves the sample.
@@ -208,7 +225,8 @@ impl Policy for Adaptive {
         let candidates =
             CANDIDATES.iter().filter(|(_, newcomers)| params.probation || *newcomers == Newcomers::None);
         let measures = candidates.map(|&candidate| measure(objective, candidate));
-        let ghost = |measure| Ghost { cache: Shard::new(capacity, measure, seed), missed: 0.0 };
+        let ghost =
+            |measure| Ghost { cache: Shard::new(capacity, measure, seed), missed: 0.0, missed_long: 0.0 };
         Self {
             residents: Ranking::new(capacity, measure(objective, CANDIDATES[FIRST]), seed),
             ghosts: measures.map(ghost).collect(),

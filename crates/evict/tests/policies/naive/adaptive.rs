@@ -338,11 +338,12 @@ impl<O: Objective> Ranking<O> {
     }
 }
 
-/// A cache without bodies, and its recent misses.
+/// A cache without bodies, and its recent misses, and those of a longer time.
 struct Ghost<O> {
     ranking: Ranking<O>,
     capacity: Capacity,
     missed: f64,
+    missed_long: f64,
 }
 
 impl<O: Objective> Ghost<O> {
@@ -351,6 +352,7 @@ impl<O: Objective> Ghost<O> {
             return self.ranking.hit(key);
         }
         self.missed += O::benefit(size) as f64;
+        self.missed_long += O::benefit(size) as f64;
         let weight = self.capacity.weigh(size);
         if weight <= self.capacity.amount && self.ranking.admits(key, size, self.capacity) {
             self.ranking.make_room(weight, self.capacity);
@@ -405,15 +407,25 @@ impl<O: Objective> Adaptive<O> {
 
     fn judge(&mut self, capacity: Capacity) {
         self.heard = 0;
-        let missed = self.ghosts.each_ref().map(|ghost| ghost.missed);
+        // A candidate with probation must have missed less than LRU over the longer time.
+        let lru = self.ghosts[0].missed_long;
+        let may_lead = CANDIDATES.map(|(_, most_on_probation)| most_on_probation == 0);
+        let may_lead: [bool; 5] = std::array::from_fn(|at| may_lead[at] || self.ghosts[at].missed_long < lru);
+        let missed: [f64; 5] = std::array::from_fn(|at| match may_lead[at] {
+            true => self.ghosts[at].missed,
+            false => f64::INFINITY,
+        });
         let least = missed.into_iter().fold(f64::INFINITY, f64::min);
         let best = missed.iter().position(|&it| it == least).expect("five numbers");
-        if least < 0.98 * missed[self.leader] {
+        if least < 0.98 * self.ghosts[self.leader].missed || !may_lead[self.leader] {
             self.leader = best;
             self.changes += 1;
             self.residents.change(CANDIDATES[best], capacity);
         }
-        self.ghosts.iter_mut().for_each(|ghost| ghost.missed /= 2.0);
+        for ghost in &mut self.ghosts {
+            ghost.missed /= 2.0;
+            ghost.missed_long *= 0.99;
+        }
         self.fit_ghosts(capacity);
     }
 
@@ -427,7 +439,8 @@ impl<O: Objective> Adaptive<O> {
 
 impl<O: Objective> Naive for Adaptive<O> {
     fn new(capacity: Capacity) -> Self {
-        let ghost = |candidate| Ghost { ranking: Ranking::new(candidate), capacity, missed: 0.0 };
+        let ghost =
+            |candidate| Ghost { ranking: Ranking::new(candidate), capacity, missed: 0.0, missed_long: 0.0 };
         let residents = Ranking::new(CANDIDATES[FIRST]);
         Self { residents, ghosts: CANDIDATES.map(ghost), leader: FIRST, thinning: 0, heard: 0, changes: 0 }
     }
