@@ -79,7 +79,7 @@ fn requests_back_and_forth_cost_no_more_than_under_lru() {
     for share in [20, 10, 5] {
         let [adaptive, lru] = ["adaptive", "lru"].map(|spec| {
             let mut shard = shard(spec, By::Entries, 2_000 / share);
-            let way = |turn: u64| (0..2_000).map(move |n| if turn % 2 == 0 { n } else { 1_999 - n });
+            let way = |turn: u64| (0..2_000).map(move |n| if turn.is_multiple_of(2) { n } else { 1_999 - n });
             (0..40).flat_map(way).filter(|&n| !ask(&mut *shard, n, 1)).count()
         });
         assert!(adaptive * 100 <= lru * 102, "a {share}th: {adaptive} misses, {lru} under LRU");

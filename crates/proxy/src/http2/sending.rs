@@ -15,7 +15,7 @@ use crate::exchange::send::in_file;
 use crate::exchange::sink::GATHER;
 
 /// The most frames of a file that are written before they are sent.
-const BATCH: usize = 8;
+const BATCH: usize = 4;
 
 /// A part of content that was written.
 struct Written {

@@ -42,7 +42,7 @@ pub(crate) struct Sealed {
 
 impl Output {
     /// Maximum of content bytes that are sealed before they are sent.
-    pub(crate) const BATCH: usize = 8 * MOST;
+    pub(crate) const BATCH: usize = 4 * MOST;
 
     /// Creates the output of a connection. Its first bytes are `sealed` records.
     pub(crate) fn new(sealer: Sealer, sealed: Vec<u8>) -> Self {

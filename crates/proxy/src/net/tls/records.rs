@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::net::input::{borrow_buffer, give_buffer};
 
 /// Bytes of a large buffer: a batch of the longest records (`Output::BATCH`), and another record.
-const LARGE: usize = 9 << 14;
+const LARGE: usize = 5 << 14;
 /// Large buffers that each thread keeps.
 const SPARE: usize = 32;
 
