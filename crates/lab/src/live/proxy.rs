@@ -133,7 +133,7 @@ impl Proxy {
     /// If it did not print the address.
     pub(crate) fn door(&self, via: Via) -> Result<SocketAddr, Halt> {
         self.listener(match via {
-            Via::Http => "forward",
+            Via::Http | Via::Http2 => "forward",
             Via::Thrift => "thrift",
             Via::Onc => "onc",
             Via::Line => "line",

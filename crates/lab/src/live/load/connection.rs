@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::http::{self, Fault};
+use super::http2;
 use crate::workload::Sent;
 
 /// The number of bytes in one read.
@@ -22,6 +23,8 @@ const READ: usize = 64 << 10;
 pub enum Via {
     /// HTTP/1.1, as to a forward proxy.
     Http,
+    /// HTTP/2 in clear, as to a forward proxy. All clients share a connection.
+    Http2,
     /// Thrift.
     Thrift,
     /// ONC RPC over TCP.
@@ -84,6 +87,7 @@ pub trait Foreign {
 /// An open connection.
 pub(super) enum Connection {
     Http(http::Connection),
+    Http2(http2::Connection),
     Rpc(Box<Rpc>),
 }
 
@@ -101,6 +105,10 @@ impl Connection {
         let limits = Limits::default();
         let codec: Box<dyn Calling> = match via {
             Via::Http => return Ok(Self::Http(http::Connection::new(stream, to))),
+            Via::Http2 => {
+                let connection = http2::Connection::new(stream, to).await;
+                return connection.map(Self::Http2).map_err(|fault| fault.why);
+            }
             Via::Thrift => Box::new(thrift::Client::new(dialect.transport, dialect.protocol, limits)),
             Via::Onc => Box::new(onc::Client::new(std::process::id(), limits)),
             Via::Line => Box::new(line::Client::new(dialect.form, limits)),
@@ -108,10 +116,19 @@ impl Connection {
         Ok(Self::Rpc(Box::new(Rpc { stream, codec, buffer: BytesMut::new() })))
     }
 
+    /// Returns the same connection for another client, if several clients can use it at once.
+    pub(super) fn share(&self) -> Option<Self> {
+        match self {
+            Self::Http2(connection) => Some(Self::Http2(connection.clone())),
+            Self::Http(_) | Self::Rpc(_) => None,
+        }
+    }
+
     /// Returns the answer, with its content if `wants` is set, and whether the connection can be reused.
     pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
         match self {
             Self::Http(connection) => connection.ask(sent, wants).await,
+            Self::Http2(connection) => connection.ask(sent, wants).await,
             Self::Rpc(rpc) => rpc.ask(sent.url, wants).await,
         }
     }

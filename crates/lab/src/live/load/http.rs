@@ -19,7 +19,7 @@ const SHOWN: usize = 200;
 /// The maximum length of a line between chunks, in bytes.
 const LONGEST_LINE: usize = 8 << 10;
 /// The type of content without a field for it; all bodies of generated workloads have this type.
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// A client's connection.
 pub(super) struct Connection {
@@ -69,11 +69,36 @@ struct Head {
 }
 
 /// Content during its arrival: its first `keep` bytes are stored.
-#[derive(Default)]
-struct Content {
+pub(super) struct Content {
     keep: usize,
     kept: BytesMut,
     bytes: u64,
+}
+
+impl Content {
+    pub(super) fn keeping(keep: usize) -> Self {
+        Self { keep, kept: BytesMut::new(), bytes: 0 }
+    }
+
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        let kept = piece.len().min(self.keep - self.kept.len());
+        self.kept.extend_from_slice(&piece[..kept]);
+        self.bytes += piece.len() as u64;
+    }
+
+    /// Returns the length of all content, and the stored bytes.
+    pub(super) fn end(self) -> (u64, Bytes) {
+        (self.bytes, self.kept.freeze())
+    }
+}
+
+/// Returns the number of bytes to store of an answer's content.
+pub(super) fn kept_bytes(status: u16, wants: bool) -> usize {
+    match status {
+        _ if wants => usize::MAX,
+        400.. => SHOWN,
+        _ => 0,
+    }
 }
 
 impl Connection {
@@ -91,18 +116,13 @@ impl Connection {
         let closed = |error: std::io::Error| Fault { why: error.to_string(), is_closed: true };
         self.stream.write_all(&self.out).await.map_err(closed)?;
         let Head { mut reply, length, is_kept } = self.head(sent.method == "HEAD").await?;
-        let keep = match reply.status {
-            _ if wants => usize::MAX,
-            400.. => SHOWN,
-            _ => 0,
-        };
-        let mut content = Content { keep, ..Content::default() };
+        let mut content = Content::keeping(kept_bytes(reply.status, wants));
         match length {
             Length::Bytes(bytes) => self.exactly(bytes, &mut content).await?,
             Length::Chunked => self.chunks(&mut content).await?,
             Length::Open => while self.take(u64::MAX, &mut content).await?.is_some() {},
         }
-        (reply.bytes, reply.content) = (content.bytes, content.kept.freeze());
+        (reply.bytes, reply.content) = content.end();
         Ok((reply, is_kept))
     }
 
@@ -138,9 +158,7 @@ impl Connection {
             return Ok(None);
         }
         let taken = usize::try_from(most).unwrap_or(usize::MAX).min(self.buffer.len());
-        let kept = taken.min(content.keep - content.kept.len());
-        content.kept.extend_from_slice(&self.buffer[..kept]);
-        content.bytes += taken as u64;
+        content.add(&self.buffer[..taken]);
         self.buffer.advance(taken);
         Ok(Some(taken as u64))
     }

@@ -7,6 +7,7 @@
 
 mod connection;
 mod http;
+mod http2;
 mod pace;
 
 use std::cell::{Cell, RefCell};
@@ -260,11 +261,16 @@ impl Load {
     /// Returns clients with connections to each node, before the measurement starts. A client without a connection
     /// tries again at its first request, and reports the error.
     async fn connect(&self, nodes: &[SocketAddr], count: usize) -> Result<Vec<Client>, Halt> {
-        let mut all = Vec::with_capacity(count);
+        let mut all: Vec<Client> = Vec::with_capacity(count);
         for _ in 0..count {
             let mut ways = Vec::with_capacity(nodes.len());
-            for &node in nodes {
-                ways.push((node, Connection::open(self.via, self.dialect, node).await.ok()));
+            for (at, &node) in nodes.iter().enumerate() {
+                let first = all.first().and_then(|client| client.ways[at].1.as_ref());
+                let connection = match first.and_then(Connection::share) {
+                    Some(shared) => Some(shared),
+                    None => Connection::open(self.via, self.dialect, node).await.ok(),
+                };
+                ways.push((node, connection));
             }
             let foreign = self.foreign.as_ref().map(|make| make()).transpose().map_err(Halt::Failed)?;
             all.push(Client { ways, foreign });

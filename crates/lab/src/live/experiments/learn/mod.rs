@@ -94,7 +94,7 @@ impl Plan {
         match size {
             Size::Smoke => Self { places: vec![far], repetitions: 1, seconds: 1 },
             Size::Quick => Self { places: vec![far, weak], repetitions: 3, seconds: 5 },
-            Size::Full => Self { places: PLACES.to_vec(), repetitions: 8, seconds: 12 },
+            Size::Full => Self { places: PLACES.to_vec(), repetitions: 5, seconds: 12 },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Claims about many pages at once, and their verdicts.
 
-use super::{AIOHTTP, DISTANCES, EXECUTOR, LARDER, Measured, PLACES, REPORT, RIVALS, URLS};
+use super::{AIOHTTP, DISTANCES, EXECUTOR, HTTP2, LARDER, Measured, PLACES, REPORT, RIVALS, URLS, is_larder};
 use crate::live::Host;
 use crate::live::experiments::LARDER as OURS;
 use crate::live::findings::{Finding, Ruling};
@@ -17,11 +17,12 @@ const FULL: f64 = 0.85;
 /// The compared value of two programs: larger is better.
 type Value = fn(&Measured) -> Option<f64>;
 
-/// A claim that the proxy has a number of times the value of a rival.
+/// A claim that a system has a number of times the value of a rival.
 struct Times<'a> {
     claim: String,
     source: &'static str,
     origin: &'a str,
+    system: &'a str,
     rival: &'a str,
     times: f64,
     value: Value,
@@ -45,8 +46,16 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
             _ => format!("CPU time for a page is at most half of that of {name}"),
         };
         let value: Value = |one| Some(1e6 / one.processor_us);
-        let times =
-            Times { claim, source: OURS, origin: "near", rival, times, value, unit: "times less CPU time" };
+        let times = Times {
+            claim,
+            source: OURS,
+            origin: "near",
+            system: LARDER,
+            rival,
+            times,
+            value,
+            unit: "times less CPU time",
+        };
         found.push(times.decide(cells).saying(work(cells, rival)).because(
             &[Ruling::Fails],
             "The proxy does more for a page than a client: it reads a request, sends one, receives the page, stores it, and \
@@ -56,8 +65,52 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
     found.extend(
         RIVALS.into_iter().flat_map(|rival| [memory(cells, rival), tail(cells, rival), stall(cells, rival)]),
     );
-    found.extend([efficiency(cells), weak_scaling(cells)]);
+    found.extend(DISTANCES.map(|(origin, _)| streams(cells, origin)));
+    found.extend([cost_of_streams(cells), efficiency(cells), weak_scaling(cells)]);
     found
+}
+
+/// Compares streams of one connection with as many connections.
+fn streams(cells: &[Measured], origin: &str) -> Finding {
+    let claim = format!(
+        "{MOST} streams of one HTTP/2 connection fetch at least 0.95 times the pages a second of {MOST} HTTP/1.1 connections, from a \
+         {origin} origin"
+    );
+    let unit = "times the pages a second";
+    let times = Times {
+        claim,
+        source: OURS,
+        origin,
+        system: HTTP2,
+        rival: LARDER,
+        times: 0.95,
+        value: throughput,
+        unit,
+    };
+    times.decide(cells).saying(versions(cells, origin, throughput, "pages a second"))
+}
+
+fn cost_of_streams(cells: &[Measured]) -> Finding {
+    let claim =
+        "CPU time for a page is less with streams of one HTTP/2 connection than with HTTP/1.1".to_owned();
+    let value: Value = |one| Some(1e6 / one.processor_us);
+    let (origin, unit) = ("near", "times less CPU time");
+    let times = Times { claim, source: OURS, origin, system: HTTP2, rival: LARDER, times: 1.0, value, unit };
+    times.decide(cells).saying(versions(cells, origin, |one| Some(one.processor_us), "us of the proxy")).because(
+        &[Ruling::Holds],
+        "Requests that arrive together are read at once, and pages that are ready together are sent at once. Every page is new \
+         here, so most of its time is the request to the origin, which is the same for both.",
+    )
+}
+
+/// Returns the mean of `value` for both versions of HTTP, as a sentence.
+fn versions(cells: &[Measured], origin: &str, value: Value, unit: &str) -> String {
+    match (mean(cells, (origin, HTTP2), value), mean(cells, (origin, LARDER), value)) {
+        (Some(two), Some(one)) => {
+            format!("On the longest list, HTTP/2: {two:.0} {unit}; HTTP/1.1: {one:.0}.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Decides the seed report's own comparison.
@@ -71,6 +124,7 @@ fn seed(cells: &[Measured], cores: usize) -> Finding {
         claim,
         source: REPORT,
         origin: "far",
+        system: LARDER,
         rival,
         times: 3.2,
         value: throughput,
@@ -99,6 +153,7 @@ fn rate(
         claim,
         source: OURS,
         origin,
+        system: LARDER,
         rival,
         times,
         value: throughput,
@@ -124,9 +179,18 @@ fn throughput(one: &Measured) -> Option<f64> {
 fn memory(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("The proxy takes less memory than {name}, though it stores all pages");
     let value: Value = |one| Some(1.0 / one.resident?);
-    Times { claim, source: OURS, origin: "near", rival, times: 1.0, value, unit: "times less memory" }
-        .decide(cells)
-        .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
+    Times {
+        claim,
+        source: OURS,
+        origin: "near",
+        system: LARDER,
+        rival,
+        times: 1.0,
+        value,
+        unit: "times less memory",
+    }
+    .decide(cells)
+    .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
 }
 
 fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
@@ -138,6 +202,7 @@ fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
         claim,
         source: OURS,
         origin: "near",
+        system: LARDER,
         rival,
         times: 2.0,
         value,
@@ -154,6 +219,7 @@ fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
         claim,
         source: OURS,
         origin: "near",
+        system: LARDER,
         rival,
         times: 1.0,
         value,
@@ -166,7 +232,7 @@ fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
 impl Times<'_> {
     /// Decides the claim from ratios by list, with each number of URLs as a condition.
     fn decide(self, cells: &[Measured]) -> Finding {
-        let Self { claim, source, origin, rival, times, value, unit } = self;
+        let Self { claim, source, origin, system, rival, times, value, unit } = self;
         let mut samples = Samples::default();
         let lists = URLS.into_iter().chain([super::MANY]);
         for urls in lists {
@@ -175,7 +241,7 @@ impl Times<'_> {
                 let other = others.iter().find(|other| other.cell.repetition == one.cell.repetition)?;
                 Some((one.cell.repetition, value(one)? / value(other)?))
             };
-            let ours = find(cells, LARDER, origin, Some(urls), MOST);
+            let ours = find(cells, system, origin, Some(urls), MOST);
             samples.add(&format!("{urls} URLs"), ours.iter().filter_map(ratio));
         }
         let decided = (samples, Bound::Above(times));
@@ -238,7 +304,7 @@ fn limit(
     let all = own + origins + seconds(|one| Some(one.driver_us.unwrap_or(0.0)))?;
     let round_trips = rate * away as f64 / 1e3;
     let threads = (cores + MORE_THREADS).min(MOST_THREADS) as f64;
-    let is_python = system != LARDER;
+    let is_python = !is_larder(system);
     Some(match () {
         () if system == EXECUTOR && round_trips >= threads * FULL => "the threads of its executor",
         () if round_trips >= PLACES as f64 * FULL => "its places",

@@ -2,7 +2,8 @@
 //! asyncio.
 //!
 //! Every URL is requested once, so that there are no hits. Workers are permits for requests to the origin; a request
-//! without a permit waits. The asyncio programs have as many permits, and use the same origin.
+//! without a permit waits. The asyncio programs have as many permits, and use the same origin. Clients are connections of
+//! HTTP/1.1, or streams of one connection of HTTP/2.
 
 mod claims;
 mod pictures;
@@ -28,7 +29,7 @@ use crate::workload::Requests;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parallel",
     title: "Parallel fetches, compared with asyncio",
-    shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, compared with Python's asyncio",
+    shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, over HTTP/1.1 and HTTP/2, compared with asyncio",
     seconds: (95, 560),
     measure,
     conclude,
@@ -48,6 +49,8 @@ const MANY: u32 = 4 * 1_324;
 /// The number of places of all compared programs.
 const PLACES: usize = WORKERS[6];
 const LARDER: &str = "larder";
+/// The proxy with clients that are streams of one connection.
+const HTTP2: &str = "larder, HTTP/2";
 /// The programs for the comparison: name, which is also the description.
 const EXECUTOR: &str = "asyncio executor";
 const AIOHTTP: &str = "asyncio aiohttp";
@@ -132,7 +135,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     }
     table::measure(bench)?;
     let there = python.iter().flat_map(|python| &python.can_run).map(String::as_str);
-    let systems: Vec<&str> = [LARDER].into_iter().chain(there).collect();
+    let systems: Vec<&str> = [LARDER, HTTP2].into_iter().chain(there).collect();
     let cells = cells(bench.scale.size, &systems);
     bench.measure(&cells, key, |bench, cell| {
         let all = cell.urls + (cell.workers * WARMING) as u32;
@@ -141,7 +144,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
         let distance = Duration::from_millis(away);
         let origin = Origin::start(Model { distance, ..Model::of(&pages.pages) })?;
         let took = match &python {
-            Some(python) if cell.system != LARDER => python::run(bench, python, cell, &origin)?,
+            Some(python) if !is_larder(&cell.system) => python::run(bench, python, cell, &origin)?,
             _ => larder(bench, cell, &pages, &origin)?,
         };
         let each = |spent: Duration, pages: u32| spent.as_secs_f64() * 1e6 / f64::from(pages);
@@ -156,6 +159,10 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
             slowest_ms: Some(took.slowest_ms),
         })
     })
+}
+
+fn is_larder(system: &str) -> bool {
+    [LARDER, HTTP2].contains(&system)
 }
 
 fn key(cell: &Cell) -> String {
@@ -227,7 +234,7 @@ fn pairs(size: Size, system: &str, origin: &str) -> Vec<(u32, usize)> {
         }
         (Size::Quick, ..) => vec![(least, 1), (least, 16), (least, 64), (most, 64)],
     };
-    if origin == "near" && [LARDER, AIOHTTP].contains(&system) {
+    if origin == "near" && [LARDER, HTTP2, AIOHTTP].contains(&system) {
         pairs.push((MANY, PLACES));
     }
     pairs
@@ -238,11 +245,12 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
     // One client gets at most half of all permits, and all clients here have the same address.
     let setting = Setting { in_flight: Some(cell.workers * 2), ..Setting::roomy() };
     let mut proxy = Proxy::start(&bench.program, &setting)?;
-    let to = proxy.door(Via::Http)?;
+    let via = if cell.system == HTTP2 { Via::Http2 } else { Via::Http };
+    let to = proxy.door(via)?;
     let load = |order: &[u32], clients| Load {
         pace: Pace::Closed { clients },
         stop: bench.stop.clone(),
-        ..Load::new(to, Via::Http, Requests::gets(pages.urls(origin.address()), order))
+        ..Load::new(to, via, Requests::gets(pages.urls(origin.address()), order))
     };
     let (measured, warming) = pages.order.split_at(cell.urls as usize);
     load(warming, cell.workers).run().map_err(|halt| proxy.explain(halt))?;
@@ -284,6 +292,9 @@ fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
         PAGE >> 10
     );
     let versions = python.map(|python| format!(" The versions are {}.", python.versions)).unwrap_or_default();
+    let streams = format!(
+        "With HTTP/2, the clients are {CLIENTS} streams of one connection in clear; requests to the origin are the same."
+    );
     let rivals: Vec<_> = RIVALS.iter().map(|(_, about)| *about).collect();
     let beside = format!(
         "For comparison, programs of Python's asyncio with as many places fetch the same pages directly from the same origin: \
@@ -295,7 +306,7 @@ fn setup(cells: &[Measured], python: Option<Python>) -> Vec<String> {
         .filter(|program| !cells.iter().any(|measured| measured.cell.system == program.name));
     let missing: Vec<_> = missing.map(|program| program.name).collect();
     let missing = (!missing.is_empty()).then(|| format!("Not measured: {}; {MISSING}.", missing.join(", ")));
-    [way, beside].into_iter().chain(missing).collect()
+    [way, streams, beside].into_iter().chain(missing).collect()
 }
 
 #[cfg(test)]
