@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "learn",
     title: "Refreshing responses before they expire",
     shows: "latency, waits, and the origin's load with and without refreshing ahead; far and weak origins",
-    seconds: (35, 560),
+    seconds: (35, 260),
     measure,
     conclude,
     missing: || None,
@@ -94,7 +94,7 @@ impl Plan {
         match size {
             Size::Smoke => Self { places: vec![far], repetitions: 1, seconds: 1 },
             Size::Quick => Self { places: vec![far, weak], repetitions: 3, seconds: 5 },
-            Size::Full => Self { places: PLACES.to_vec(), repetitions: 5, seconds: 12 },
+            Size::Full => Self { places: PLACES.to_vec(), repetitions: 5, seconds: 9 },
         }
     }
 
