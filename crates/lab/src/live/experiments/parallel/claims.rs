@@ -87,7 +87,11 @@ fn streams(cells: &[Measured], origin: &str) -> Finding {
         value: throughput,
         unit,
     };
-    times.decide(cells).saying(versions(cells, origin, throughput, "pages a second"))
+    let rates = versions(cells, origin, throughput, "pages a second");
+    let clients = versions(cells, origin, |one| one.driver_us, "us of CPU time of the clients for a page");
+    times.decide(cells).saying(format!(
+        "{rates} {clients} A connection is served by one thread of the proxy, so many connections use all cores, and one does not."
+    ))
 }
 
 fn cost_of_streams(cells: &[Measured]) -> Finding {
