@@ -4,14 +4,18 @@
 //! punched out of the file, its pages return to the kernel, and its offsets stay unused. So a page that the network stack
 //! still reads never contains another object's bytes, and there is no free list to fragment. When the 2^62 offsets of a
 //! file are used up, a new file replaces it.
+//!
+//! Content that is complete can be [mapped](Extent::mapped) into memory, to be encrypted from there.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+
+use crate::mapping::Mapping;
 
 /// Extents start on a page, so that freeing one frees whole pages.
 const PAGE: u64 = 4096;
@@ -44,6 +48,8 @@ pub struct Extent {
     reserved: u64,
     start: AtomicU64,
     len: AtomicU64,
+    /// `None` after pages were freed: the extent is not mapped any more.
+    mapping: OnceLock<Option<Mapping>>,
     held: Arc<AtomicU64>,
 }
 
@@ -73,8 +79,8 @@ impl Arena {
         let offset = numbers.next;
         numbers.next += reserved;
         let file = Arc::clone(&numbers.file);
-        let (start, len) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Extent { file, offset, reserved, start, len, held: Arc::clone(&self.held) })
+        let (start, len, mapping) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        Ok(Extent { file, offset, reserved, start, len, mapping, held: Arc::clone(&self.held) })
     }
 
     /// Returns the bytes held by living extents.
@@ -134,12 +140,26 @@ impl Extent {
         }
         self.file.read_exact_at(into, self.offset + from)
     }
+
+    /// Returns the content, mapped into memory for as long as the extent lives; `None` if the kernel or the number of
+    /// mappings does not allow it. To be called once the content is complete: the first call maps the bytes that are
+    /// there.
+    pub fn mapped(&self) -> Option<&[u8]> {
+        if self.mapping.get().is_none() {
+            let mapping = Mapping::new(&self.file, self.offset, self.len())?;
+            // Another thread may have been faster.
+            let _ = self.mapping.set(Some(mapping));
+        }
+        self.mapping.get()?.as_deref()
+    }
 }
 
 impl Extent {
-    /// Frees the pages that lie wholly before byte `to`; they must not be read again.
+    /// Frees the pages that lie wholly before byte `to`, unless the extent is mapped; they must not be read again.
     pub fn discard(&self, to: u64) {
-        self.release(to.min(self.len()) / PAGE * PAGE);
+        if self.mapping.get_or_init(|| None).is_none() {
+            self.release(to.min(self.len()) / PAGE * PAGE);
+        }
     }
 
     fn release(&self, to: u64) {
@@ -158,12 +178,16 @@ impl Extent {
 
 impl Drop for Extent {
     fn drop(&mut self) {
+        self.mapping.take();
         self.release(self.len().next_multiple_of(PAGE));
     }
 }
 
 fn memory_file() -> io::Result<Arc<File>> {
-    Ok(Arc::new(memfd_create("larder", MemfdFlags::CLOEXEC)?.into()))
+    let file = memfd_create("larder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    // To read a mapped page beyond the end of its file would end the process.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(Arc::new(file.into()))
 }
 
 #[cfg(test)]
@@ -187,6 +211,28 @@ mod tests {
         drop(one);
         two.read(6, &mut read).unwrap();
         assert_eq!((&read, arena.held()), (b" body", 11));
+    }
+
+    #[test]
+    fn mapped_content_stays_until_its_extent_is_dropped() {
+        let arena = Arena::new().unwrap();
+        let extent = arena.extent(None).unwrap();
+        let content: Vec<u8> = (0..3 * PAGE + 5).map(|at| (at % 251) as u8).collect();
+        extent.append(&content).unwrap();
+        assert_eq!(extent.mapped(), Some(&content[..]));
+        extent.discard(2 * PAGE);
+        assert_eq!(extent.mapped(), Some(&content[..]));
+        assert_eq!(arena.held(), content.len() as u64);
+        drop(extent);
+        assert_eq!(arena.held(), 0);
+    }
+
+    #[test]
+    fn content_of_which_pages_were_freed_is_not_mapped() {
+        let extent = Arena::new().unwrap().extent(None).unwrap();
+        extent.append(&[1; 3 * PAGE as usize]).unwrap();
+        extent.discard(PAGE);
+        assert_eq!(extent.mapped(), None);
     }
 
     #[test]

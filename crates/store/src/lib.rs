@@ -17,6 +17,7 @@ mod head;
 pub mod hints;
 pub mod hit_for_miss;
 pub mod lines;
+mod mapping;
 pub mod memory;
 pub mod purges;
 pub mod reclaim;

@@ -1,6 +1,5 @@
 //! Sends replies: writes content to any [`Sink`], and heads of HTTP/1.1.
 
-use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
@@ -11,11 +10,12 @@ use std::task::Poll;
 use http::HeaderMap;
 use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
-use larder_store::{Body, Extent, Record, Storage};
+use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
+use crate::net::content::ContentFile;
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
 
@@ -52,14 +52,13 @@ pub(crate) fn at_hand(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Returns the memory file with the content of `reply`, and the position in it, if the content is in one.
-pub(crate) fn in_file(reply: &Reply) -> Option<(&File, Range<u64>)> {
+/// Returns the memory file with the content of `reply`, and the range to send, if the content is in one.
+pub(crate) fn in_file(reply: &Reply) -> Option<(ContentFile<'_>, Range<u64>)> {
     let (Content::Stored(from, to), Source::Entry(entry)) = (&reply.content, &reply.fields) else {
         return None;
     };
     let Storage::File(extent) = entry.body().place() else { return None };
-    let (file, offset) = extent.at(*from);
-    Some((file, offset..offset + (to - from)))
+    Some((ContentFile::Complete(extent), *from..*to))
 }
 
 /// Sends `reply`. A small one may stay in the buffer until the next flush.
@@ -126,7 +125,7 @@ pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(
 async fn stored(sink: &mut impl Sink, body: &Body, from: u64, to: u64) -> Result<(), SendError> {
     match body.place() {
         Storage::Heap(bytes) => sink.bytes(&bytes[from as usize..to as usize]).await,
-        Storage::File(extent) => file(sink, extent, from, to - from).await,
+        Storage::File(extent) => sink.file(ContentFile::Complete(extent), from..to).await,
         Storage::Disk(record) => recorded(sink, record, from, to).await,
     }
 }
@@ -138,7 +137,7 @@ async fn recorded(sink: &mut impl Sink, record: &Arc<Record>, from: u64, to: u64
     while at < to {
         let end = to.min(at + sink.stretch());
         match record.at_hand(at..end) {
-            Some((file, offset)) => sink.file(file, offset, end - at).await?,
+            Some((file, offset)) => sink.file(ContentFile::Other(file), offset..offset + (end - at)).await?,
             None => {
                 let bytes = record.load(at..end).await;
                 let bytes = bytes.map_err(|error| SendError::Truncated(error.to_string()))?;
@@ -148,11 +147,6 @@ async fn recorded(sink: &mut impl Sink, record: &Arc<Record>, from: u64, to: u64
         at = end;
     }
     Ok(())
-}
-
-async fn file(sink: &mut impl Sink, extent: &Extent, from: u64, len: u64) -> Result<(), SendError> {
-    let (file, offset) = extent.at(from);
-    sink.file(file, offset, len).await
 }
 
 async fn all(sink: &mut impl Sink, pieces: &[Piece]) -> Result<(), SendError> {
@@ -180,7 +174,10 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
         };
         match piece {
             fill::Piece::Bytes(bytes) => sink.bytes(&bytes).await?,
-            fill::Piece::File(extent, from, len) => file(sink, &extent, from, len).await?,
+            fill::Piece::File(extent, from, len) => {
+                let (file, start) = extent.at(from);
+                sink.file(ContentFile::Other(file), start..start + len).await?;
+            }
             fill::Piece::Stored(entry, from, len) => stored(sink, entry.body(), from, from + len).await?,
             fill::Piece::End(Ending::Complete) => return Ok(()),
             fill::Piece::End(Ending::Truncated) => {

@@ -1,12 +1,13 @@
 //! The destination of a reply's content: a connection, or a stream of one.
 
-use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 use http::HeaderMap;
 use larder_store::lines::write_line;
 
 use crate::http::chunked::may_trail;
+use crate::net::content::ContentFile;
 use crate::net::io::Writing;
 
 /// The most bytes of pipelined replies that are gathered in the buffer for one write.
@@ -37,15 +38,14 @@ pub(crate) trait Sink: Send {
     /// If the client has left, or does not read.
     fn bytes(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), SendError>> + Send;
 
-    /// Sends `len` bytes of `file` from `offset`.
+    /// Sends the bytes of `content` in `range`.
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes), and when the file has fewer bytes.
     fn file(
         &mut self,
-        file: &File,
-        offset: u64,
-        len: u64,
+        content: ContentFile<'_>,
+        range: Range<u64>,
     ) -> impl Future<Output = Result<(), SendError>> + Send;
 
     /// Sends the bytes that were kept.
@@ -105,10 +105,10 @@ impl Sink for Direct<'_> {
         Ok(())
     }
 
-    async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
-        self.open_chunk(len);
+    async fn file(&mut self, content: ContentFile<'_>, range: Range<u64>) -> Result<(), SendError> {
+        self.open_chunk(range.end - range.start);
         self.writing.flush_with_more().await?;
-        self.writing.send_file(file, offset, len).await.map_err(cut_short)?;
+        self.writing.send_file(content, range).await.map_err(cut_short)?;
         self.close_chunk();
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! Sends content of streams as flow-control windows and priorities allow.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
@@ -13,6 +12,7 @@ use crate::base::clock;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::send::in_file;
 use crate::exchange::sink::GATHER;
+use crate::net::content::ContentFile;
 
 /// The most frames of a file that are written before they are sent.
 const BATCH: usize = 4;
@@ -47,7 +47,7 @@ impl State {
         sent.map_ok(|sent| sent as usize)
     }
 
-    /// Sends some bytes of `file` in `range` in the same way, and returns their number.
+    /// Sends some bytes of `content` in `range` in the same way, and returns their number.
     ///
     /// # Errors
     /// `BrokenPipe` if the stream is gone, `UnexpectedEof` if the file has fewer bytes.
@@ -55,11 +55,11 @@ impl State {
         &mut self,
         cx: &Context<'_>,
         stream: u32,
-        file: &File,
+        content: ContentFile<'_>,
         range: Range<u64>,
     ) -> Poll<io::Result<u64>> {
         self.poll_frames(cx, stream, |state| {
-            let bytes = state.write_file(stream, file, range.clone())?;
+            let bytes = state.write_file(stream, content, range.clone())?;
             Ok(Written { bytes, has_more: bytes < range.end - range.start })
         })
     }
@@ -70,9 +70,9 @@ impl State {
         if self.wire.is_any_waiting() || !self.writing.has_room() {
             return false;
         }
-        let Some((file, range)) = in_file(reply) else { return false };
+        let Some((content, range)) = in_file(reply) else { return false };
         // The task that sends the rest gets the error, too.
-        let bytes = self.write_file(stream, file, range).unwrap_or(0);
+        let bytes = self.write_file(stream, content, range).unwrap_or(0);
         if bytes == 0 {
             return false;
         }
@@ -87,12 +87,12 @@ impl State {
         is_whole
     }
 
-    /// Writes some bytes of `file` in `range`, as the windows allow it, and returns their number.
-    fn write_file(&mut self, stream: u32, file: &File, range: Range<u64>) -> io::Result<u64> {
+    /// Writes some bytes of `content` in `range`, as the windows allow it, and returns their number.
+    fn write_file(&mut self, stream: u32, content: ContentFile<'_>, range: Range<u64>) -> io::Result<u64> {
         let frames = self.frames(stream);
         let Self { wire, writing, .. } = self;
         let end = range.end.min(range.start + wire.room(stream) as u64);
-        writing.write_frames(file, range.start..end, frames, |length| wire.data_header(stream, length))
+        writing.write_frames(content, range.start..end, frames, |length| wire.data_header(stream, length))
     }
 
     /// Calls `write` when the windows of the stream allow it and no other stream has priority.

@@ -1,8 +1,8 @@
 //! A stream from the view of the task that answers its request.
 
-use std::fs::File;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -20,6 +20,7 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::send_content;
 use crate::exchange::sink::{SendError, Sink, cut_short};
 use crate::http::chunked::may_trail;
+use crate::net::content::ContentFile;
 use crate::net::deadline::Deadline;
 use crate::net::pace::Pace;
 
@@ -197,8 +198,8 @@ impl Sink for Stream {
         Ok(())
     }
 
-    async fn file(&mut self, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
-        let (mut at, end) = (offset, offset + len);
+    async fn file(&mut self, content: ContentFile<'_>, range: Range<u64>) -> Result<(), SendError> {
+        let Range { start: mut at, end } = range;
         let mut rest = at + STRETCH;
         while at < end {
             if at >= rest {
@@ -208,7 +209,7 @@ impl Sink for Stream {
             }
             self.deadline.restart();
             let sent = poll_fn(|cx| {
-                self.poll_frames(cx, |state, cx, id| state.poll_send_file(cx, id, file, at..end))
+                self.poll_frames(cx, |state, cx, id| state.poll_send_file(cx, id, content, at..end))
             });
             let sent = sent.await.map_err(cut_short)?;
             self.took(sent)?;

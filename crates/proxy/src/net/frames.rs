@@ -12,6 +12,7 @@ use rustix::net::{SendFlags, Shutdown, shutdown};
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
+use super::content::ContentFile;
 use super::input::borrow_large_buffer;
 use super::io::Writing;
 use super::tls::record::MOST;
@@ -42,23 +43,24 @@ impl Writing {
         !self.is_full && self.out.len() < ROOM && self.tls.as_ref().is_none_or(|tls| tls.has_room())
     }
 
-    /// Writes some bytes of `file` in `range`, in at most `frames` frames: each has `header` of the length of its content
+    /// Writes some bytes of `content` in `range`, in at most `frames` frames: each has `header` of the length of its content
     /// in front, and is at most as long as a TLS record. Returns the number of bytes of the file.
     ///
     /// # Errors
     /// The kernel's error; `UnexpectedEof` if the file is shorter.
     pub(crate) fn write_frames<const N: usize>(
         &mut self,
-        file: &File,
+        content: ContentFile<'_>,
         range: Range<u64>,
         frames: usize,
         mut header: impl FnMut(usize) -> [u8; N],
     ) -> io::Result<u64> {
         if let Some(tls) = &mut self.tls {
-            let sealed = tls.seal_frames(&mut self.out, file, range.clone(), frames, header)?;
+            let sealed = tls.seal_frames(&mut self.out, content, range.clone(), frames, header)?;
             self.sent += sealed.content;
-            return Ok(sealed.read_to - range.start);
+            return Ok(sealed.read);
         }
+        let (file, range) = content.in_file(range);
         let mut at = range.start;
         for _ in 0..frames {
             if at == range.end || !self.has_room() {

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::content::ContentFile;
 use super::deadline::Deadline;
 use super::input::{Input, borrow_buffer, give_buffer, receive};
 use super::pace::Pace;
@@ -380,17 +382,22 @@ impl Writing {
         self.flush().await
     }
 
-    /// Sends `len` bytes of `file` from `offset` without copying them to user space, except under TLS.
+    /// Sends the bytes of `content` in `range` without copying them to user space, except under TLS.
     ///
     /// # Errors
     /// As [`Writing::flush`]; `UnexpectedEof` when the file has fewer bytes.
-    pub(crate) async fn send_file(&mut self, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        let (mut at, end) = (offset, offset + len);
+    pub(crate) async fn send_file(&mut self, content: ContentFile<'_>, range: Range<u64>) -> io::Result<()> {
+        if self.tls.is_some()
+            && let Some(bytes) = content.mapped(range.clone())
+        {
+            return self.seal_and_send(bytes).await;
+        }
+        let (file, Range { start: mut at, end }) = content.in_file(range);
         self.deadline.restart();
         while at < end {
             if let Some(tls) = &mut self.tls {
                 let sealed = tls.seal_file(&mut self.out, file, at..end)?;
-                (at, self.sent) = (sealed.read_to, self.sent + sealed.content);
+                (at, self.sent) = (at + sealed.read, self.sent + sealed.content);
                 self.send_sealed().await?;
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Sockets: streams and their buffers, limits on concurrency, and the addresses that the proxy never connects to.
 
 pub mod concurrency;
+pub(crate) mod content;
 pub(crate) mod deadline;
 pub(crate) mod frames;
 pub mod guard;

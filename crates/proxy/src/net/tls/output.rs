@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use super::record::{Fault, MOST, Sealer};
 use super::records::Records;
 use crate::base::clock;
+use crate::net::content::ContentFile;
 
 /// Content bytes of a record that fits into one packet, headers of all layers included.
 const PACKET: usize = 1369;
@@ -34,8 +35,8 @@ pub(crate) struct Output {
 
 /// The result of sealing a part of a file.
 pub(crate) struct Sealed {
-    /// The offset up to which the file was read.
-    pub(crate) read_to: u64,
+    /// The number of bytes of the file.
+    pub(crate) read: u64,
     /// Content bytes in the new records.
     pub(crate) content: u64,
 }
@@ -110,15 +111,72 @@ impl Output {
             content += length as u64;
             self.burst += (ahead + length) as u64;
         }
-        Ok(Sealed { read_to: at, content: content - out.len() as u64 })
+        Ok(Sealed { read: at - range.start, content: content - out.len() as u64 })
     }
 
-    /// Seals and removes the bytes in `out`, then seals some bytes of `file` in `range`, in at most `frames` frames. `header`
-    /// returns the bytes in front of a frame's content of the given length. A frame ends with its record.
+    /// Seals and removes the bytes in `out`, then seals some bytes of `content` in `range`, in at most `frames` frames.
+    /// `header` returns the bytes in front of a frame's content of the given length.
     ///
     /// # Errors
     /// As for [`seal_file`](Self::seal_file); a frame that cannot be read is not begun.
     pub(crate) fn seal_frames<const N: usize>(
+        &mut self,
+        out: &mut Vec<u8>,
+        content: ContentFile<'_>,
+        range: Range<u64>,
+        frames: usize,
+        header: impl FnMut(usize) -> [u8; N],
+    ) -> io::Result<Sealed> {
+        self.begin();
+        match content.mapped(range.clone()) {
+            Some(bytes) => Ok(self.seal_mapped_frames(out, bytes, frames, header)?),
+            None => {
+                let (file, range) = content.in_file(range);
+                self.seal_read_frames(out, file, range, frames, header)
+            }
+        }
+    }
+
+    /// The same for mapped content. The header of a frame is sealed in the record of the frame before, so that each
+    /// record but the first is sealed from the mapping without a copy.
+    fn seal_mapped_frames<const N: usize>(
+        &mut self,
+        out: &mut Vec<u8>,
+        bytes: &[u8],
+        frames: usize,
+        mut header: impl FnMut(usize) -> [u8; N],
+    ) -> Result<Sealed, Fault> {
+        if bytes.is_empty() || frames == 0 || !self.has_room() {
+            return Ok(Sealed { read: 0, content: 0 });
+        }
+        let mut content = 0;
+        if out.len() + N > self.most() / 2 {
+            content += self.seal(out, &[])?;
+        }
+        let mut read = bytes.len().min(self.most() - out.len() - 2 * N);
+        out.extend_from_slice(&header(read));
+        out.extend_from_slice(&bytes[..read]);
+        let mut piece: &[u8] = out;
+        for left in (0..frames).rev() {
+            self.burst += piece.len() as u64;
+            content += piece.len() as u64;
+            let has_room = left > 0 && self.records.end() + MOST < Self::BATCH;
+            let next = if has_room { (bytes.len() - read).min(self.most() - N) } else { 0 };
+            if next == 0 {
+                self.sealer.seal_with_tail(&mut self.records, piece, &[])?;
+                break;
+            }
+            self.sealer.seal_with_tail(&mut self.records, piece, &header(next))?;
+            content += N as u64;
+            piece = &bytes[read..read + next];
+            read += next;
+        }
+        out.clear();
+        Ok(Sealed { read: read as u64, content })
+    }
+
+    /// The same for a file that is read. A frame ends with its record.
+    fn seal_read_frames<const N: usize>(
         &mut self,
         out: &mut Vec<u8>,
         file: &File,
@@ -126,7 +184,6 @@ impl Output {
         frames: usize,
         mut header: impl FnMut(usize) -> [u8; N],
     ) -> io::Result<Sealed> {
-        self.begin();
         let (mut at, mut content) = (range.start, 0);
         for _ in 0..frames {
             if at == range.end || !self.has_room() {
@@ -151,7 +208,7 @@ impl Output {
             content += (ahead + length) as u64;
             self.burst += (ahead + length) as u64;
         }
-        Ok(Sealed { read_to: at, content })
+        Ok(Sealed { read: at - range.start, content })
     }
 
     /// Whether there is room for another record before the ready ones are sent.

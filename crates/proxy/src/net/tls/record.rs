@@ -25,6 +25,8 @@ const MOST_SEALED: usize = MOST + 2048;
 const MOST_SEALED_13: usize = MOST + 256;
 /// Spare capacity below which the receive buffer grows.
 const LEAST_ROOM: usize = 4 << 10;
+/// Maximum of bytes behind the content of a record that are sealed with it.
+const TAIL: usize = 15;
 /// Maximum of consecutive records without content before the connection is closed.
 const MOST_EMPTY: u32 = 32;
 
@@ -118,7 +120,24 @@ impl Sealer {
         let whole = HEADER + explicit + length + self.keys.form.behind();
         let record = out.room(whole);
         fill(&mut record[HEADER + explicit..][..length])?;
-        self.finish(record, CONTENT, None)?;
+        self.finish(record, CONTENT, None, &[])?;
+        out.add(whole);
+        Ok(())
+    }
+
+    /// Appends `content` and a short `tail` in one record; both together have at most [`MOST`] bytes.
+    ///
+    /// # Errors
+    /// When no further record may be sealed with the key.
+    pub(crate) fn seal_with_tail(
+        &mut self,
+        out: &mut Records,
+        content: &[u8],
+        tail: &[u8],
+    ) -> Result<(), Fault> {
+        self.refresh(out)?;
+        let whole = HEADER + self.keys.form.explicit() + content.len() + tail.len() + self.keys.form.behind();
+        self.finish(out.room(whole), CONTENT, Some(content), tail)?;
         out.add(whole);
         Ok(())
     }
@@ -171,13 +190,19 @@ impl Sealer {
     fn append(&mut self, out: &mut Records, kind: u8, content: &[u8]) -> Result<(), Fault> {
         let form = self.keys.form;
         let whole = HEADER + form.explicit() + content.len() + form.behind();
-        self.finish(out.room(whole), kind, Some(content))?;
+        self.finish(out.room(whole), kind, Some(content), &[])?;
         out.add(whole);
         Ok(())
     }
 
-    /// Seals the record that fills `record`: from `content`, or in place.
-    fn finish(&mut self, record: &mut [u8], kind: u8, content: Option<&[u8]>) -> Result<(), Fault> {
+    /// Seals the record that fills `record`: from `content`, or in place. `tail` follows, at most [`TAIL`] bytes.
+    fn finish(
+        &mut self,
+        record: &mut [u8],
+        kind: u8,
+        content: Option<&[u8]>,
+        tail: &[u8],
+    ) -> Result<(), Fault> {
         let (form, nonce) = (self.keys.form, self.keys.nonce());
         let length = record.len() - HEADER - form.explicit() - form.behind();
         // In TLS 1.3, all records have the outer type of content; the real type is behind the content.
@@ -185,11 +210,15 @@ impl Sealer {
         let header = header(outer, record.len() - HEADER);
         record[..HEADER].copy_from_slice(&header);
         record[HEADER..HEADER + form.explicit()].copy_from_slice(&nonce[4..4 + form.explicit()]);
-        let (inner, additional) = ([kind], self.keys.additional(kind, length));
+        let additional = self.keys.additional(kind, length);
+        let mut inner = [kind; TAIL + 1];
+        inner[..tail.len()].copy_from_slice(tail);
         let (head, sealed) = record.split_at_mut(HEADER + form.explicit());
-        let (inner, additional): (&[u8], &[u8]) =
-            if form == Form::V13 { (&inner, &head[..HEADER]) } else { (&[], &additional) };
-        let (sealed, behind) = sealed.split_at_mut(length);
+        let (inner, additional): (&[u8], &[u8]) = match form {
+            Form::V13 => (&inner[..=tail.len()], &head[..HEADER]),
+            Form::Gcm12 | Form::ChaCha12 => (tail, &additional),
+        };
+        let (sealed, behind) = sealed.split_at_mut(length - tail.len());
         let (nonce, additional) = (Nonce::assume_unique_for_key(nonce), Aad::from(additional));
         let key = self.keys.key()?;
         let done = match content {

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_store::Arena;
 use rcgen::generate_simple_self_signed;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
@@ -20,6 +22,7 @@ use super::provider;
 use super::record::{Fault, MOST};
 use super::records::Records;
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::content::ContentFile;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -163,6 +166,50 @@ async fn long_content_begins_with_short_records() {
     }
     let (short, long) = ([1_369; 3], [16_384, 16_384, 13_131]);
     assert_eq!(lengths, [&short[..], &long[..]].concat());
+}
+
+/// Seals `content` in frames, at most `frames` at once, and returns the bytes that the client receives.
+async fn frames(suite: SupportedCipherSuite, content: ContentFile<'_>, frames: usize) -> Vec<u8> {
+    let (mut client, mut secured) = pair(suite).await;
+    let (mut output, mut received) = (Output::new(secured.sealer, Vec::new()), Vec::new());
+    let (mut at, mut out) = (7, b"a head".to_vec());
+    while at < 200_000 {
+        let header = |length: usize| (length as u32).to_be_bytes();
+        let sealed = output.seal_frames(&mut out, content, at..200_000, frames, header).unwrap();
+        at += sealed.read;
+        let mut bytes = vec![0; sealed.content as usize];
+        let sent = secured.stream.write_all(output.records().ready());
+        let (sent, read) = tokio::join!(sent, client.read_exact(&mut bytes));
+        sent.and(read).unwrap();
+        let count = output.unsent();
+        output.records().sent(count);
+        received.extend_from_slice(&bytes);
+    }
+    assert!(out.is_empty());
+    received
+}
+
+#[tokio::test]
+async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
+    let (extent, content) = (Arena::new().unwrap().extent(None).unwrap(), bytes(200_000));
+    extent.append(&content).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    for suite in suites() {
+        for most in [1, 4, 100] {
+            for source in [ContentFile::Complete(&extent), ContentFile::Other(&file)] {
+                let received = frames(suite, source, most).await;
+                let (mut rest, mut carried) = (received.strip_prefix(b"a head").unwrap(), Vec::new());
+                while let Some((header, frame)) = rest.split_first_chunk::<4>() {
+                    let (frame, behind) = frame.split_at(u32::from_be_bytes(*header) as usize);
+                    assert!(frame.len() < MOST);
+                    carried.extend_from_slice(frame);
+                    rest = behind;
+                }
+                assert!(carried == content[7..], "{:?}, {most} frames at once", suite.suite());
+            }
+        }
+    }
 }
 
 #[tokio::test]
