@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The client does not sleep for less than this: its core would be late to wake up.
+const SPIN: Duration = Duration::from_millis(1);
 /// The times of the requests are the same in each run.
 const SEED: u64 = 42;
 
@@ -59,7 +61,7 @@ impl Load<'_> {
         let connections = (0..self.connections).map(open).collect::<Result<Vec<_>>>()?;
         // If this fails, waits take about 50 us longer, for every server alike.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        Run::new(self, connections)?.to_the_end()
+        Run::new(self, connections)?.finish()
     }
 }
 
@@ -96,7 +98,7 @@ impl Run {
         })
     }
 
-    fn to_the_end(mut self) -> Result<Report> {
+    fn finish(mut self) -> Result<Report> {
         let mut events = Vec::with_capacity(256);
         loop {
             self.ask()?;
@@ -108,6 +110,7 @@ impl Run {
             // With no free connection, only an answer allows the next request.
             let due = due.filter(|_| !self.free.is_empty());
             let most = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
+            let most = if most < SPIN { Duration::ZERO } else { most };
             events.clear();
             self.wait(&mut events, most)?;
             ensure!(due.is_some() || !events.is_empty(), "no answer in {} s", PATIENCE.as_secs());
