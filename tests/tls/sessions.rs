@@ -1,11 +1,11 @@
-//! Sessions that are resumed, by the same process and by the next one, without early data.
+//! Sessions that are resumed, by the same process, the next one and other nodes, without early data.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::clients::s_client;
 use super::{Authority, TLS, config};
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Engine, Larder, Origin};
 
 const GET: &str = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
 
@@ -28,6 +28,27 @@ fn a_session_is_resumed_by_every_worker_and_by_the_next_process() {
         let second = start();
         let said = s_client(&authority, second.door(TLS), &[version, "-sess_in", &file], GET);
         assert!(said.has("Reused, TLSv1.") && said.has("a page"), "{}{}", said.text(), said.err);
+    }
+}
+
+#[test]
+fn a_session_is_resumed_by_the_nodes_of_its_cluster_alone() {
+    let (authority, origin, engine) = (Authority::new(), Origin::always("200 OK\n\na page"), Engine::start());
+    let node = |name: &str, token: &str| {
+        let keys = format!("engine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n", engine.url());
+        let cluster = format!("[cluster]\n{keys}prefix = '{token}'\ntoken = '{token}'\n");
+        Larder::start(&format!("{cluster}{}", config(&authority, &origin, "")))
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("session").display().to_string();
+    let [first, second, stranger] =
+        [("a", "0123456789abcdef"), ("b", "0123456789abcdef"), ("c", "fedcba9876543210")]
+            .map(|(name, token)| node(name, token));
+    let said = s_client(&authority, first.door(TLS), &["-sess_out", &file], GET);
+    assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);
+    for (node, how) in [(&stranger, "New, TLSv1.3"), (&second, "Reused, TLSv1.3")] {
+        let said = s_client(&authority, node.door(TLS), &["-sess_in", &file], GET);
+        assert!(said.has(how) && said.has("a page"), "{}{}", said.text(), said.err);
     }
 }
 
