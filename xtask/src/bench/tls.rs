@@ -156,7 +156,7 @@ pub(super) fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
 pub(super) fn nginx(setup: &Setup, words: &str) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let template = include_str!("peers/nginx.conf")
-        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@{words}; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off;"))
+        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@{words}; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off; ssl_protocols TLSv1.2 TLSv1.3;"))
         .replace("@SIZE@", "1g")
         .replace("@MORE@", "");
     start_nginx(setup, &template)
