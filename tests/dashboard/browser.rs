@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use larder_testkit::{PATIENCE, Process, eventually};
+use larder_testkit::{PATIENCE, Process, eventually, output, program};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -36,17 +36,17 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn open() -> Self {
-        Self::open_with(&[])
+        Self::open_with(&[], tempfile::tempdir().expect("a folder"))
     }
 
-    /// Starts a browser with these flags.
-    fn open_with(flags: &[&str]) -> Self {
-        let profile = tempfile::tempdir().expect("a folder");
+    /// Starts a browser with these flags, and with `profile` as home directory.
+    fn open_with(flags: &[&str], profile: TempDir) -> Self {
         let mut command = Command::new("sh");
         command
             .args(["-c", START])
             .arg(profile.path())
             .args(flags)
+            .env("HOME", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = Process::start(&mut command).expect("a shell");
@@ -85,9 +85,24 @@ impl Browser {
         let output = Command::new("sh").args(["-c", digest]).arg(file).output().expect("openssl");
         let digest = String::from_utf8(output.stdout).expect("text");
         let trust = format!("--ignore-certificate-errors-spki-list={}", digest.trim());
-        let mut browser = Self::open_with(&[&trust]);
+        let mut browser = Self::open_with(&[&trust], tempfile::tempdir().expect("a folder"));
         browser.resize(width, 900, false);
         browser.call("Page.navigate", json!({"url": format!("https://{admin}/")}));
+        browser
+    }
+
+    /// Opens a page, in the browser of a user who has added the authority in `file` to those that the system trusts.
+    pub(crate) fn of_user_who_trusts(file: &str, url: &str) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let store = home.path().join(".pki/nssdb");
+        std::fs::create_dir_all(&store).expect("a folder");
+        let store = format!("sql:{}", store.display());
+        let add = ["-A", "-t", "C,,", "-n", "authority", "-i", file];
+        for words in [&["-N", "--empty-password"][..], &add] {
+            output(program("certutil", "libnss3-tools").args(["-d", &store]).args(words));
+        }
+        let mut browser = Self::open_with(&[], home);
+        browser.call("Page.navigate", json!({"url": url}));
         browser
     }
 

@@ -2,7 +2,9 @@
 
 use crate::browser::Browser;
 use crate::{WIDE, mixed};
-use larder_testkit::{Larder, Origin, eventually, site};
+use larder_testkit::{Larder, Origin, Pair, eventually, site};
+use std::io::Write;
+use std::net::TcpStream;
 
 /// Returns an expression that is true if the list of troubles matches.
 fn told(pattern: &str) -> String {
@@ -40,6 +42,23 @@ fn a_certificate_that_is_not_issued_is_told_with_the_time_and_the_cause() {
     browser.until(&told(
         r"^No new certificate for site\.test since \d\d:\d\d:\d\d: .*127\.0\.0\.1:1.*Clients cannot reach it over TLS\.$",
     ));
+    browser.is_content(larder.admin);
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_told_and_handshakes_are_counted() {
+    let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
+    let pair = Pair::self_signed_until(folder.path(), "site.test", 2020);
+    let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
+    let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "")));
+    let mut browser = Browser::at(larder.admin, WIDE);
+    browser.until(&told(r"^The certificate for site\.test has expired\.$"));
+    drop(
+        TcpStream::connect(larder.door("reverse, TLS")).and_then(|mut stream| stream.write_all(b"\x16\x03")),
+    );
+    browser.until(
+        "/ · 0 TLS handshakes, 0 resumed, 1 failed$/.test(document.querySelector('#about').innerText)",
+    );
     browser.is_content(larder.admin);
 }
 

@@ -1,7 +1,7 @@
 //! A page with many images in a browser.
 
 use super::browser::Browser;
-use larder_testkit::{Answer, Larder, Origin, Pair, site};
+use larder_testkit::{Answer, Authority, Larder, Origin, site};
 
 /// The number of images on the page. It exceeds 250, the number of requests of which a browser records the timing by
 /// default.
@@ -25,13 +25,14 @@ fn origin() -> Origin {
 
 #[test]
 fn a_browser_gets_a_page_of_300_images() {
-    let (folder, origin) = (tempfile::tempdir().expect("a folder"), origin());
-    let pair = Pair::self_signed(folder.path(), "localhost");
+    let (authority, origin) = (Authority::new(), origin());
+    let pair = authority.pair("site", &["localhost"]);
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
     let larder = Larder::start(&format!("{listen}{}{}", pair.table(), site(&[&origin], "")));
     // Each browser has a separate cache: the proxy answers the first browser with misses, and the second with hits.
     for _ in 0..2 {
-        let mut browser = Browser::at_secured(larder.door("reverse, TLS"), &pair.cert, 1000);
+        let url = format!("https://localhost:{}/", larder.door("reverse, TLS").port());
+        let mut browser = Browser::of_user_who_trusts(&authority.file(), &url);
         browser.until("location.protocol === 'https:' && document.readyState === 'complete'");
         let shown = "[...document.images].filter(image => image.naturalWidth === 1).length";
         assert_eq!(browser.eval(shown), IMAGES);

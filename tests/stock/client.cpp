@@ -1,4 +1,4 @@
-// A client made by Thrift's compiler, with the same commands as client.py.
+// A client made by Thrift's compiler, with the same commands as client.py; PORT,FILE for TLS, too.
 
 #include <atomic>
 #include <fstream>
@@ -11,6 +11,7 @@
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TCompactProtocol.h>
 #include <thrift/transport/TBufferTransports.h>
+#include <thrift/transport/TSSLSocket.h>
 #include <thrift/transport/TSocket.h>
 
 #include "Larder.h"
@@ -19,15 +20,26 @@ using namespace apache::thrift;
 
 static const int LIMIT = 64 << 20;
 
-static std::shared_ptr<larder::LarderClient> connect(int port) {
+static std::shared_ptr<transport::TSocket> socket_to(const std::string &port, std::shared_ptr<TConfiguration> limits) {
+    auto comma = port.find(',');
+    int number = std::stoi(port.substr(0, comma));
+    if (comma == std::string::npos) return std::make_shared<transport::TSocket>("127.0.0.1", number, limits);
+    // OpenSSL is in use as long as there is a factory.
+    static transport::TSSLSocketFactory factory;
+    factory.loadTrustedCertificates(port.substr(comma + 1).c_str());
+    factory.authenticate(true);
+    return factory.createSocket("127.0.0.1", number);
+}
+
+static std::shared_ptr<larder::LarderClient> connect(const std::string &port) {
     auto limits = std::make_shared<TConfiguration>(LIMIT, LIMIT);
-    auto socket = std::make_shared<transport::TSocket>("127.0.0.1", port, limits);
+    auto socket = socket_to(port, limits);
     auto framed = std::make_shared<transport::TFramedTransport>(socket, limits);
     framed->open();
     return std::make_shared<larder::LarderClient>(std::make_shared<protocol::TCompactProtocol>(framed));
 }
 
-static void get(int port, const std::string &url, const std::string &file) {
+static void get(const std::string &port, const std::string &url, const std::string &file) {
     std::string page;
     try {
         connect(port)->get_data(page, url);
@@ -39,7 +51,7 @@ static void get(int port, const std::string &url, const std::string &file) {
     std::cout << "page of " << page.size() << std::endl;
 }
 
-static void many(int port, const std::string &url, int count) {
+static void many(const std::string &port, const std::string &url, int count) {
     std::atomic<int> pages{0};
     std::atomic<size_t> length{0};
     std::vector<std::shared_ptr<larder::LarderClient>> clients;
@@ -56,7 +68,7 @@ static void many(int port, const std::string &url, int count) {
     std::cout << pages << " pages of " << length << std::endl;
 }
 
-static void statistics(int port) {
+static void statistics(const std::string &port) {
     auto client = connect(port);
     larder::Statistics found;
     client->print_statistics(found);
@@ -67,8 +79,7 @@ static void statistics(int port) {
 }
 
 int main(int count, char **words) {
-    int port = std::stoi(words[1]);
-    std::string command = words[2];
+    std::string port = words[1], command = words[2];
     if (command == "get" && count == 5) get(port, words[3], words[4]);
     if (command == "many" && count == 5) many(port, words[3], std::stoi(words[4]));
     if (command == "statistics") statistics(port);

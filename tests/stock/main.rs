@@ -30,7 +30,16 @@ fn cpp_by_thrift() {
 
 #[test]
 fn python_by_thrift_over_tls() {
-    let (stock, site) = (Stock::python(), Site::open());
+    pages_over_tls(&Stock::python());
+}
+
+#[test]
+fn cpp_by_thrift_over_tls() {
+    pages_over_tls(&Stock::cpp());
+}
+
+fn pages_over_tls(stock: &Stock) {
+    let site = Site::open();
     let folder = tempfile::tempdir().expect("a folder");
     let certificate = Pair::self_signed(folder.path(), "127.0.0.1");
     let larder = Larder::start(&format!(

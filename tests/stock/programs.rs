@@ -38,7 +38,7 @@ impl Stock {
         );
         let sources = ["client.cpp", "Larder.cpp", "larder_types.cpp"];
         let mut compile = program("g++", "g++");
-        run(compile.args(["-o", "client"]).args(sources).args(["-lthrift", "-pthread"]), &folder);
+        run(compile.args(["-o", "client"]).args(sources).args(["-lthrift", "-lssl", "-pthread"]), &folder);
         Self { folder, words: vec!["./client".to_owned()] }
     }
 

@@ -38,6 +38,27 @@ fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
 }
 
 #[test]
+fn a_client_gets_the_certificate_whose_signatures_it_can_verify_ecdsa_first() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let (rsa, ecdsa) = (authority.rsa("rsa", &["site.test"]), authority.pair("ecdsa", &["site.test"]));
+    let tables = format!("{}{}", rsa.table(), ecdsa.table());
+    let larder = Larder::start(&format!("{LISTEN}{tables}{}", site(&[&origin], "")));
+    for version in ["-tls1_2", "-tls1_3"] {
+        for (signatures, kind) in [
+            (&[][..], "ECDSA"),
+            (&["-sigalgs", "RSA-PSS+SHA256:ECDSA+SHA256"], "ECDSA"),
+            (&["-sigalgs", "RSA-PSS+SHA256:RSA+SHA256"], "RSA-PSS"),
+        ] {
+            let request = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
+            let words = [&[version], signatures].concat();
+            let said = s_client(&authority, larder.door(TLS), &words, request);
+            let has_kind = said.text().contains(&format!("Peer signature type: {kind}\n"));
+            assert!(has_kind && said.has("a page"), "{words:?}: {}{}", said.text(), said.err);
+        }
+    }
+}
+
+#[test]
 fn new_files_are_used_without_a_word_and_bad_ones_are_refused() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let larder = Larder::start(&config(&authority, &origin, ""));
@@ -133,6 +154,52 @@ fn certificates_that_clients_refuse_are_warnings_like_others() {
     let expired = format!("larder: warning: {}:1: the certificate for a.test has expired\n", file.display());
     assert!(output.status.success() && told.contains(&expired), "{told}");
     assert!(told.contains("larder: warning: no [[tls]] has a certificate for b.test\n"), "{told}");
+}
+
+#[test]
+fn a_chain_that_leads_nowhere_is_a_warning() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let pair = authority.pair("site", &["a.test"]);
+    let leaf = fs::read_to_string(&pair.cert).expect("a certificate");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("larder.toml");
+    let config = pair.table() + "[[site]]\norigin = 'http://127.0.0.1:1'\nhosts = 'a.test'\n";
+    fs::write(&file, config).expect("written");
+    for (further, is_whole) in [(authority.file(), true), (stranger.file(), false)] {
+        let further = fs::read_to_string(further).expect("a certificate");
+        fs::write(&pair.cert, format!("{leaf}{further}")).expect("written");
+        let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+        let output = larder.arg("check").arg("--config").arg(&file).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let warning = format!(
+            "larder: warning: {}:1: the certificate for a.test is in a file whose further certificates do not lead",
+            file.display()
+        );
+        assert!(output.status.success() && told.contains(&warning) != is_whole, "{told}");
+    }
+}
+
+#[test]
+fn what_expires_is_in_the_log_the_statistics_and_the_metrics_once_for_a_name() {
+    let (authority, origin) = (Authority::new(), Origin::always(PAGE));
+    let folder = tempfile::tempdir().expect("a folder");
+    let expired = larder_testkit::Pair::self_signed_until(folder.path(), "a.test", 2020);
+    let well =
+        [authority.pair("a", &["a.test"]), authority.rsa("b", &["b.test"]), authority.pair("c", &["b.test"])];
+    let tables: String = [&expired].into_iter().chain(&well).map(|pair| pair.table()).collect();
+    let larder = Larder::start(&format!("{LISTEN}{tables}{}", site(&[&origin], "")));
+    larder.wait_for_log("larder.toml:4: the certificate for a.test has expired");
+    let certificates = larder.stats()["tls"]["certificates"].clone();
+    assert_eq!(certificates[0]["trouble"], "has expired", "{certificates}");
+    assert!(certificates[1]["trouble"].is_null(), "{certificates}");
+    let metrics = larder.ask_admin("GET /metrics").text().to_owned();
+    let name = "larder_tls_certificate_expiry_timestamp_seconds{";
+    let lines: Vec<_> = metrics.lines().filter_map(|line| line.strip_prefix(name)).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].starts_with("name=\"a.test\"} 1577836800") && lines[1].starts_with("name=\"b.test\""),
+        "{lines:?}"
+    );
 }
 
 #[test]

@@ -18,6 +18,9 @@ use super::{Authority, LISTEN, TLS};
 const PAGE: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n";
 
+/// The most bytes that an idle connection holds.
+const IDLE: u64 = 2_500;
+
 fn number(name: &str, default: u64) -> u64 {
     var(name).map_or(default, |text| text.parse().expect("a number"))
 }
@@ -96,7 +99,7 @@ fn idle_connections_over_tls_hold_little() {
     let wanted = number("LARDER_CONNECTIONS", 1_000);
     let count = wanted.min(raise_open_files() / 2);
     let (origin, authority) = (Origin::always(PAGE), Authority::new());
-    let larder = larder(&authority, &origin, "");
+    let larder = larder(&authority, &origin, "[timeouts]\nidle = '1h'\n");
     let address = larder.door(TLS);
     let connect = || {
         let mut client = Wild::to(address, &authority, suites()[0]);
@@ -112,7 +115,7 @@ fn idle_connections_over_tls_hold_little() {
     larder.wait_for("connections", count);
     // After half a second, idle connections release the memory that can be rebuilt quickly.
     let each = || larder.resident().saturating_sub(before) / count;
-    eventually("little for each", || (each() < 6 << 10).then_some(()));
+    eventually("little for each", || (each() < IDLE).then_some(()));
     std::thread::sleep(Duration::from_secs(number("LARDER_SETTLE", 0)));
     println!("{} bytes for each of {count}", each());
     for client in idle.iter_mut().step_by(50) {

@@ -1,4 +1,4 @@
-//! Listeners with TLS: certificates, versions, sessions, and requests over them. The clients are curl and OpenSSL's.
+//! Listeners with TLS: certificates, versions, sessions, and requests over them. Most clients are curl and OpenSSL's.
 
 mod certificates;
 mod client_certificates;
@@ -6,6 +6,7 @@ mod clients;
 mod handshakes;
 mod hsts;
 mod identified;
+mod libraries;
 mod lines;
 mod origins;
 mod records;

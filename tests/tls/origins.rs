@@ -16,11 +16,15 @@ struct Server {
 impl Server {
     /// Starts a server with the certificate `pair` that requires a client certificate signed by `wants`.
     fn new(pair: &Pair, wants: &Authority) -> Self {
+        Self::with(pair, &["-CAfile", &wants.file(), "-Verify", "1", "-verify_return_error"])
+    }
+
+    /// Starts a server with the certificate `pair` and the options `words`.
+    fn with(pair: &Pair, words: &[&str]) -> Self {
         let address = free();
         let mut command = Command::new("openssl");
         command.args(["s_server", "-quiet", "-www", "-accept", &address.to_string()]);
-        command.arg("-cert").arg(&pair.cert).arg("-key").arg(&pair.key);
-        command.args(["-CAfile", &wants.file(), "-Verify", "1", "-verify_return_error"]);
+        command.arg("-cert").arg(&pair.cert).arg("-key").arg(&pair.key).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = Process::start(&mut command).expect("openssl");
         child.listens(&[address], PATIENCE).expect("openssl");
@@ -83,6 +87,22 @@ fn an_origin_is_shown_the_sites_certificate() {
     let stranger = client(&authority.pair("a stranger", &["cache.test"]));
     for keys in [ca.clone(), format!("{ca}{stranger}")] {
         assert_eq!(site(server.address, &keys).get("/").status, 502, "{keys}");
+    }
+}
+
+#[test]
+fn sessions_with_origins_are_resumed() {
+    let authority = Authority::new();
+    let pair = authority.pair("origin", &["127.0.0.1"]);
+    let ca = format!("ca = '{}'\n", authority.file());
+    for (word, version) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
+        // It closes each connection after its response.
+        let server = Server::with(&pair, &[word]);
+        let larder = site(server.address, &ca);
+        let first = larder.get("/1").text().to_owned();
+        assert!(first.contains(&format!("New, {version}")), "{first}");
+        let second = larder.get("/2").text().to_owned();
+        assert!(second.contains(&format!("Reused, {version}")), "{second}");
     }
 }
 

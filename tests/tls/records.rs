@@ -1,7 +1,10 @@
 //! TLS records that common clients do not send: valid ones are served, and all others end the connection with the alert
 //! for their error and cause no request to the origin.
 
-use super::wild::{Ended, Wild, suites};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::wild::{Ended, Wild, client, suites};
 use super::{Authority, TLS, config};
 use larder_testkit::{Larder, Origin};
 
@@ -126,6 +129,28 @@ fn what_may_not_follow_a_handshake_is_refused() {
         assert_eq!(wild.ended(), fatal(UNEXPECTED_MESSAGE), "{suite} {is_v13}");
     });
     assert_eq!(world.origin.count(), 0);
+}
+
+#[test]
+fn keys_are_replaced_whenever_a_client_asks() {
+    let world = World::new();
+    for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
+        let mut client = client(&world.authority, suite);
+        let mut stream = TcpStream::connect(world.larder.door(TLS)).expect("it listens");
+        let mut tls = rustls::Stream::new(&mut client, &mut stream);
+        for _ in 0..4 {
+            tls.write_all(GET).expect("it reads");
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"a page") {
+                let mut part = [0; 1_000];
+                let length = tls.read(&mut part).expect("it writes");
+                assert!(length > 0, "{}", String::from_utf8_lossy(&answer));
+                answer.extend_from_slice(&part[..length]);
+            }
+            // It asks for new keys of the server, too.
+            tls.conn.refresh_traffic_keys().expect("TLS 1.3");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
-//! Sessions that are resumed, by the same process and by the next one.
+//! Sessions that are resumed, by the same process, the next one and other nodes, without early data.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 
 use super::clients::s_client;
 use super::{Authority, TLS, config};
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Engine, Larder, Origin};
 
 const GET: &str = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
 
@@ -26,6 +29,71 @@ fn a_session_is_resumed_by_every_worker_and_by_the_next_process() {
         let said = s_client(&authority, second.door(TLS), &[version, "-sess_in", &file], GET);
         assert!(said.has("Reused, TLSv1.") && said.has("a page"), "{}{}", said.text(), said.err);
     }
+}
+
+#[test]
+fn a_session_is_resumed_by_the_nodes_of_its_cluster_alone() {
+    let (authority, origin, engine) = (Authority::new(), Origin::always("200 OK\n\na page"), Engine::start());
+    let node = |name: &str, token: &str| {
+        let keys = format!("engine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n", engine.url());
+        let cluster = format!("[cluster]\n{keys}prefix = '{token}'\ntoken = '{token}'\n");
+        Larder::start(&format!("{cluster}{}", config(&authority, &origin, "")))
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("session").display().to_string();
+    let [first, second, stranger] =
+        [("a", "0123456789abcdef"), ("b", "0123456789abcdef"), ("c", "fedcba9876543210")]
+            .map(|(name, token)| node(name, token));
+    let said = s_client(&authority, first.door(TLS), &["-sess_out", &file], GET);
+    assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);
+    for (node, how) in [(&stranger, "New, TLSv1.3"), (&second, "Reused, TLSv1.3")] {
+        let said = s_client(&authority, node.door(TLS), &["-sess_in", &file], GET);
+        assert!(said.has(how) && said.has("a page"), "{}{}", said.text(), said.err);
+    }
+}
+
+/// Changes a session that `s_client` has written, so that `s_client` sends early data with it: adds the element
+/// `max_early_data`, which has the number 15 (the file `ssl/ssl_asn1.c` of OpenSSL).
+fn with_early_data(session: &str) -> String {
+    let is_text = |line: &&str| !line.starts_with("---");
+    let bytes = BASE64_STANDARD.decode(session.lines().filter(is_text).collect::<String>()).expect("base64");
+    let length = |at: usize| match bytes[at + 1] {
+        0x81 => 3 + usize::from(bytes[at + 2]),
+        0x82 => 4 + usize::from(u16::from_be_bytes([bytes[at + 2], bytes[at + 3]])),
+        short => 2 + usize::from(short),
+    };
+    assert_eq!(bytes[..2], [0x30, 0x82], "a sequence with a length of two bytes");
+    let mut at = 4;
+    while at < bytes.len() && bytes[at] < 0xaf {
+        at += length(at);
+    }
+    let content = [&bytes[4..at], &[0xaf, 4, 2, 2, 0x40, 0], &bytes[at..]].concat();
+    let head = [&[0x30, 0x82], &u16::try_from(content.len()).expect("a short session").to_be_bytes()[..]];
+    let lines = BASE64_STANDARD.encode([head.concat(), content].concat());
+    let lines: Vec<_> = lines.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    let marks = ["BEGIN", "END"].map(|mark| format!("-----{mark} SSL SESSION PARAMETERS-----"));
+    format!("{}\n{}\n{}\n", marks[0], lines.join("\n"), marks[1])
+}
+
+#[test]
+fn early_data_is_neither_offered_nor_accepted() {
+    let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\na page"));
+    let larder = Larder::start(&config(&authority, &origin, ""));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [session, early] = ["session", "early"].map(|name| folder.path().join(name));
+    let [session_file, early_file] = [&session, &early].map(|path| path.display().to_string());
+    std::fs::write(&early, "GET /early HTTP/1.1\r\nHost: site.test\r\n\r\n").expect("written");
+    let said = s_client(&authority, larder.door(TLS), &["-tls1_3", "-sess_out", &session_file], GET);
+    assert!(said.has("Max Early Data: 0") && said.has("a page"), "{}{}", said.text(), said.err);
+    let words = ["-tls1_3", "-sess_in", &session_file, "-early_data", &early_file];
+    let said = s_client(&authority, larder.door(TLS), &words, GET);
+    assert!(said.has("Reused, TLSv1.3") && said.has("Early data was not sent"), "{}", said.text());
+    // A client that sends it nevertheless.
+    let offered = with_early_data(&std::fs::read_to_string(&session).expect("a session"));
+    std::fs::write(&session, offered).expect("written");
+    let said = s_client(&authority, larder.door(TLS), &words, GET);
+    assert!(said.has("Early data was rejected") && said.has("a page"), "{}{}", said.text(), said.err);
+    assert_eq!((origin.count(), origin.count_of("/early")), (3, 0));
 }
 
 #[test]

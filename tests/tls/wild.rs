@@ -50,7 +50,8 @@ pub(crate) fn hello(authority: &Authority) -> Vec<u8> {
     bytes
 }
 
-fn client(authority: &Authority, suite: SupportedCipherSuite) -> ClientConnection {
+/// Returns a client that obeys the rules, with only `suite`.
+pub(crate) fn client(authority: &Authority, suite: SupportedCipherSuite) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let file = fs::read(authority.file()).expect("a file");
     roots.add(CertificateDer::from_pem_slice(&file).expect("a certificate")).expect("an authority");

@@ -60,8 +60,8 @@ usage: cargo x COMMAND
              --quick         the quick form of each
              --only A,B      which benches (all)
              --json FILE, --install  as above
-           tls: hits over TLS and handshakes, beside the same without TLS, nginx, HAProxy and h2o
-             --quick         less of everything: 1 second, 2 rounds
+           tls: hits over TLS, handshakes and latencies, beside the same without TLS, nginx, HAProxy and h2o
+             --quick         less of everything: 1 second, 2 rounds, 1 of latencies
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            h2: hits over HTTP/2 with 1, 10 and 100 streams, over TLS and in clear, beside HTTP/1.1, nginx, HAProxy and h2o
              --quick         less of everything: 1 second, 2 rounds, fewer cases

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
-    PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
+    PKCS_ED25519, PKCS_RSA_SHA256, SignatureAlgorithm, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -77,6 +77,11 @@ impl Authority {
     /// Writes a certificate with an Ed25519 key.
     pub fn ed25519(&self, name: &str, names: &[&str]) -> Pair {
         self.until(name, names, &PKCS_ED25519, LATE)
+    }
+
+    /// Writes a certificate with an RSA key.
+    pub fn rsa(&self, name: &str, names: &[&str]) -> Pair {
+        self.until(name, names, &PKCS_RSA_SHA256, LATE)
     }
 
     /// Writes a certificate that has expired.

@@ -112,30 +112,25 @@ fn certificates(settings: &Settings) -> Result<(Vec<String>, Vec<String>), Strin
     }
     let read: Vec<_> = read.into_iter().flatten().collect();
     let now = now();
-    let (lines, warnings): (Vec<_>, Vec<_>) =
-        read.iter().map(|certificate| describe(certificate, now)).partition(Result::is_ok);
+    let lines = read.iter().filter_map(|certificate| describe(certificate, now)).collect();
+    let trouble = |certificate: &Certificate| {
+        let trouble = certificate.trouble(now).or_else(|| certificate.chain_trouble(now));
+        trouble.map(|trouble| certificate.tell(&trouble))
+    };
+    let troubles = read.iter().filter_map(trouble);
     let all_here = read.len() == settings.certificates.len();
     let by_file = settings.sites.iter().filter(|site| site.acme.is_none());
     let hosts = by_file.flat_map(|site| &site.hosts).filter(|_| all_here && !read.is_empty());
     let uncovered = hosts.filter(|host| !read.iter().any(|certificate| certificate.is_for(host)));
     let uncovered = uncovered.map(|host| format!("no [[tls]] has a certificate for {host}"));
-    let warnings = warnings.into_iter().filter_map(Result::err).chain(uncovered);
-    Ok((lines.into_iter().flatten().collect(), warnings.collect()))
+    Ok((lines, troubles.chain(uncovered).collect()))
 }
 
-/// # Errors
-/// The reason why clients do not accept it.
-fn describe(certificate: &Certificate, now: u64) -> Result<String, String> {
-    let (names, place) = (certificate.names.join(", "), &certificate.files.place);
-    match certificate.not_after.checked_sub(now) {
-        _ if certificate.not_before > now => {
-            Err(format!("{place}: the certificate for {names} is not valid yet"))
-        }
-        None => Err(format!("{place}: the certificate for {names} has expired")),
-        Some(left) => {
-            Ok(format!("{:<8} {names}, {}", "tls", counted(left / 86_400, "day left", "days left")))
-        }
-    }
+/// Describes a certificate that is valid.
+fn describe(certificate: &Certificate, now: u64) -> Option<String> {
+    let left = certificate.not_after.checked_sub(now).filter(|_| certificate.not_before <= now)?;
+    let days = counted(left / 86_400, "day left", "days left");
+    Some(format!("{:<8} {}, {days}", "tls", certificate.names.join(", ")))
 }
 
 /// Describes a certificate that an authority issues.

@@ -31,6 +31,7 @@ mod rules;
 mod server;
 mod table;
 mod tls;
+mod tls_load;
 
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};

@@ -156,6 +156,11 @@ impl Programs {
     pub(super) fn thrift(&self) -> PathBuf {
         self.folder.join("thrift-constant")
     }
+
+    /// Returns the path of the load over TLS, which is built with the floor.
+    pub(super) fn tls_load(&self) -> PathBuf {
+        self.folder.join("tls-load")
+    }
 }
 
 /// Returns the given program, or otherwise builds only the larder, optimised as shipped.
@@ -169,16 +174,18 @@ pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Builds the chosen programs that are built here, optimised as shipped, except for a given larder.
 pub(super) fn build(chosen: &[&Peer], larder: Option<&Path>) -> Result<Programs> {
-    for peer in chosen {
-        let package = match peer.which {
-            Which::Floor => "bench",
-            Which::Larder if larder.is_some() => continue,
-            Which::Larder => "larder",
-            Which::Thrift | Which::Installed => continue,
-        };
-        let status = cargo().args(["build", "--quiet", "--release", "--package", package]).status();
+    let package = |peer: &&Peer| match peer.which {
+        Which::Floor => Some("bench"),
+        Which::Larder if larder.is_none() => Some("larder"),
+        Which::Larder | Which::Thrift | Which::Installed => None,
+    };
+    let packages: Vec<_> =
+        chosen.iter().filter_map(package).flat_map(|package| ["--package", package]).collect();
+    if !packages.is_empty() {
+        // One command for all, so that they share their libraries.
+        let status = cargo().args(["build", "--quiet", "--release"]).args(&packages).status();
         if !status.context("cannot start cargo")?.success() {
-            bail!("`cargo build --release --package {package}` failed");
+            bail!("`cargo build --release {}` failed", packages.join(" "));
         }
     }
     // This program is in `<target>/debug/`, for any location of the target folder.

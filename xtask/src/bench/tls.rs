@@ -1,5 +1,5 @@
 //! `cargo x bench tls`: the CPU time of a hit over TLS, compared with the same hit without TLS and with other servers,
-//! and of a handshake, full or resumed, with one request.
+//! and of a handshake, full or resumed, with one request; the time of the cipher alone; and latencies in open loop.
 //!
 //! All have the same certificate (ECDSA, P-256). Peers use the system's OpenSSL.
 
@@ -13,8 +13,10 @@ use super::peers::{self, Peer, Setup, Start, Which, start};
 use super::process;
 use super::server::Running;
 use super::table::{self, Cell, Row};
+use super::tls_load::{self, Tool};
 use crate::packages::{self, Package};
 use anyhow::{Context, Result, bail};
+use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -32,9 +34,13 @@ const HANDSHAKE: f64 = 0.6;
 const RESUMED: f64 = 1.0;
 /// The maximum cost of a hit of 1 MiB, over h2o's cost.
 const LARGE: f64 = 0.6;
+/// The maximum cost of TLS for 1 MiB, which is the difference to the cost without TLS, over the cipher's own time.
+const SEALED: f64 = 1.3;
 
 const PLAIN: &str = "larder, plain";
 const LARDER: &str = "larder";
+/// The cipher that this proxy chooses, for the same bytes.
+const CIPHER: &str = "the cipher alone";
 
 const ENTRANTS: [Peer; 5] = [
     Peer::apart(PLAIN, Which::Larder, None, |setup| larder(setup, &["--listen"])),
@@ -63,6 +69,10 @@ const CASES: [Case; 4] = [
 ];
 
 impl Case {
+    fn is_large(&self) -> bool {
+        self.name == "1m"
+    }
+
     /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests.
     ///
     /// # Errors
@@ -117,6 +127,8 @@ pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
         "/CN=localhost",
         "-addext",
         "subjectAltName=DNS:localhost",
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
         "-keyout",
         &key,
         "-out",
@@ -144,7 +156,7 @@ pub(super) fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {
 pub(super) fn nginx(setup: &Setup, words: &str) -> Result<Start> {
     let [cert, key, _] = certify(setup.folder)?;
     let template = include_str!("peers/nginx.conf")
-        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@{words}; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off;"))
+        .replace("listen 127.0.0.1:@PORT@;", &format!("listen 127.0.0.1:@PORT@{words}; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_session_cache off; ssl_protocols TLSv1.2 TLSv1.3;"))
         .replace("@SIZE@", "1g")
         .replace("@MORE@", "");
     start_nginx(setup, &template)
@@ -194,20 +206,25 @@ impl Measured {
         format!("{scheme}://127.0.0.1:{}{path}", self.server.port)
     }
 
-    /// Returns the median of the ratios to another server, round by round.
     fn ratio(&self, other: &Self) -> f64 {
-        median(self.samples.iter().zip(&other.samples).map(|(own, other)| own / other).collect())
+        ratio(&self.samples, &other.samples)
     }
 }
 
-/// Runs the bench, prints its table and goals, and returns the goals.
+/// Returns the median of the ratios of two measurements, round by round.
+fn ratio(own: &[f64], other: &[f64]) -> f64 {
+    median(own.iter().zip(other).map(|(own, other)| own / other).collect())
+}
+
+/// Runs the bench, prints its tables and goals, and returns the goals.
 ///
 /// # Errors
 /// If wrk is missing, a build fails, or a server does not answer to the end.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let tools = [&packages::WRK, &OPENSSL];
     let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;
-    let programs = peers::Programs::given(&peers::program(options.larder.as_deref())?);
+    let programs = peers::build(&[&peers::FLOOR, &ENTRANTS[0]], options.larder.as_deref())?;
+    let tool = Tool(programs.tls_load());
     prepare()?;
     let origin = Origin::start();
     let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
@@ -216,18 +233,28 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let mut measured = ENTRANTS.iter().filter(here).map(begin).collect::<Result<Vec<_>>>()?;
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for case in &CASES {
-        measure(options, case, &mut measured)?;
-        rows.extend(table_of(case, &measured));
+        let ciphers = measure(options, &tool, case, &mut measured)?;
+        rows.extend(table_of(case, &measured, &ciphers));
         goals.extend(goals_of(case, &measured));
+        goals.extend(goal_of_cipher(&measured, &ciphers));
     }
+    let encrypted: Vec<_> =
+        measured.iter().map(|one| &one.server).filter(|server| server.name != PLAIN).collect();
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let latencies = tls_load::latencies(&tool, &encrypted, rounds, options.duration)?;
     table::print(&rows);
+    println!("\nlatency of 1k over TLS in open loop, at half of the capacity");
+    table::print(&latencies);
     super::goal::print(&goals);
-    table::write(options.json.as_deref(), &table::json(&rows))?;
+    let report = json!({ "cpu": table::json(&rows), "latency": table::json(&latencies) });
+    table::write(options.json.as_deref(), &report)?;
     Ok(goals)
 }
 
-fn measure(options: &Options, case: &Case, measured: &mut [Measured]) -> Result<()> {
+/// Measures all servers in rounds. Returns the time of the cipher alone in each round, if the case is about it.
+fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measured]) -> Result<Vec<f64>> {
     let script = Script::one()?;
+    let mut ciphers = Vec::new();
     for one in measured.iter_mut() {
         one.samples.clear();
         case.load(&script, one, Duration::from_secs(1))
@@ -242,22 +269,31 @@ fn measure(options: &Options, case: &Case, measured: &mut [Measured]) -> Result<
             let used = process::cpu_time(&processes)?.saturating_sub(before);
             one.samples.push(used.as_secs_f64() * 1e6 / requests as f64);
         }
+        if let Some(larder) = find(measured, LARDER).filter(|_| case.is_large()) {
+            ciphers.push(tool.cipher(&larder.server)?);
+        }
     }
-    Ok(())
+    Ok(ciphers)
 }
 
-/// Returns a row for each server, by medians; ratios are to this proxy without TLS in the same round.
-fn table_of(case: &Case, measured: &[Measured]) -> Vec<Row> {
-    let plain = measured.iter().find(|one| one.server.name == PLAIN);
-    let row = |one: &Measured| {
+/// Returns a row for each server and for the cipher, by medians; ratios are to this proxy without TLS in the same round.
+fn table_of(case: &Case, measured: &[Measured], ciphers: &[f64]) -> Vec<Row> {
+    let plain = find(measured, PLAIN);
+    let row = |name: &str, samples: &[f64]| {
+        let ratio = plain.map_or(f64::NAN, |plain| ratio(samples, &plain.samples));
         vec![
             ("case", Cell::word(case.name)),
-            ("server", Cell::word(one.server.name)),
-            ("CPU us/request", Cell::number(median(one.samples.clone()), 2)),
-            ("x plain", Cell::number(plain.map_or(f64::NAN, |plain| one.ratio(plain)), 2)),
+            ("server", Cell::word(name)),
+            ("CPU us/request", Cell::number(median(samples.to_vec()), 2)),
+            ("x plain", Cell::number(ratio, 2)),
         ]
     };
-    measured.iter().map(row).collect()
+    let cipher = (!ciphers.is_empty()).then(|| row(CIPHER, ciphers));
+    measured.iter().map(|one| row(one.server.name, &one.samples)).chain(cipher).collect()
+}
+
+fn find<'m>(measured: &'m [Measured], name: &str) -> Option<&'m Measured> {
+    measured.iter().find(|one| one.server.name == name)
 }
 
 fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
@@ -269,13 +305,20 @@ fn goals_of(case: &Case, measured: &[Measured]) -> Option<Goal> {
         "1m" => ("h2o", LARGE),
         _ => ("nginx", HANDSHAKE),
     };
-    let find = |name: &str| measured.iter().find(|one| one.server.name == name);
-    let ratio = find(LARDER)?.ratio(find(other)?);
+    let ratio = find(measured, LARDER)?.ratio(find(measured, other)?);
     Some(Goal::new(format!("CPU of {} over TLS / {other}'s", case.name), most, ratio))
 }
 
+/// Returns the goal that TLS costs not much more than its cipher: the median of the rounds.
+fn goal_of_cipher(measured: &[Measured], ciphers: &[f64]) -> Option<Goal> {
+    let (larder, plain) = (find(measured, LARDER)?, find(measured, PLAIN)?);
+    let more = larder.samples.iter().zip(&plain.samples).map(|(tls, plain)| tls - plain).collect::<Vec<_>>();
+    let what = "CPU of 1m over TLS, less plain's / the cipher's alone".to_owned();
+    (!ciphers.is_empty()).then(|| Goal::new(what, SEALED, ratio(&more, ciphers)))
+}
+
 fn goal_of_resumed(measured: &[Measured]) -> Option<Goal> {
-    let larder = measured.iter().find(|one| one.server.name == LARDER)?;
+    let larder = find(measured, LARDER)?;
     let peers = measured.iter().filter(|one| ![LARDER, PLAIN].contains(&one.server.name));
     let ratio = peers.map(|peer| larder.ratio(peer)).max_by(f64::total_cmp)?;
     Some(Goal::new("CPU of resumed handshakes over TLS / the least of others'".to_owned(), RESUMED, ratio))

@@ -395,7 +395,7 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     metric!(Gauge "larder_tls_certificate_expiry_timestamp_seconds" ["name"]
-    "When the certificate of a listener expires, in UNIX seconds; the label has the first of its names."
+    "When the certificate of a listener expires, in UNIX seconds; the label has the first of its names. Of several for one name, the first that expires."
     |moment, to| {
         for certificate in moment.stats.tls.iter().flat_map(|tls| &tls.certificates) {
             to.put(&[&certificate.name], certificate.not_after);

@@ -5,6 +5,7 @@ import * as cluster from "./cluster.js";
 import * as contents from "./contents.js";
 import { byId, say, tell } from "./dom.js";
 import * as findings from "./findings.js";
+import { count } from "./format.js";
 import * as past from "./history.js";
 import * as live from "./live.js";
 import * as sites from "./sites.js";
@@ -56,7 +57,7 @@ function show(stats) {
   troubles.show("certificate", sites.certificates(stats));
   byId("empty").hidden = stats.requests > 0;
   document.body.classList.toggle("unused", stats.requests === 0);
-  say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} in flight to origins · ${stats.queued} queued`);
+  say(byId("about"), `${stats.policy} · ${stats.connections} ${stats.connections === 1 ? "connection" : "connections"} · ${stats.in_flight} in flight to origins · ${stats.queued} queued${handshakes(stats)}`);
   // The first requests show at once, not when somebody looks again.
   if (requests === 0 && stats.requests > 0) seldom();
   requests = stats.requests;
@@ -64,6 +65,14 @@ function show(stats) {
     spokenAt = Date.now();
     setTimeout(() => say(byId("spoken"), tiles.spoken()), 500);
   }
+}
+
+/** The TLS handshakes with clients, if there are listeners for TLS. */
+function handshakes({ tls }) {
+  if (!tls) return "";
+  const { full, resumed, ...failed } = tls.handshakes;
+  const failures = Object.values(failed).reduce((sum, number) => sum + number, 0);
+  return ` · ${count(full + resumed)} TLS ${full + resumed === 1 ? "handshake" : "handshakes"}, ${count(resumed)} resumed, ${count(failures)} failed`;
 }
 
 function state(word, error) {

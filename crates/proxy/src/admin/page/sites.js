@@ -29,8 +29,13 @@ export const troubles = (stats) => (stats.sites ?? []).flatMap(({ site, origins 
     ? "The other origins of the site get its requests." : "Its site is answered from the cache, or with 502 without a usable stored response."}`,
 })));
 
-/** The certificates that no authority issues, why, and what that means for clients. */
-export const certificates = (stats) => (stats.acme?.names ?? []).filter(({ trouble }) => trouble).map(({ name, state, trouble, failing_seconds: seconds }) => ({
+/** The certificates that no authority issues, why, and what that means for clients; and those that expire. */
+export const certificates = (stats) => (stats.tls?.certificates ?? []).filter(({ trouble }) => trouble).map(({ name, trouble }) => ({
+  about: `end ${name}`,
+  text: () => `The certificate for ${name} ${trouble}.`,
+})).concat(orders(stats));
+
+const orders = (stats) => (stats.acme?.names ?? []).filter(({ trouble }) => trouble).map(({ name, state, trouble, failing_seconds: seconds }) => ({
   about: name,
   seconds,
   text: (since) => `No new certificate for ${name}${since}: ${trouble}. ${state === "valid" ? "The old one is in use." : "Clients cannot reach it over TLS."}`,

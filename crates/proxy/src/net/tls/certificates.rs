@@ -1,7 +1,7 @@
 //! The certificates of the listeners: read from files, chosen by the name that a client requests, and read again while
 //! the program runs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -115,6 +115,11 @@ impl Certificate {
         self.names.iter().any(|known| known == name || Some(known) == wildcard.as_ref())
     }
 
+    /// Returns a sentence about the certificate, with the place of its configuration.
+    pub fn tell(&self, what: &str) -> String {
+        format!("{}: the certificate for {} {what}", self.files.place, self.names.join(", "))
+    }
+
     /// Returns the SHA-256 fingerprint of the leaf certificate, as browsers show it.
     pub fn fingerprint(&self) -> String {
         let leaf = self.key.end_entity_cert().map(|leaf| digest(&SHA256, leaf));
@@ -125,6 +130,11 @@ impl Certificate {
     /// Returns the chain and the key for handshakes with clients.
     pub(super) fn for_server(self) -> Arc<CertifiedKey> {
         self.key
+    }
+
+    /// Returns the certificates of the file, the leaf first.
+    pub(super) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.key.cert
     }
 
     /// Returns the leaf certificate.
@@ -350,13 +360,25 @@ impl Certificates {
         }
     }
 
-    /// Returns the first name of each certificate and the end of its validity, in UNIX seconds.
-    pub(crate) fn ends(&self) -> Vec<(String, u64)> {
+    /// Returns the certificates by their first name; of several, the one that expires first.
+    pub(crate) fn by_first_name(&self) -> BTreeMap<String, Certificate> {
         let table = self.table.load();
-        let end = |certificate: &Certificate| {
-            (certificate.names.first().cloned().unwrap_or_default(), certificate.not_after)
-        };
-        table.all.iter().chain(&table.issued.certificates).map(end).collect()
+        let mut first = BTreeMap::<String, Certificate>::new();
+        for certificate in table.all.iter().chain(&table.issued.certificates) {
+            let name = certificate.names.first().cloned().unwrap_or_default();
+            let known = first.entry(name).or_insert_with(|| certificate.clone());
+            if certificate.not_after < known.not_after {
+                *known = certificate.clone();
+            }
+        }
+        first
+    }
+
+    /// Returns the certificates from files that clients refuse at `now`, in UNIX seconds, or will soon: a description
+    /// of each, with the place of its configuration.
+    pub(crate) fn troubles(&self, now: u64) -> Vec<String> {
+        let tell = |certificate: &Certificate| Some(certificate.tell(&certificate.trouble(now)?));
+        self.table.load().all.iter().filter_map(tell).collect()
     }
 }
 

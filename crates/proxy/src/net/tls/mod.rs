@@ -14,6 +14,7 @@ pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod tickets;
 pub mod trial;
+mod validity;
 
 #[cfg(test)]
 mod tests;

@@ -18,11 +18,13 @@ use tokio::net::TcpStream;
 
 use super::accept::{Failure, Secured, Session, Unsecured, accept};
 use super::admin::Acceptor;
-use super::certificates::Certificates;
+use super::certificates::{Certificate, Certificates};
 use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
 use super::provider;
 use super::tickets::Tickets;
+use super::validity::DAY;
+use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{AdminTls, CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
@@ -48,6 +50,8 @@ pub(crate) struct Server {
     pub(crate) port: Option<u16>,
     pub(crate) certificates: Arc<Certificates>,
     counts: Counts,
+    /// The last day on which the log had warnings about certificates, counted from the beginning of 1970.
+    told: AtomicU64,
     /// Permits for handshakes in progress.
     handshakes: Arc<ConcurrencyLimit>,
 }
@@ -118,6 +122,8 @@ pub(crate) struct End {
     pub(crate) name: String,
     /// The end of its validity, in UNIX seconds.
     pub(crate) not_after: u64,
+    /// The reason why clients refuse it, or will soon.
+    pub(crate) trouble: Option<String>,
 }
 
 impl Server {
@@ -136,8 +142,8 @@ impl Server {
         let terms = Terms::new(&certificates, &secret, &settings.client_auth, verifies(settings));
         let terms = ArcSwap::from_pointee(terms.map_err(|error| cannot(error.to_string()))?);
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
-        let (changing, counts) = (Mutex::default(), Counts::default());
-        Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, handshakes })))
+        let (changing, counts, told) = (Mutex::default(), Counts::default(), AtomicU64::default());
+        Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, told, handshakes })))
     }
 
     /// Applies a reload: reads all certificates again, and requests client certificates by `settings`. An unusable
@@ -181,6 +187,13 @@ impl Server {
         for problem in self.certificates.refresh(files, all) {
             tracing::error!("{problem}");
         }
+        let now = u64::from(clock::now());
+        let today = now / DAY;
+        if self.told.swap(today, Ordering::Relaxed) != today || all {
+            for trouble in self.certificates.troubles(now) {
+                tracing::warn!("{trouble}");
+            }
+        }
     }
 
     /// Sets up TLS of the admin listener by `settings`, with the certificates of the other listeners if there are
@@ -194,8 +207,13 @@ impl Server {
 
     /// Returns statistics about handshakes and certificates.
     pub(crate) fn report(&self) -> TlsReport {
-        let end = |(name, not_after)| End { name, not_after };
-        let certificates = self.certificates.ends().into_iter().map(end).collect();
+        let now = clock::now().into();
+        let end = |(name, certificate): (_, Certificate)| End {
+            name,
+            not_after: certificate.not_after,
+            trouble: certificate.trouble(now),
+        };
+        let certificates = self.certificates.by_first_name().into_iter().map(end).collect();
         TlsReport { handshakes: self.counts.by_end(), certificates }
     }
 
