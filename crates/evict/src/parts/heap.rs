@@ -14,16 +14,18 @@ use crate::policy::{Residents, Slot};
 
 const CHILDREN: usize = 4;
 
-/// The mark of a place in the run.
-const IN_RUN: u32 = 1 << 31;
+/// By slot: the position of its entry in the heap or, with [`APART`], its number in a [`Run`].
+pub(crate) type Places = BySlot<u32>;
+
+/// The mark of a place in a run.
+pub(crate) const APART: u32 = 1 << 31;
 
 /// The heap. Priorities are integers; [`ascending`] converts other numbers.
 pub(crate) struct Heap {
     entries: Vec<u128>,
     run: Run,
     has_run: bool,
-    /// By slot: the position of its entry in the heap or, with [`IN_RUN`], its number in the run.
-    places: BySlot<u32>,
+    places: Places,
     /// Touches so far. The count wraps after 2^32, and then equal priorities are in a wrong order for a while; there is
     /// no other effect.
     touches: u32,
@@ -43,14 +45,24 @@ impl Heap {
         self.entries.len() + self.run.len()
     }
 
+    /// Returns the places. A caller may use those of slots that are absent from the heap.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Returns the places for changes.
+    pub(crate) fn places_mut(&mut self) -> &mut Places {
+        &mut self.places
+    }
+
     /// Adds `slot`, which must be absent.
     #[inline]
     pub(crate) fn push(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
         if self.has_run && self.run.takes(entry) {
             let places = &mut self.places;
-            let number = self.run.push(entry, |entry, number| places[slot_of(entry)] = number | IN_RUN);
-            self.places.put(slot, number | IN_RUN);
+            let number = self.run.push(entry, |entry, number| places[slot_of(entry)] = number | APART);
+            self.places.put(slot, number | APART);
             return;
         }
         self.places.put(slot, 0);
@@ -60,7 +72,7 @@ impl Heap {
     #[inline]
     fn remove_from_run(&mut self, place: u32) {
         let places = &mut self.places;
-        self.run.remove(place & !IN_RUN, |entry, number| places[slot_of(entry)] = number | IN_RUN);
+        self.run.remove(place & !APART, |entry, number| places[slot_of(entry)] = number | APART);
     }
 
     #[inline]
@@ -78,7 +90,7 @@ impl Heap {
     pub(crate) fn update(&mut self, slot: Slot, priority: u64) {
         let entry = self.touch(slot, priority);
         let place = self.places[slot];
-        if place & IN_RUN != 0 {
+        if place & APART != 0 {
             self.remove_from_run(place);
             return self.add(entry);
         }
@@ -132,7 +144,7 @@ impl Heap {
     /// Removes `slot`, which must be present.
     pub(crate) fn remove(&mut self, slot: Slot) {
         match self.places[slot] {
-            place if place & IN_RUN != 0 => self.remove_from_run(place),
+            place if place & APART != 0 => self.remove_from_run(place),
             place => self.take(place as usize),
         }
     }
@@ -195,8 +207,8 @@ impl Heap {
             return Err(format!("the run does not ascend, or has not {} entries", self.run.len()));
         }
         let is_found = |entry| {
-            let place = self.places.get(slot_of(entry)).filter(|&&place| place & IN_RUN != 0);
-            place.is_some_and(|place| self.run.get(place & !IN_RUN) == Some(entry))
+            let place = self.places.get(slot_of(entry)).filter(|&&place| place & APART != 0);
+            place.is_some_and(|place| self.run.get(place & !APART) == Some(entry))
         };
         match self.run.iter().find(|&entry| !is_found(entry) || !residents.contains(slot_of(entry))) {
             Some(entry) => Err(format!("slot {} is in the run and not found there", slot_of(entry))),

@@ -305,11 +305,10 @@ impl Policy for Ranking {
         self.counts.put(slot, count);
         if std::mem::take(&mut self.incoming) > 0 {
             self.bases.put(slot, 0.0);
-            return self.probation.push(slot, residents);
+            return self.probation.push(slot, self.heap.places_mut(), residents);
         }
         self.step();
         self.bases.put(slot, self.level);
-        self.probation.pass(slot);
         self.heap.push(slot, ascending(self.level + worth));
     }
 
@@ -331,7 +330,7 @@ impl Policy for Ranking {
     }
 
     fn on_remove<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        if !self.probation.remove(slot, residents) {
+        if !self.probation.remove(slot, self.heap.places_mut(), residents) {
             self.heap.remove(slot);
         }
         self.gone.put(residents.object(slot).key, self.counts[slot], residents.len());
@@ -344,7 +343,8 @@ impl Policy for Ranking {
     }
 
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.heap.validate_but(self.probation.validate(residents)?, residents)?;
+        let on_probation = self.probation.validate(self.heap.places(), residents)?;
+        self.heap.validate_but(on_probation, residents)?;
         for slot in self.heap.slots() {
             let base = self.bases[slot];
             if !(base > 0.0 && base <= self.level && base.is_finite()) {

@@ -66,15 +66,14 @@ impl Sketch {
     pub fn record(&mut self, key: u64) {
         let (block, places) = self.places(key);
         let words = &mut self.blocks[block].0;
-        let counters = places.map(|(word, shift)| words[word] >> shift & MOST);
+        let counters = counters(words, places);
+        // No branch: whether a key has reached the maximum is hard to predict.
         let least = least(counters);
-        if least == MOST {
-            return;
+        let rising = if least == MOST { MOST + 1 } else { least };
+        for (&(word, shift), &counter) in places.iter().zip(&counters) {
+            words[word] += u64::from(counter == rising) << shift;
         }
-        for ((word, shift), counter) in places.into_iter().zip(counters) {
-            words[word] += u64::from(counter == least) << shift;
-        }
-        self.counts += 1;
+        self.counts += usize::from(least != MOST);
         if self.counts >= self.residents * PERIOD {
             self.halve();
         }
@@ -84,8 +83,7 @@ impl Sketch {
     #[inline]
     pub fn estimate(&self, key: u64) -> u64 {
         let (block, places) = self.places(key);
-        let words = &self.blocks[block].0;
-        least(places.map(|(word, shift)| words[word] >> shift & MOST))
+        least(counters(&self.blocks[block].0, places))
     }
 
     #[cold]
@@ -112,6 +110,13 @@ impl Sketch {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>()
     }
+}
+
+/// Returns the counters at `places`. The compiler does not inline a `map` of the array here.
+#[inline(always)]
+fn counters(words: &[u64; 8], [a, b, c, d]: Places) -> [u64; 4] {
+    let counter = |(word, shift): (usize, u32)| words[word] >> shift & MOST;
+    [counter(a), counter(b), counter(c), counter(d)]
 }
 
 #[inline]
