@@ -92,6 +92,7 @@ impl Browser {
     }
 
     /// Opens a page, in the browser of a user who has added the authority in `file` to those that the system trusts.
+    #[allow(dead_code, reason = "the tests of HTTP/2 use it")]
     pub(crate) fn of_user_who_trusts(file: &str, url: &str) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let store = home.path().join(".pki/nssdb");
