@@ -1,6 +1,6 @@
 //! Sessions that are resumed, by the same process, the next one and other nodes, without early data.
 
-use base64::Engine;
+use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use super::clients::s_client;
