@@ -105,7 +105,7 @@ mod tests {
             certificate.chain_trouble(certificate.not_before + DAY)
         };
         let (leaf, authority) = (text("leaf.pem"), text("ca.pem"));
-        assert_eq!(chain(&[leaf.clone()]), None);
+        assert_eq!(chain(std::slice::from_ref(&leaf)), None);
         assert_eq!(chain(&[leaf.clone(), authority.clone()]), None);
         let broken = chain(&[leaf.clone(), leaf]).expect("a trouble");
         assert_eq!(broken, "is in a file whose further certificates do not lead from it to an authority");
