@@ -208,3 +208,31 @@ pub fn spread(id: u32) -> u64 {
     key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     key ^ key >> 31
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::ranking::{Measure, Ranking};
+    use crate::policy::By;
+
+    #[test]
+    fn requests_in_sequence_have_the_answers_of_single_ones() {
+        // With more objects, slots are prefetched.
+        for objects in [1_000, 300_000] {
+            let empty = || {
+                let capacity = Capacity { by: By::Entries, amount: 200 };
+                Replay::<Ranking, Alike>::of_alike(capacity, objects, Measure::default(), 1)
+            };
+            let (mut single, mut sequence) = (empty(), empty());
+            assert_eq!(sequence.contents.is_large(), objects > 1_000);
+            let request = |n: u64| {
+                let id = n * n % 977 * u64::from(objects) / 1_000;
+                Request { id: id as u32, size: 1, cost: 0, next: u64::MAX }
+            };
+            let hits = (0..20_000).filter(|&n| single.request(request(n))).count();
+            assert!((1_000..19_000).contains(&hits), "{hits}");
+            assert_eq!(sequence.requests((0..20_000).map(request)), hits as u64);
+            assert_eq!((sequence.evictions(), sequence.validate()), (single.evictions(), Ok(())));
+        }
+    }
+}
