@@ -131,10 +131,6 @@ impl Attributes for Differing {
     }
 }
 
-/// The size of a processor's second cache, in bytes: 256 KiB to 2 MiB for most. Where the slots take less, a prefetch
-/// costs FIFO up to a fifth of its time.
-const NEAR: usize = 1 << 20;
-
 /// The slot of each object.
 pub(crate) struct Numbered<A> {
     /// By object: its slot, or [`NONE`], or a policy's note and [`NOTED`]. Slot and note share a place, which halves
@@ -185,25 +181,6 @@ impl<A: Attributes> Numbered<A> {
     #[inline(always)]
     pub(crate) fn slot(&self, id: u32) -> Slot {
         self.slots[id as usize].get()
-    }
-
-    /// Whether the slots of all objects take more memory than is near the processor, so that prefetches pay.
-    pub(crate) fn is_large(&self) -> bool {
-        size_of_val(&self.slots[..]) > NEAR
-    }
-
-    /// Begins to load the slot of object `id` into the processor's cache. This has no other effect.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, id: u32) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(place) = self.slots.get(id as usize) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the instruction is part of every x86-64 processor, and it is a hint: it neither reads nor writes
-            // memory as far as a program can tell, and does not fault. The address is that of an element anyway.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = id;
     }
 
     /// Stores the time of the next request for the object in `slot`.

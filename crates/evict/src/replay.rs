@@ -41,10 +41,6 @@ pub struct Replay<P: Policy, A: Attributes = Differing> {
     evictions: u64,
 }
 
-/// The number of requests between the one whose slot is fetched from memory and the one being served. Half and twice as
-/// many are as fast.
-const FETCHED_AHEAD: usize = 16;
-
 impl<P: Policy> Replay<P> {
     /// Returns an empty cache for requests of `shape`. It does not store properties that `shape` excludes. `seed` is
     /// for the policy.
@@ -76,29 +72,13 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
     /// Requests objects in sequence, as [`request`](Self::request) does. Returns the number of hits.
     ///
     /// Each object is looked up before the preceding one is served: the processor often mispredicts whether an object
-    /// is resident, and so detects this early. A miss may move the next object, which is then looked up again. The memory
-    /// of later objects' slots is fetched meanwhile, if it is probably not in the processor's cache.
+    /// is resident, and so detects this early. A miss may move the next object, which is then looked up again.
     #[inline(always)]
-    pub fn requests(&mut self, requests: impl Iterator<Item = Request> + Clone) -> u64 {
-        match self.contents.is_large() {
-            true => self.sequence::<true>(requests),
-            false => self.sequence::<false>(requests),
-        }
-    }
-
-    #[inline(always)]
-    fn sequence<const PREFETCHES: bool>(
-        &mut self,
-        mut requests: impl Iterator<Item = Request> + Clone,
-    ) -> u64 {
-        let mut later = requests.clone();
-        later.nth(FETCHED_AHEAD - 1);
+    pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) -> u64 {
+        let mut requests = requests.into_iter();
         let Some(mut request) = requests.next() else { return 0 };
         let (mut slot, mut hits) = (self.contents.slot(request.id), 0);
         for next in requests {
-            if PREFETCHES && let Some(later) = later.next() {
-                self.contents.prefetch(later.id);
-            }
             let ahead = self.contents.slot(next.id);
             let is_hit = self.serve(request, slot);
             slot = if is_hit { ahead } else { self.contents.slot(next.id) };
@@ -207,32 +187,4 @@ pub fn spread(id: u32) -> u64 {
     key = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     key ^ key >> 31
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parts::ranking::{Measure, Ranking};
-    use crate::policy::By;
-
-    #[test]
-    fn requests_in_sequence_have_the_answers_of_single_ones() {
-        // With more objects, slots are prefetched.
-        for objects in [1_000, 300_000] {
-            let empty = || {
-                let capacity = Capacity { by: By::Entries, amount: 200 };
-                Replay::<Ranking, Alike>::of_alike(capacity, objects, Measure::default(), 1)
-            };
-            let (mut single, mut sequence) = (empty(), empty());
-            assert_eq!(sequence.contents.is_large(), objects > 1_000);
-            let request = |n: u64| {
-                let id = n * n % 977 * u64::from(objects) / 1_000;
-                Request { id: id as u32, size: 1, cost: 0, next: u64::MAX }
-            };
-            let hits = (0..20_000).filter(|&n| single.request(request(n))).count();
-            assert!((1_000..19_000).contains(&hits), "{hits}");
-            assert_eq!(sequence.requests((0..20_000).map(request)), hits as u64);
-            assert_eq!((sequence.evictions(), sequence.validate()), (single.evictions(), Ok(())));
-        }
-    }
 }
