@@ -91,7 +91,7 @@ impl Browser {
         browser
     }
 
-    /// Opens a page, in the browser of a user who has added the authority in `file` to those that the system trusts.
+    /// Opens a page in a browser that trusts the authority in `file`, beside those of the system.
     #[allow(dead_code, reason = "the tests of HTTP/2 use it")]
     pub(crate) fn of_user_who_trusts(file: &str, url: &str) -> Self {
         let home = tempfile::tempdir().expect("a folder");
