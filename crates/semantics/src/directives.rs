@@ -98,6 +98,9 @@ pub struct ResponseDirectives {
     pub targeted: bool,
 }
 
+/// The length of the longest directive of a response, `stale-while-revalidate`.
+const LONGEST_NAME: usize = 22;
+
 impl ResponseDirectives {
     /// Parses the first valid, non-empty field of `targets` (lower-case names), or else `Cache-Control`. Of
     /// repeated directives the first counts; a lifetime that is not a number is 0, since a malformed lifetime
@@ -106,7 +109,13 @@ impl ResponseDirectives {
         targets.iter().find_map(|target| targeted(response, target)).unwrap_or_else(|| {
             let mut found = Self::default();
             for (name, value) in members(response, "cache-control").filter_map(directive) {
-                found.set(&name.to_ascii_lowercase(), value);
+                // Longer names have no meaning.
+                let mut lower = [0; LONGEST_NAME];
+                if let Some(lower) = lower.get_mut(..name.len()) {
+                    lower.copy_from_slice(name);
+                    lower.make_ascii_lowercase();
+                    found.set(lower, value);
+                }
             }
             found
         })
@@ -152,6 +161,9 @@ fn targeted(response: &impl Fields, name: &str) -> Option<ResponseDirectives> {
     for line in response.lines(name) {
         value.extend_from_slice(if value.is_empty() { b"" } else { b"," });
         value.extend_from_slice(line);
+    }
+    if value.is_empty() {
+        return None;
     }
     let members = Parser::new(&value).parse::<Dictionary>().ok().filter(|members| !members.is_empty())?;
     let mut found = ResponseDirectives { targeted: true, ..Default::default() };

@@ -26,11 +26,8 @@ pub trait Fields {
 
 impl Fields for HeaderMap {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.get_all(name).into_iter().map(HeaderValue::as_bytes)
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        self.contains_key(name)
+        // A message has few names, and comparing them costs less than hashing one.
+        self.iter().filter(move |(own, _)| own.as_str() == name).map(|(_, value)| value.as_bytes())
     }
 }
 
@@ -122,10 +119,24 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
+/// The bytes that tokens have.
+const TOKEN: [bool; 256] = {
+    let (mut allowed, mut at) = ([false; 256], 0);
+    while at < 128 {
+        allowed[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    let (others, mut at) = (b"!#$%&'*+-.^_`|~", 0);
+    while at < others.len() {
+        allowed[others[at] as usize] = true;
+        at += 1;
+    }
+    allowed
+};
+
 /// Whether `text` is a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(text: &[u8]) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !text.is_empty() && text.iter().all(allowed)
+    !text.is_empty() && text.iter().all(|byte| TOKEN[usize::from(*byte)])
 }
 
 /// Whether `value` has a quoted string without an end.
@@ -152,12 +163,17 @@ struct Separated<'a> {
 impl<'a> Iterator for Separated<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         if self.rest.is_empty() {
             return None;
         }
-        let mut quotes = Quotes { escapes: self.escapes, ..Quotes::default() };
-        let end = self.rest.iter().position(|&byte| !quotes.enclose(byte) && byte == self.separator);
+        // Few values have a quoted string.
+        let mut end = self.rest.iter().position(|&byte| byte == self.separator || byte == b'"');
+        if end.is_some_and(|at| self.rest[at] == b'"') {
+            let mut quotes = Quotes { escapes: self.escapes, ..Quotes::default() };
+            end = self.rest.iter().position(|&byte| !quotes.enclose(byte) && byte == self.separator);
+        }
         let (member, rest) = match end {
             Some(end) => (&self.rest[..end], &self.rest[end + 1..]),
             None => (self.rest, &self.rest[self.rest.len()..]),
