@@ -172,8 +172,8 @@ impl Connection {
     ///
     /// Hits are summed on `sheet`, which belongs to the worker.
     pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> Look {
-        self.writing.wake();
         while !self.reading.input.is_empty() {
+            self.writing.wake();
             // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
@@ -221,9 +221,10 @@ impl Connection {
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
             return ControlFlow::Break(match request {
-                Ok(request) => {
-                    let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    let (request, since) = (Box::new(Request { trace, awaited, ..request }), Instant::now());
+                Ok(mut request) => {
+                    request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
+                    request.awaited = awaited;
+                    let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
@@ -291,6 +292,14 @@ impl Connection {
         self.writing.rest();
     }
 
+    /// Releases the empty buffers of a connection that is about to wait for an origin.
+    pub(super) fn lay_aside(&mut self) {
+        self.reading.input.rest();
+        if self.writing.out.is_empty() {
+            self.writing.rest();
+        }
+    }
+
     /// Continues after a look. Returns the connection when it has no work left and waits for a request.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
         let worker = Arc::clone(&self.worker);
@@ -302,6 +311,9 @@ impl Connection {
                     self.end(end, &plan).await;
                     return None;
                 }
+            }
+            if self.reading.input.is_empty() && self.writing.out.is_empty() {
+                break;
             }
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
@@ -394,9 +406,7 @@ impl Connection {
 
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
-        // Release the buffers while the connection waits for an origin.
-        self.writing.rest();
-        self.reading.input.rest();
+        self.lay_aside();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
             Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.memo)).await,
@@ -421,9 +431,10 @@ impl Connection {
         };
         let (mut reply, sent, pumped) = match talked {
             Ok(talked) => talked,
-            Err(refusal) => {
-                return Box::pin(self.refuse_unless_begun(plan, refusal, before, memo)).await;
+            Err(refusal) if self.writing.sent == before => {
+                return Box::pin(self.refuse(plan, refusal, memo)).await;
             }
+            Err(_) => return Ok(Next::Reset),
         };
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
         self.worker.times.served(reply.outcome.kind, since.elapsed());
@@ -454,19 +465,6 @@ impl Connection {
             return Ok(Next::Close);
         }
         Ok(Next::Look)
-    }
-
-    async fn refuse_unless_begun(
-        &mut self,
-        plan: &Plan,
-        refusal: Refusal,
-        before: u64,
-        memo: Option<Memo>,
-    ) -> io::Result<Next> {
-        if self.writing.sent == before {
-            return self.refuse(plan, refusal, memo).await;
-        }
-        Ok(Next::Reset)
     }
 
     /// Answers a request that is malformed or beyond a limit, and closes the connection.

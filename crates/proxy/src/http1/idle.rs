@@ -56,7 +56,6 @@ struct ConnectionWaker {
 
 struct IdleConnection {
     connection: Box<Connection>,
-    waker: Waker,
     /// The time since which it has been idle, in `clock::millis`.
     since: u64,
     /// Whether it has released resources that are cheap to allocate again.
@@ -71,6 +70,8 @@ struct IdleLoop {
     shared: Arc<IdleConnections>,
     plan: Arc<Plan>,
     connections: Slab<IdleConnection>,
+    /// The wakers of all slots that have been used.
+    wakers: Vec<Waker>,
     /// Slots of ready connections that have not been served.
     calls: Vec<usize>,
     /// The connections of the current group that get a reply.
@@ -127,6 +128,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         shared,
         plan,
         connections: Slab::new(),
+        wakers: Vec::new(),
         calls: Vec::new(),
         served: Vec::new(),
         drain,
@@ -135,6 +137,13 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
     };
     // The cooperative budget of the runtime would end a turn in the middle of a group.
     unconstrained(poll_fn(|cx| task.poll(cx))).await
+}
+
+/// Answers the requests of a connection until it is idle again.
+async fn go_on(connection: Box<Connection>, plan: Arc<Plan>, look: Look, shared: Arc<IdleConnections>) {
+    if let Some(connection) = connection.go_on(plan, look).await {
+        shared.enter(connection);
+    }
 }
 
 impl IdleLoop {
@@ -173,8 +182,12 @@ impl IdleLoop {
         for connection in arrivals {
             let entry = self.connections.vacant_entry();
             let place = entry.key();
-            let waker = Waker::from(Arc::new(ConnectionWaker { shared: Arc::clone(&self.shared), place }));
-            entry.insert(IdleConnection { connection, waker, since, dozes: false, ends: false });
+            entry.insert(IdleConnection { connection, since, dozes: false, ends: false });
+            // Slots are used in order, and again.
+            if place == self.wakers.len() {
+                let shared = Arc::clone(&self.shared);
+                self.wakers.push(Waker::from(Arc::new(ConnectionWaker { shared, place })));
+            }
             self.calls.push(place);
         }
     }
@@ -199,7 +212,7 @@ impl IdleLoop {
     /// Reads from a connection; returns whether bytes have arrived.
     fn read(&mut self, place: usize) -> bool {
         let Some(idle) = self.connections.get_mut(place) else { return false };
-        let cx = &mut Context::from_waker(&idle.waker);
+        let cx = &mut Context::from_waker(&self.wakers[place]);
         match idle.connection.poll_receive(cx, &self.plan) {
             Poll::Pending => {
                 if idle.connection.awaits_record(&self.plan) {
@@ -254,13 +267,11 @@ impl IdleLoop {
 
     /// Moves a connection to a separate task.
     fn leave(&mut self, place: usize, look: Look) {
-        let connection = self.connections.remove(place).connection;
-        let (going, shared) = (connection.go_on(Arc::clone(&self.plan), look), Arc::clone(&self.shared));
-        tokio::spawn(async move {
-            if let Some(connection) = going.await {
-                shared.enter(connection);
-            }
-        });
+        let mut connection = self.connections.remove(place).connection;
+        if matches!(look, Look::Ask(_)) {
+            connection.lay_aside();
+        }
+        tokio::spawn(go_on(connection, Arc::clone(&self.plan), look, Arc::clone(&self.shared)));
     }
 
     /// Closes connections whose idle timeout has passed, and shrinks those that have been idle for a while.

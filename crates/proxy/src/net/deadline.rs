@@ -28,8 +28,15 @@ struct Timer {
 }
 
 impl Timer {
-    fn will_wake_by(&self, due: u64, cx: &Context<'_>) -> bool {
-        self.at <= due && !self.sleep.is_elapsed() && self.waker.will_wake(cx.waker())
+    /// Lets the timer wake the task of `cx`.
+    fn wake(&mut self, cx: &mut Context<'_>) {
+        if self.waker.will_wake(cx.waker()) {
+            return;
+        }
+        if self.sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        self.waker.clone_from(cx.waker());
     }
 }
 
@@ -60,9 +67,9 @@ impl Deadline {
         if due <= now {
             return Poll::Ready(());
         }
-        match &self.timer {
+        match &mut self.timer {
             // The timer wakes the task in time. Then the deadline has passed, or the timer is armed again.
-            Some(timer) if timer.will_wake_by(due, cx) => {}
+            Some(timer) if timer.at <= due && !timer.sleep.is_elapsed() => timer.wake(cx),
             _ => self.arm(cx, now, due),
         }
         Poll::Pending

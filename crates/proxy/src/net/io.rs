@@ -198,7 +198,10 @@ impl Writing {
         if self.tls.is_some() {
             return self.seal_and_send(&[]).await;
         }
-        if self.out.is_empty() {
+        let before = self.sent;
+        let is_whole = self.try_flush()?;
+        self.took((self.sent - before) as usize)?;
+        if is_whole {
             return Ok(());
         }
         let out = std::mem::take(&mut self.out);
@@ -240,9 +243,7 @@ impl Writing {
     /// Releases the buffer and the timer while there is nothing to send.
     pub(crate) fn rest(&mut self) {
         self.deadline.disarm();
-        if self.out.capacity() > 0 {
-            give_buffer(std::mem::take(&mut self.out));
-        }
+        give_buffer(std::mem::take(&mut self.out));
         if let Some(tls) = &mut self.tls {
             tls.records().rest();
         }

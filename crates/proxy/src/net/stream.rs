@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
-use tokio::io::AsyncWrite;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::io::poll_read_buf;
@@ -62,7 +62,14 @@ impl Stream {
     /// Writes some of `bytes`. Returns their number.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Plain(stream) => loop {
+                ready!(stream.poll_write_ready(cx))?;
+                let send = || Ok(rustix::net::send(&*stream, bytes, SendFlags::NOSIGNAL)?);
+                match stream.try_io(Interest::WRITABLE, send) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    sent => return Poll::Ready(sent),
+                }
+            },
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
