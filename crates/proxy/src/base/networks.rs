@@ -30,8 +30,8 @@ pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
 
 /// Returns `authority` without its port.
 pub(crate) fn host_of(authority: &str) -> &str {
-    match authority.rfind(':') {
-        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+    match authority.bytes().rposition(|byte| byte == b':') {
+        Some(colon) if !authority.as_bytes()[colon..].contains(&b']') => &authority[..colon],
         _ => authority,
     }
 }

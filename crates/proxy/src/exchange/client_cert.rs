@@ -63,13 +63,12 @@ impl Fields for Selecting<'_> {
 impl Request {
     /// Adds the client's certificate to a request, on listeners that request certificates. Only origins of sites get
     /// it; origins of forward proxy requests do not.
-    pub(super) fn shown(mut self, role: Role, identity: Option<&ClientIdentity>) -> Self {
+    pub(super) fn add_certificate(&mut self, role: Role, identity: Option<&ClientIdentity>) {
         self.asked_for_certificate = identity.is_some();
         if let Some(field) = identity.filter(|_| role == Role::Reverse).and_then(ClientIdentity::field) {
             self.fields.insert(HeaderName::from_static(CLIENT_CERT), field.clone());
             self.forbids_guess = self.ruling.caching.forbids_guess(&self.fields);
         }
-        self
     }
 }
 

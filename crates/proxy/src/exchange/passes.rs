@@ -9,7 +9,6 @@ use std::hash::BuildHasher;
 use http::{HeaderMap, StatusCode, Version, header};
 use larder_semantics::fields::members;
 use larder_semantics::status::Why;
-use larder_store::lines::write_name;
 
 use super::plan::Plan;
 use super::request::Request;
@@ -22,7 +21,7 @@ const DIGITS: usize = 16;
 
 /// Appends the `Via` of a request that is forwarded with `fields`.
 pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
-    write_name(out, b"via");
+    out.extend_from_slice(b"Via: ");
     for value in fields.get_all(header::VIA) {
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b", ");
@@ -74,6 +73,6 @@ pub(crate) fn refuse_loop(plan: &Plan, request: &Request) -> Result<(), OriginEr
 
 /// Returns the number of a request's URL.
 fn digits(plan: &Plan, request: &Request) -> [u8; DIGITS] {
-    let number = plan.passes.hash_one(&request.key);
+    let number = plan.passes.hash_one(request.hash);
     std::array::from_fn(|at| b"0123456789abcdef"[(number >> (4 * at)) as usize & 15])
 }

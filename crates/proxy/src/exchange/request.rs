@@ -108,7 +108,7 @@ pub(crate) struct Unchanged {
 }
 
 impl Request {
-    /// Converts a borrowed head to a request that outlives the buffer.
+    /// Converts a borrowed head to a request that outlives the buffer, in a box, since it is large and often moved.
     ///
     /// # Errors
     /// The refusal of a target or a field that cannot be forwarded.
@@ -117,7 +117,7 @@ impl Request {
         memory: &Memory,
         plan: &Plan,
         asker: &Asker<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Box<Self>, Refusal> {
         Self::take_under(head, memory, plan, asker, rule)
     }
 
@@ -130,7 +130,7 @@ impl Request {
         memory: &Memory,
         plan: &Plan,
         asker: &Asker<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Box<Self>, Refusal> {
         Self::take_under(head, memory, plan, asker, |rulebook, _, _| unruled(rulebook))
     }
 
@@ -140,7 +140,7 @@ impl Request {
         plan: &Plan,
         &Asker { role, address: client, identity, by_peer }: &Asker<'_>,
         rule: impl for<'p> FnOnce(&'p Rulebook, &Address<'_>, (&Method, IpAddr, &HeaderMap)) -> RuledRequest<'p>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Box<Self>, Refusal> {
         let address @ Address { scheme, authority, path } = Address::of(head.target, role)?;
         let route = plan.sites.route(role, authority, path)?;
         let path = from_root(path);
@@ -161,7 +161,7 @@ impl Request {
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
-        let request = Self {
+        let mut request = Box::new(Self {
             method: head.method.clone(),
             version: head.version,
             scheme,
@@ -197,8 +197,9 @@ impl Request {
             lost_try: AtomicBool::new(false),
             entered: Entered::default(),
             is_own_prefetch: false,
-        };
-        Ok(request.shown(role, identity))
+        });
+        request.add_certificate(role, identity);
+        Ok(request)
     }
 
     /// Returns the settings and rules that apply to it and a response with this status, length and fields.
@@ -414,14 +415,14 @@ fn change(
     path: String,
     (fields, taken, is_edited): (&mut HeaderMap, Option<&HeaderValue>, bool),
 ) -> (String, Option<Box<Unchanged>>) {
-    let counted = counted(ruling, &path);
+    let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edits = Some(&ruling.request).filter(|edits| is_edited && !edits.is_empty());
-    let is_changed = edits.is_some() || taken.is_some() || counted != path;
+    let is_changed = edits.is_some() || taken.is_some() || counted.is_some();
     let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
-        Box::new(Unchanged { fields: fields.collect(), path })
+        Box::new(Unchanged { fields: fields.collect(), path: path.clone() })
     });
     edits.into_iter().for_each(|edits| edits.apply(fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
@@ -429,7 +430,7 @@ fn change(
         fields.remove(header::RANGE);
         fields.remove(header::IF_RANGE);
     }
-    (counted, unchanged)
+    (counted.unwrap_or(path), unchanged)
 }
 
 /// Returns the protocol to which a request may switch. Others (h2c) would carry requests past all checks of this proxy.
@@ -458,13 +459,12 @@ const DOT_SEGMENTS: Refusal =
     Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..'");
 
 /// Returns `path` with the part of its query that counts.
-fn counted(ruling: &Ruling, path: &str) -> String {
-    let (Some(rule), Some((start, query))) = (&ruling.query, path.split_once('?')) else {
-        return path.to_owned();
-    };
+fn counted(ruling: &Ruling, path: &str) -> Option<String> {
+    let rule = ruling.query.as_ref()?;
+    let (start, query) = path.split_once('?')?;
     let mut counted = start.as_bytes().to_vec();
     rule.write(query, &mut counted);
-    String::from_utf8_lossy(&counted).into_owned()
+    Some(String::from_utf8_lossy(&counted).into_owned())
 }
 
 /// Collects the fields to forward: without those of this connection, those that are written again, and those that tell

@@ -180,7 +180,7 @@ impl Decision {
 struct Run<'r> {
     shared: &'r Shared,
     plan: &'r Plan,
-    request: Request,
+    request: Box<Request>,
     has_content: bool,
     /// The end of the wait for the engine.
     until: Instant,

@@ -233,7 +233,7 @@ impl Order {
     }
 
     /// Returns the request that a client without credentials would make.
-    fn request(&self, worker: &Worker, plan: &Plan) -> Option<Request> {
+    fn request(&self, worker: &Worker, plan: &Plan) -> Option<Box<Request>> {
         let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
         let mut text = format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n", self.wish.url).into_bytes();
         for (name, value) in &self.fields {

@@ -372,9 +372,9 @@ fn is_due(
 pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Request) -> bool {
     // Requests to other nodes do not carry client certificates.
     let is_for_all =
-        !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
+        || !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
     let hears = cluster.is_some_and(|cluster| cluster.invalidations.lease.hears());
-    hears && !request.by_peer && request.awaited.is_none() && is_for_all
+    hears && !request.by_peer && request.awaited.is_none() && is_for_all()
 }
 
 /// Whether the answer to this request is of no use to other requests for the same URL that accept the stored response.

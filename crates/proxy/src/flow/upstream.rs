@@ -2,6 +2,7 @@
 //! another one if that fails before it answers.
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
-use larder_store::lines::{write_line, write_name};
+use larder_store::lines::write_line;
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
@@ -360,19 +361,35 @@ fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderM
     match plan.settings.client_address {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
-            write_name(out, b"x-forwarded-for");
-            let _ = write!(out, "{client}\r\n");
-            write_line(out, b"x-forwarded-proto", proto.as_bytes());
-            write_line(out, b"x-forwarded-host", host.as_bytes());
+            out.extend_from_slice(b"X-Forwarded-For: ");
+            write_address(out, client);
+            out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+            out.extend_from_slice(proto.as_bytes());
+            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+            out.extend_from_slice(host.as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
         ClientAddress::Forwarded => {
-            write_name(out, b"forwarded");
             let _ = match client.is_ipv6() {
-                true => write!(out, "for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
-                false => write!(out, "for={client};host=\"{host}\";proto={proto}\r\n"),
+                true => write!(out, "Forwarded: for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
+                false => write!(out, "Forwarded: for={client};host=\"{host}\";proto={proto}\r\n"),
             };
         }
     }
+}
+
+/// Appends an address. The usual ones, of IPv4, are written without the formatter, which takes ten times as long.
+fn write_address(out: &mut Vec<u8>, address: IpAddr) {
+    let IpAddr::V4(address) = address else {
+        // Writing to a vector does not fail.
+        let _ = write!(out, "{address}");
+        return;
+    };
+    for octet in address.octets() {
+        out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+        out.push(b'.');
+    }
+    out.pop();
 }
 
 /// Returns the reply that forwards an origin's answer to one client as it arrives.

@@ -214,8 +214,9 @@ impl Lines {
             let value = bytes.len();
             bytes.extend_from_slice(header.value);
             // A value folded over several lines means the same on one.
-            for byte in bytes[value..].iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
-                *byte = b' ';
+            for byte in &mut bytes[value..] {
+                // An assignment in any case lets the compiler handle many bytes at once.
+                *byte = if matches!(*byte, b'\r' | b'\n') { b' ' } else { *byte };
             }
             bytes.extend_from_slice(b"\r\n");
             index.push(Line { start, name: short(header.name.len()), value: short(header.value.len()) });
@@ -311,7 +312,8 @@ impl Lines {
 impl Fields for Lines {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let named = |line: &&Line| {
-            line.name as usize == name.len() && self.name(line).eq_ignore_ascii_case(name.as_bytes())
+            let same = |(own, lower): (&u8, u8)| own.to_ascii_lowercase() == lower;
+            line.name as usize == name.len() && self.name(line).iter().zip(name.bytes()).all(same)
         };
         self.index.iter().filter(named).map(|line| self.value(line))
     }

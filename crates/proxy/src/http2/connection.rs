@@ -376,7 +376,7 @@ impl Desk {
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
             let mut request = match request {
-                Ok(request) => Box::new(request),
+                Ok(request) => request,
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
             if head.upgrade {

@@ -168,8 +168,9 @@ fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> 
         }
         None => {
             let memory = &visitor.worker.cache.store.memory;
-            let request = Request::take(&read, memory, plan, &asker)?;
-            PageStep::Ask(Box::new(Request { trace: trace.clone(), accepted: None, ..request }))
+            let mut request = Request::take(&read, memory, plan, &asker)?;
+            (request.trace, request.accepted) = (trace.clone(), None);
+            PageStep::Ask(request)
         }
     };
     Ok(Look { url, step, trace })
