@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub mod certificates;
 pub(crate) mod challenges;
 pub mod client_certificates;
+mod counts;
 pub(crate) mod fault;
 pub(crate) mod halves;
 mod kept;

@@ -16,11 +16,12 @@ use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
 
-use super::accept::{Failure, Secured, Session, Unsecured, accept};
+use super::accept::{Secured, Unsecured, accept};
 use super::admin::Acceptor;
 use super::certificates::{Certificate, Certificates};
 use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
+use super::counts::Counts;
 use super::provider;
 use super::tickets::Tickets;
 use super::validity::DAY;
@@ -88,33 +89,6 @@ struct Agreement {
 /// The secret that seals tickets. It stays out of logs.
 struct Secret(Vec<u8>);
 
-/// Handshakes since the process began.
-#[derive(Debug, Default)]
-struct Counts {
-    full: AtomicU64,
-    resumed: AtomicU64,
-    failed: [AtomicU64; Failure::ALL.len()],
-}
-
-impl Counts {
-    /// Counts the result of a handshake.
-    fn add(&self, ended: Result<Session, &Unsecured>) {
-        let count = match ended {
-            Ok(Session { is_resumed: true, .. }) => &self.resumed,
-            Ok(_) => &self.full,
-            Err(error) => &self.failed[error.reason() as usize],
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns all counts, by result.
-    fn by_end(&self) -> BTreeMap<&'static str, u64> {
-        let done = [("full", &self.full), ("resumed", &self.resumed)];
-        let failed = Failure::ALL.iter().map(|failure| failure.name()).zip(&self.failed);
-        done.into_iter().chain(failed).map(|(end, count)| (end, count.load(Ordering::Relaxed))).collect()
-    }
-}
-
 /// Statistics about TLS of the listeners.
 #[derive(Debug, Serialize)]
 pub(crate) struct TlsReport {
@@ -172,8 +146,11 @@ impl Server {
     }
 
     /// Reads the certificates in `files` and the authorities in use again, as far as they have changed. Unusable files
-    /// leave the previous state in use.
+    /// leave the previous state in use. Logs failed handshakes.
     pub(crate) fn look(&self, files: &[CertificateFiles]) {
+        if let Some(news) = self.counts.news(clock::millis()) {
+            tracing::info!("{news}");
+        }
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(files, false);
         let terms = self.terms.load();
