@@ -95,6 +95,14 @@ fn silent_handshakes_end_and_others_go_on_meanwhile() {
 }
 
 #[test]
+fn failed_handshakes_are_in_the_log_by_reason() {
+    let (origin, authority) = (Origin::always(PAGE), Authority::new());
+    let larder = larder(&authority, &origin, "");
+    leave(larder.door(TLS), GET, false);
+    larder.wait_for_log("TLS handshakes of clients failed: 1 plain-http");
+}
+
+#[test]
 fn idle_connections_over_tls_hold_little() {
     let wanted = number("LARDER_CONNECTIONS", 1_000);
     let count = wanted.min(raise_open_files() / 2);

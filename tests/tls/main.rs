@@ -11,6 +11,7 @@ mod lines;
 mod origins;
 mod records;
 mod requests;
+mod rustls_records;
 mod sessions;
 mod wild;
 

@@ -22,8 +22,9 @@ use super::deadline::Deadline;
 use super::input::{Input, borrow_buffer, give_buffer, receive};
 use super::pace::Pace;
 use super::tls::accept::Secured;
+use super::tls::fault::Fault;
+use super::tls::halves::Opener;
 use super::tls::output::Output;
-use super::tls::record::{Fault, Opener};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
 

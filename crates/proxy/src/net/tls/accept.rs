@@ -1,4 +1,5 @@
-//! The handshake of a client's connection. rustls makes it; then the record layer continues with its keys.
+//! The handshake of a client's connection. rustls makes it; then the record layer continues with its keys, unless the
+//! configuration of rustls does not permit their extraction.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,13 +8,14 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::challenges;
-use super::record::{self, Opener, Sealer};
+use super::halves::{Opener, Sealer, halves};
+use super::kept::encode;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::input::receive;
 
@@ -202,6 +204,8 @@ pub(super) async fn part(stream: &mut TcpStream) -> io::Result<()> {
 
 pub(super) struct Handshake {
     connection: UnbufferedServerConnection,
+    /// Whether the record layer continues with the keys.
+    own_records: bool,
     /// Bytes from the client that rustls has not consumed.
     pub(super) incoming: Vec<u8>,
     /// Number of these bytes that rustls may see. It gets one record at a time, so that it sees no record behind the
@@ -221,8 +225,9 @@ pub(super) enum HandshakeStep {
 
 impl Handshake {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        let own_records = config.enable_secret_extraction;
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, incoming: Vec::new(), shown: 0, outgoing: Vec::new() })
+        Ok(Self { connection, own_records, incoming: Vec::new(), shown: 0, outgoing: Vec::new() })
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -314,7 +319,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Ends the handshake and returns its result with the keys for the record layer.
+    /// Ends the handshake and returns its result with both directions.
     pub(super) fn end(self) -> Result<Ended, Unsecured> {
         let session = Session {
             is_v13: self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3),
@@ -324,34 +329,11 @@ impl Handshake {
         };
         let chain = self.connection.peer_certificates().unwrap_or_default();
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let (secrets, kernel) = self.connection.dangerous_into_kernel_connection().map_err(Unsecured::Tls)?;
-        let halves = record::halves(secrets, kernel);
-        let (mut opener, sealer) = halves.map_err(|fault| Unsecured::Io(fault.into()))?;
-        opener.begin_with(self.incoming);
+        let halves = halves(self.connection, self.incoming, self.own_records);
+        let (opener, sealer) = halves.map_err(Unsecured::Tls)?;
         Ok((opener, sealer, session, chain))
     }
 }
 
 /// Both directions, the session, and the client's certificates.
 type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
-
-/// Appends the bytes to `out` that `encode` writes. It names their number before it writes them.
-fn encode(
-    out: &mut Vec<u8>,
-    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
-) -> Result<(), rustls::Error> {
-    let (start, mut room) = (out.len(), 0);
-    loop {
-        out.resize(start + room, 0);
-        match encode(&mut out[start..]) {
-            Ok(written) => {
-                out.truncate(start + written);
-                return Ok(());
-            }
-            Err(EncodeError::InsufficientSize(needed)) if needed.required_size > room => {
-                room = needed.required_size;
-            }
-            Err(error) => return Err(rustls::Error::General(error.to_string())),
-        }
-    }
-}

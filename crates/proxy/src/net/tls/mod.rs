@@ -1,11 +1,14 @@
-//! TLS on listeners: rustls makes the handshake, and this module seals and opens records.
+//! TLS on listeners: rustls makes the handshake; then this module seals and opens records, or rustls does.
 
 pub(crate) mod accept;
 pub(crate) mod admin;
 pub mod certificates;
 pub(crate) mod challenges;
 pub mod client_certificates;
-mod fault;
+mod counts;
+pub(crate) mod fault;
+pub(crate) mod halves;
+mod kept;
 mod keys;
 pub mod nodes;
 pub(crate) mod output;

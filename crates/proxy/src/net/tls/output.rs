@@ -9,7 +9,9 @@ use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::record::{Fault, MOST, Sealer};
+use super::fault::Fault;
+use super::halves::Sealer;
+use super::record::MOST;
 use super::records::Records;
 use crate::base::clock;
 use crate::net::content::ContentFile;

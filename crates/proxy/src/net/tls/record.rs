@@ -13,18 +13,16 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ProtocolVersion, SupportedCipherSuite};
 
-pub(crate) use super::fault::Fault;
-use super::keys::{Form, HEADER, Keys, header};
+use super::fault::Fault;
+pub(super) use super::keys::HEADER;
+use super::keys::{Form, Keys, header};
 use super::records::Records;
-use crate::net::input::{borrow_buffer, give_buffer};
 
 /// Maximum of content bytes in a record.
 pub(crate) const MOST: usize = 1 << 14;
 /// Maximum of bytes in a received record's body: TLS 1.2 permits 2,048 bytes more than the content, TLS 1.3 256.
-const MOST_SEALED: usize = MOST + 2048;
+pub(super) const MOST_SEALED: usize = MOST + 2048;
 const MOST_SEALED_13: usize = MOST + 256;
-/// Spare capacity below which the receive buffer grows.
-const LEAST_ROOM: usize = 4 << 10;
 /// Maximum of bytes behind the content of a record that are sealed with it.
 const TAIL: usize = 15;
 /// Maximum of consecutive records without content before the connection is closed.
@@ -70,15 +68,7 @@ pub(crate) fn halves(
     // A few records are reserved for the key update itself and the last alert.
     let most_records = most_records.saturating_sub(8);
     let shared = Arc::new(Shared { kernel: Mutex::new(kernel), is_v13, wants_update });
-    let opener = Opener {
-        keys: open,
-        shared: Arc::clone(&shared),
-        arrived: Vec::new(),
-        at: 0,
-        empty: 0,
-        is_over: false,
-        failed: None,
-    };
+    let opener = Opener { keys: open, shared: Arc::clone(&shared), empty: 0 };
     Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
 }
 
@@ -234,91 +224,42 @@ impl Sealer {
 pub(crate) struct Opener {
     keys: Keys,
     shared: Arc<Shared>,
-    /// Received bytes; those from `at` on are not opened yet.
-    arrived: Vec<u8>,
-    at: usize,
     /// Consecutive records without content.
     empty: u32,
-    /// Whether the client has sent `close_notify`.
-    is_over: bool,
-    /// The error of a record; no record behind it is opened.
-    failed: Option<Fault>,
+}
+
+/// The result of opening all records that have arrived completely.
+pub(super) struct Opened {
+    /// The number of their bytes.
+    pub(super) consumed: usize,
+    /// Whether the last of them is the client's `close_notify`.
+    pub(super) is_over: bool,
 }
 
 impl Opener {
-    /// Takes the bytes that arrived behind the end of the handshake.
-    pub(super) fn begin_with(&mut self, arrived: Vec<u8>) {
-        if !arrived.is_empty() {
-            self.arrived = arrived;
-        }
-    }
-
-    /// Returns the buffer to receive into, with spare capacity.
-    pub(crate) fn make_room(&mut self) -> &mut Vec<u8> {
-        if self.arrived.capacity() == 0 {
-            self.arrived = borrow_buffer();
-        }
-        if self.arrived.capacity() - self.arrived.len() < LEAST_ROOM {
-            self.arrived.reserve(HEADER + MOST_SEALED);
-        }
-        &mut self.arrived
-    }
-
-    /// Returns the buffer to the pool if it is empty.
-    pub(crate) fn rest(&mut self) {
-        if self.arrived.is_empty() && self.arrived.capacity() > 0 {
-            give_buffer(std::mem::take(&mut self.arrived));
-        }
-    }
-
     /// Drops the expanded key until the next record.
-    pub(crate) fn doze(&mut self) {
+    pub(super) fn doze(&mut self) {
         self.keys.doze();
     }
 
-    /// Whether the client has sent `close_notify`.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Whether whole or partial records wait to be opened. Always true after a record could not be opened.
-    pub(crate) fn holds_bytes(&self) -> bool {
-        self.at < self.arrived.len() || self.failed.is_some()
-    }
-
-    /// Opens all records that have arrived completely, and appends their content to `out`.
+    /// Opens all records in `arrived` that are complete, up to a `close_notify`, and appends their content to `out`.
     ///
     /// # Errors
-    /// The error of a record. Every later call returns it, too.
-    pub(crate) fn open(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Some(fault) = self.failed {
-            return Err(fault);
+    /// The error of a record. No record behind it may be opened.
+    pub(super) fn open(&mut self, arrived: &mut [u8], out: &mut Vec<u8>) -> Result<Opened, Fault> {
+        let mut opened = Opened { consumed: 0, is_over: false };
+        while !opened.is_over {
+            let unread = &mut arrived[opened.consumed..];
+            let Some(length) = self.whole(unread)? else { break };
+            let record = &mut unread[..HEADER + length];
+            opened.consumed += record.len();
+            opened.is_over = self.open_one(record, out)?;
         }
-        let opened = self.open_all(out);
-        self.failed = opened.err();
-        opened
-    }
-
-    fn open_all(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        while !self.is_over {
-            let Some(length) = self.whole()? else { break };
-            let start = self.at;
-            self.at += HEADER + length;
-            self.open_one(start, length, out)?;
-        }
-        if self.is_over || self.at == self.arrived.len() {
-            self.arrived.clear();
-            self.at = 0;
-        } else if self.at > 0 {
-            self.arrived.drain(..self.at);
-            self.at = 0;
-        }
-        Ok(())
+        Ok(opened)
     }
 
     /// Returns the length of the next record's body, if all of it has arrived.
-    fn whole(&self) -> Result<Option<usize>, Fault> {
-        let unread = &self.arrived[self.at..];
+    fn whole(&self, unread: &[u8]) -> Result<Option<usize>, Fault> {
         let Some(&[kind, major, minor, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([high, low]));
         if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) || (major, minor) != (3, 3) {
@@ -330,9 +271,9 @@ impl Opener {
         Ok((unread.len() >= HEADER + length).then_some(length))
     }
 
-    fn open_one(&mut self, start: usize, length: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let form = self.keys.form;
-        let record = &mut self.arrived[start..start + HEADER + length];
+    /// Opens `record`. Returns whether it is a `close_notify`.
+    fn open_one(&mut self, record: &mut [u8], out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let (form, length) = (self.keys.form, record.len() - HEADER);
         let mut kind = record[0];
         if form == Form::V13 && kind != CONTENT {
             return Err(Fault::UnexpectedMessage);
@@ -358,7 +299,7 @@ impl Opener {
         if kind == CONTENT && !content.is_empty() {
             self.empty = 0;
             out.extend_from_slice(content);
-            return Ok(());
+            return Ok(false);
         }
         let (mut message, length) = ([0; 5], content.len());
         let known = length.min(message.len());
@@ -366,24 +307,22 @@ impl Opener {
         self.without_content(kind, message, length)
     }
 
-    /// Handles a record of `kind` without content. `message` holds the first of its `length` bytes.
-    fn without_content(&mut self, kind: u8, message: [u8; 5], length: usize) -> Result<(), Fault> {
+    /// Handles a record of `kind` without content. `message` holds the first of its `length` bytes. Returns whether it
+    /// is a `close_notify`.
+    fn without_content(&mut self, kind: u8, message: [u8; 5], length: usize) -> Result<bool, Fault> {
         self.empty += 1;
         if self.empty > MOST_EMPTY {
             return Err(Fault::UnexpectedMessage);
         }
         match (kind, length) {
-            (CONTENT, _) => Ok(()),
+            (CONTENT, _) => Ok(false),
             (ALERT, 2) => match message[1] {
-                CLOSE_NOTIFY => {
-                    self.is_over = true;
-                    Ok(())
-                }
-                USER_CANCELED => Ok(()),
+                CLOSE_NOTIFY => Ok(true),
+                USER_CANCELED => Ok(false),
                 _ => Err(Fault::Alerted),
             },
             (HANDSHAKE, 5) if self.shared.is_v13 && message[..4] == [KEY_UPDATE, 0, 0, 1] => {
-                self.update(message[4])
+                self.update(message[4]).map(|()| false)
             }
             (HANDSHAKE, 1..) if !self.shared.is_v13 => Err(Fault::NoRenegotiation),
             (ALERT, _) => Err(Fault::Decode),

@@ -16,11 +16,12 @@ use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
 
-use super::accept::{Failure, Secured, Session, Unsecured, accept};
+use super::accept::{Secured, Unsecured, accept};
 use super::admin::Acceptor;
 use super::certificates::{Certificate, Certificates};
 use super::challenges;
 use super::client_certificates::{self, ClientIdentity};
+use super::counts::Counts;
 use super::provider;
 use super::tickets::Tickets;
 use super::validity::DAY;
@@ -59,11 +60,19 @@ pub(crate) struct Server {
 /// The TLS configurations by kind of listener.
 #[derive(Debug)]
 struct Terms {
-    /// Whether authorities verify names on these listeners.
-    verifies: bool,
+    common: Common,
     reverse: Agreement,
     forward: Agreement,
     rpc: Agreement,
+}
+
+/// The settings of all listeners.
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    /// Whether authorities verify names on these listeners.
+    verifies: bool,
+    /// Whether this crate's record layer continues after handshakes.
+    own_records: bool,
 }
 
 /// The TLS configuration of a listener.
@@ -79,33 +88,6 @@ struct Agreement {
 
 /// The secret that seals tickets. It stays out of logs.
 struct Secret(Vec<u8>);
-
-/// Handshakes since the process began.
-#[derive(Debug, Default)]
-struct Counts {
-    full: AtomicU64,
-    resumed: AtomicU64,
-    failed: [AtomicU64; Failure::ALL.len()],
-}
-
-impl Counts {
-    /// Counts the result of a handshake.
-    fn add(&self, ended: Result<Session, &Unsecured>) {
-        let count = match ended {
-            Ok(Session { is_resumed: true, .. }) => &self.resumed,
-            Ok(_) => &self.full,
-            Err(error) => &self.failed[error.reason() as usize],
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns all counts, by result.
-    fn by_end(&self) -> BTreeMap<&'static str, u64> {
-        let done = [("full", &self.full), ("resumed", &self.resumed)];
-        let failed = Failure::ALL.iter().map(|failure| failure.name()).zip(&self.failed);
-        done.into_iter().chain(failed).map(|(end, count)| (end, count.load(Ordering::Relaxed))).collect()
-    }
-}
 
 /// Statistics about TLS of the listeners.
 #[derive(Debug, Serialize)]
@@ -132,22 +114,23 @@ impl Server {
     /// # Errors
     /// The certificate that is unusable, and the reason.
     pub(crate) fn new(settings: &Settings, port: Option<u16>) -> Result<Option<Arc<Self>>, Error> {
-        if settings.certificates.is_empty() && !verifies(settings) {
+        let common = Common::of(settings);
+        if settings.certificates.is_empty() && !common.verifies {
             return Ok(None);
         }
         let certificates = Certificates::read(&settings.certificates);
         let certificates = Arc::new(certificates.map_err(|why| Error::new("cannot use a certificate", why))?);
         let cannot = |why: String| Error::new("cannot set up TLS", why);
         let secret = Secret(secret(settings).map_err(|error| cannot(error.to_string()))?);
-        let terms = Terms::new(&certificates, &secret, &settings.client_auth, verifies(settings));
+        let terms = Terms::new(&certificates, &secret, &settings.client_auth, common);
         let terms = ArcSwap::from_pointee(terms.map_err(|error| cannot(error.to_string()))?);
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
         let (changing, counts, told) = (Mutex::default(), Counts::default(), AtomicU64::default());
         Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, told, handshakes })))
     }
 
-    /// Applies a reload: reads all certificates again, and requests client certificates by `settings`. An unusable
-    /// certificate leaves the previous one in use.
+    /// Applies a reload to new connections: reads all certificates again, and requests client certificates by
+    /// `settings`. An unusable certificate leaves the previous one in use.
     pub(crate) fn reload(&self, settings: &Settings) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&settings.certificates, true);
@@ -159,12 +142,15 @@ impl Server {
             false => terms.of(Some(role)).client_auth.clone(),
         };
         let auths = ClientAuths { reverse: of(Role::Reverse), forward: of(Role::Forward) };
-        self.agree(&auths, verifies(settings));
+        self.agree(&auths, Common::of(settings));
     }
 
     /// Reads the certificates in `files` and the authorities in use again, as far as they have changed. Unusable files
-    /// leave the previous state in use.
+    /// leave the previous state in use. Logs failed handshakes.
     pub(crate) fn look(&self, files: &[CertificateFiles]) {
+        if let Some(news) = self.counts.news(clock::millis()) {
+            tracing::info!("{news}");
+        }
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(files, false);
         let terms = self.terms.load();
@@ -173,11 +159,11 @@ impl Server {
             return;
         }
         let [reverse, forward] = auths.map(|auth| auth.map(read_again));
-        self.agree(&ClientAuths { reverse, forward }, terms.verifies);
+        self.agree(&ClientAuths { reverse, forward }, terms.common);
     }
 
-    fn agree(&self, auths: &ClientAuths, verifies: bool) {
-        match Terms::new(&self.certificates, &self.secret, auths, verifies) {
+    fn agree(&self, auths: &ClientAuths, common: Common) {
+        match Terms::new(&self.certificates, &self.secret, auths, common) {
             Ok(terms) => self.terms.store(Arc::new(terms)),
             Err(error) => tracing::error!("TLS stays as it was: {error}"),
         }
@@ -249,15 +235,15 @@ impl Terms {
         certificates: &Arc<Certificates>,
         secret: &Secret,
         auths: &ClientAuths,
-        verifies: bool,
+        common: Common,
     ) -> Result<Self, rustls::Error> {
-        let agreement = |auth| Agreement::new(certificates, secret, auth, verifies);
+        let agreement = |auth| Agreement::new(certificates, secret, auth, common);
         let rpc = agreement(None)?;
         let of = |role| match auths.of(role) {
             None => Ok(rpc.clone()),
             Some(auth) => agreement(Some(auth)),
         };
-        Ok(Self { verifies, reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
+        Ok(Self { common, reverse: of(Role::Reverse)?, forward: of(Role::Forward)?, rpc })
     }
 
     fn of(&self, role: Option<Role>) -> &Agreement {
@@ -274,7 +260,7 @@ impl Agreement {
         certificates: &Arc<Certificates>,
         secret: &Secret,
         auth: Option<&Arc<ClientAuth>>,
-        verifies: bool,
+        common: Common,
     ) -> Result<Self, rustls::Error> {
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let config = match auth {
@@ -284,7 +270,7 @@ impl Agreement {
         let mut config = config.with_cert_resolver(Arc::clone(certificates) as _);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // The last in preference: a client that offers another protocol as well is not an authority.
-        config.alpn_protocols.extend(verifies.then(|| challenges::PROTOCOL.to_vec()));
+        config.alpn_protocols.extend(common.verifies.then(|| challenges::PROTOCOL.to_vec()));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         // A resumed session would outlive the certificate that was verified when it began.
@@ -294,7 +280,7 @@ impl Agreement {
             config.send_tls13_tickets = 1;
         }
         config.ignore_client_order = true;
-        config.enable_secret_extraction = true;
+        config.enable_secret_extraction = common.own_records;
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols.remove(0);
         Ok(Self {
@@ -305,9 +291,11 @@ impl Agreement {
     }
 }
 
-/// Whether authorities verify names on these listeners.
-fn verifies(settings: &Settings) -> bool {
-    settings.sites.iter().any(|site| site.acme.is_some())
+impl Common {
+    fn of(settings: &Settings) -> Self {
+        let verifies = settings.sites.iter().any(|site| site.acme.is_some());
+        Self { verifies, own_records: settings.own_records }
+    }
 }
 
 impl fmt::Debug for Secret {

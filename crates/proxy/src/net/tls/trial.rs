@@ -1,4 +1,4 @@
-//! Both ends of a connection in memory, for tests and fuzzing: a rustls client, and this crate's record layer.
+//! Both ends of a connection in memory, for tests and fuzzing: a rustls client, and records in either form.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig};
 
 use super::accept::{Handshake, HandshakeStep};
-use super::record::{MOST, Opener, Sealer};
+use super::halves::{Opener, Sealer};
+use super::record::MOST;
 use super::records::Records;
 
 /// A connection whose handshake is done.
@@ -18,8 +19,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Connects a client and a server with a certificate for `localhost`. `server` has to permit the extraction of
-    /// secrets.
+    /// Connects a client and a server with a certificate for `localhost`. If `server` permits the extraction of
+    /// secrets, this crate's record layer continues with them; otherwise, rustls does.
     ///
     /// # Errors
     /// A description of the failure.
