@@ -26,7 +26,6 @@ use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
-use crate::exchange::sink::GATHER;
 use crate::features::validator;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve::{self, Answer};
@@ -38,6 +37,9 @@ use crate::net::linger;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::Memo;
 use crate::observe::sums::Hit;
+
+/// Bytes of replies after which a turn ends and sends them. With twice as many, a reply of 1 KiB costs 2% more CPU time.
+const TURN: u64 = 32 << 10;
 
 /// How long a client without requests may take to acknowledge the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -236,7 +238,7 @@ impl Connection {
             loop {
                 // A client that does not read replies must not make them accumulate here. Frames that streams have
                 // written meanwhile do not count against the limit.
-                if state.writing.written() - before >= GATHER as u64 {
+                if state.writing.written() - before >= TURN {
                     return Turn::Full;
                 }
                 let State { wire, writing, .. } = &mut *state;

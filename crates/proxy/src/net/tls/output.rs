@@ -139,8 +139,8 @@ impl Output {
         }
     }
 
-    /// The same for mapped content. The header of a frame is sealed in the record of the frame before, so that each
-    /// record but the first is sealed from the mapping without a copy.
+    /// The same for mapped content. The header of a frame is sealed in the record of the frame before, and that of the
+    /// first frame in a record with the bytes in `out`, so that content is sealed from the mapping without a copy.
     fn seal_mapped_frames<const N: usize>(
         &mut self,
         out: &mut Vec<u8>,
@@ -151,30 +151,23 @@ impl Output {
         if bytes.is_empty() || frames == 0 || !self.has_room() {
             return Ok(Sealed { read: 0, content: 0 });
         }
-        let mut content = 0;
-        if out.len() + N > self.most() / 2 {
-            content += self.seal(out, &[])?;
-        }
-        let mut read = bytes.len().min(self.most() - out.len() - 2 * N);
-        out.extend_from_slice(&header(read));
-        out.extend_from_slice(&bytes[..read]);
-        let mut piece: &[u8] = out;
+        let (mut piece, mut rest) = bytes.split_at(bytes.len().min(self.most() - N));
+        out.extend_from_slice(&header(piece.len()));
+        let mut content = self.seal(out, &[])?;
         for left in (0..frames).rev() {
             self.burst += piece.len() as u64;
             content += piece.len() as u64;
             let has_room = left > 0 && self.records.end() + MOST < Self::BATCH;
-            let next = if has_room { (bytes.len() - read).min(self.most() - N) } else { 0 };
+            let next = if has_room { rest.len().min(self.most() - N) } else { 0 };
             if next == 0 {
                 self.sealer.seal_with_tail(&mut self.records, piece, &[])?;
                 break;
             }
             self.sealer.seal_with_tail(&mut self.records, piece, &header(next))?;
             content += N as u64;
-            piece = &bytes[read..read + next];
-            read += next;
+            (piece, rest) = rest.split_at(next);
         }
-        out.clear();
-        Ok(Sealed { read: read as u64, content })
+        Ok(Sealed { read: (bytes.len() - rest.len()) as u64, content })
     }
 
     /// The same for a file that is read. A frame ends with its record.

@@ -186,6 +186,12 @@ async fn long_content_begins_with_short_records() {
     let (_client, secured) = pair(first()).await;
     let mut output = Output::new(secured.sealer, Vec::new());
     output.seal(&mut b"a head".to_vec(), &bytes(50_000)).unwrap();
+    let (short, long) = ([1_369; 3], [16_384, 16_384, 13_131]);
+    assert_eq!(lengths(&mut output), [&short[..], &long[..]].concat());
+}
+
+/// Returns the numbers of content bytes in the records of TLS 1.3 that are ready to be sent.
+fn lengths(output: &mut Output) -> Vec<usize> {
     let (mut sealed, mut lengths) = (output.records().ready(), Vec::new());
     while let [_, _, _, high, low, rest @ ..] = sealed {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -193,8 +199,7 @@ async fn long_content_begins_with_short_records() {
         lengths.push(length - 17);
         sealed = &rest[length..];
     }
-    let (short, long) = ([1_369; 3], [16_384, 16_384, 13_131]);
-    assert_eq!(lengths, [&short[..], &long[..]].concat());
+    lengths
 }
 
 /// Seals `content` in frames, at most `frames` at once, and returns the bytes that the client receives.
@@ -238,6 +243,27 @@ async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
                 assert!(carried == content[7..], "{case:?}, {most} frames at once");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn frames_from_mapped_memory_begin_behind_other_frames_and_end_with_their_records() {
+    let extent = Arena::new().unwrap().extent(None).unwrap();
+    extent.append(&bytes(50_000)).unwrap();
+    let (_client, secured) = pair(suites()[0]).await;
+    let mut output = Output::new(secured.sealer, Vec::new());
+    let content = ContentFile::Complete(&extent);
+    let header = |length: usize| (length as u32).to_be_bytes();
+    for (range, expected) in [
+        // A connection begins with short records.
+        (0..1_000, &[10, 1_000][..]),
+        (1_000..5_000, &[10, 1_369, 1_369, 1_270]),
+        (5_000..50_000, &[10, 16_384, 16_384, 12_240]),
+    ] {
+        let sealed = output.seal_frames(&mut b"a head".to_vec(), content, range.clone(), 4, header).unwrap();
+        assert_eq!((sealed.read, lengths(&mut output)), (range.end - range.start, expected.to_vec()));
+        let count = output.unsent();
+        output.records().sent(count);
     }
 }
 

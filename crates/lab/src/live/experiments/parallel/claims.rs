@@ -39,29 +39,7 @@ pub(super) fn claims(cells: &[Measured], host: Option<&Host>) -> Vec<Finding> {
         let times = if rival == AIOHTTP { 8.0 } else { 2.0 };
         found.push(rate(cells, cores, ("near", times), (rival, name)));
     }
-    for (rival, name) in RIVALS {
-        let times = if rival == AIOHTTP { 10.0 } else { 2.0 };
-        let claim = match rival {
-            AIOHTTP => format!("CPU time for a page is at most a tenth of that of {name}"),
-            _ => format!("CPU time for a page is at most half of that of {name}"),
-        };
-        let value: Value = |one| Some(1e6 / one.processor_us);
-        let times = Times {
-            claim,
-            source: OURS,
-            origin: "near",
-            system: LARDER,
-            rival,
-            times,
-            value,
-            unit: "times less CPU time",
-        };
-        found.push(times.decide(cells).saying(work(cells, rival)).because(
-            &[Ruling::Fails],
-            "The proxy does more for a page than a client: it reads a request, sends one, receives the page, stores it, and \
-             forwards it, over two connections instead of one. Most of this is work of the kernel.",
-        ));
-    }
+    found.extend(RIVALS.map(|rival| cost(cells, rival)));
     found.extend(
         RIVALS.into_iter().flat_map(|rival| [memory(cells, rival), tail(cells, rival), stall(cells, rival)]),
     );
@@ -180,21 +158,23 @@ fn throughput(one: &Measured) -> Option<f64> {
     Some(one.throughput())
 }
 
+fn cost(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
+    let (times, part) = if rival == AIOHTTP { (10.0, "a tenth") } else { (2.0, "half") };
+    let claim = format!("CPU time for a page is at most {part} of that of {name}");
+    let value: Value = |one| Some(1e6 / one.processor_us);
+    let decided = Times::near(claim, rival, times, value, "times less CPU time").decide(cells);
+    decided.saying(work(cells, rival)).because(
+        &[Ruling::Fails],
+        "The proxy does more for a page than a client: it reads a request, sends one, receives the page, stores it, and \
+         forwards it, over two connections instead of one. Most of this is work of the kernel.",
+    )
+}
+
 fn memory(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("The proxy takes less memory than {name}, though it stores all pages");
     let value: Value = |one| Some(1.0 / one.resident?);
-    Times {
-        claim,
-        source: OURS,
-        origin: "near",
-        system: LARDER,
-        rival,
-        times: 1.0,
-        value,
-        unit: "times less memory",
-    }
-    .decide(cells)
-    .saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
+    let decided = Times::near(claim, rival, 1.0, value, "times less memory").decide(cells);
+    decided.saying(means(cells, rival, |one| Some(one.resident? / f64::from(1 << 20)), "MiB"))
 }
 
 fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
@@ -202,38 +182,23 @@ fn tail(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
         "With {MOST} in flight and a near origin, the 99th percentile of page times is at most half of that with {name}"
     );
     let value: Value = |one| Some(1.0 / one.p99_ms?);
-    Times {
-        claim,
-        source: OURS,
-        origin: "near",
-        system: LARDER,
-        rival,
-        times: 2.0,
-        value,
-        unit: "times as fast at the 99th percentile",
-    }
-    .decide(cells)
-    .saying(means(cells, rival, |one| one.p99_ms, "ms"))
+    let decided = Times::near(claim, rival, 2.0, value, "times as fast at the 99th percentile").decide(cells);
+    decided.saying(means(cells, rival, |one| one.p99_ms, "ms"))
 }
 
 fn stall(cells: &[Measured], (rival, name): (&'static str, &str)) -> Finding {
     let claim = format!("At overload, the slowest page of a near origin takes no longer than with {name}");
     let value: Value = |one| Some(1.0 / one.slowest_ms?);
-    Times {
-        claim,
-        source: OURS,
-        origin: "near",
-        system: LARDER,
-        rival,
-        times: 1.0,
-        value,
-        unit: "times as fast at the slowest page",
-    }
-    .decide(cells)
-    .saying(means(cells, rival, |one| one.slowest_ms, "ms"))
+    let decided = Times::near(claim, rival, 1.0, value, "times as fast at the slowest page").decide(cells);
+    decided.saying(means(cells, rival, |one| one.slowest_ms, "ms"))
 }
 
-impl Times<'_> {
+impl<'a> Times<'a> {
+    /// Returns the claim that the proxy has `times` the value of `rival` with a near origin.
+    fn near(claim: String, rival: &'a str, times: f64, value: Value, unit: &'static str) -> Self {
+        Self { claim, source: OURS, origin: "near", system: LARDER, rival, times, value, unit }
+    }
+
     /// Decides the claim from ratios by list, with each number of URLs as a condition.
     fn decide(self, cells: &[Measured]) -> Finding {
         let Self { claim, source, origin, system, rival, times, value, unit } = self;
