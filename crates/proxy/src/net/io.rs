@@ -199,8 +199,7 @@ impl Writing {
         if self.tls.is_some() {
             return self.seal_and_send(&[]).await;
         }
-        let before = self.sent;
-        let is_whole = self.try_flush()?;
+        let (before, is_whole) = (self.sent, self.try_flush()?);
         self.took((self.sent - before) as usize)?;
         if is_whole {
             return Ok(());
