@@ -250,7 +250,7 @@ async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
 async fn frames_from_mapped_memory_begin_behind_other_frames_and_end_with_their_records() {
     let extent = Arena::new().unwrap().extent(None).unwrap();
     extent.append(&bytes(50_000)).unwrap();
-    let (_client, secured) = pair(suites()[0]).await;
+    let (_client, secured) = pair(first()).await;
     let mut output = Output::new(secured.sealer, Vec::new());
     let content = ContentFile::Complete(&extent);
     let header = |length: usize| (length as u32).to_be_bytes();
