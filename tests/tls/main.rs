@@ -13,6 +13,7 @@ mod records;
 mod requests;
 mod rustls_records;
 mod sessions;
+mod tlslite;
 mod wild;
 
 use larder_testkit::{Authority, Larder, Origin, site};
