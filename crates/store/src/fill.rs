@@ -105,6 +105,10 @@ struct Readers {
     positions: HashMap<u64, u64>,
 }
 
+/// The parts of the table of fills. A response that only one request waits for is not stored if a key of the same part
+/// was cancelled during its fetch. With few parts, that would often be another key.
+const PARTS: usize = 1_024;
+
 /// The fills in progress, by key.
 pub struct Fills {
     table: Box<[Mutex<Table>]>,
@@ -134,7 +138,7 @@ impl Table {
 impl Fills {
     /// Creates an empty table. Bodies beyond `max_object` bytes are not stored in memory.
     pub fn new(store: Arc<Store>, arena: Arena, max_object: u64) -> Self {
-        let table = (0..64).map(|_| Mutex::default()).collect();
+        let table = (0..PARTS).map(|_| Mutex::default()).collect();
         Self { table, store, arena, max_object: AtomicU64::new(max_object) }
     }
 
