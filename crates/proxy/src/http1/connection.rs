@@ -293,7 +293,7 @@ impl Connection {
     }
 
     /// Releases the empty buffers of a connection that is about to wait for an origin.
-    pub(super) fn lay_aside(&mut self) {
+    pub(super) fn release_buffers(&mut self) {
         self.reading.input.rest();
         if self.writing.out.is_empty() {
             self.writing.rest();
@@ -406,7 +406,7 @@ impl Connection {
 
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
-        self.lay_aside();
+        self.release_buffers();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
             Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.memo)).await,

@@ -269,7 +269,7 @@ impl IdleLoop {
     fn leave(&mut self, place: usize, look: Look) {
         let mut connection = self.connections.remove(place).connection;
         if matches!(look, Look::Ask(_)) {
-            connection.lay_aside();
+            connection.release_buffers();
         }
         tokio::spawn(go_on(connection, Arc::clone(&self.plan), look, Arc::clone(&self.shared)));
     }
