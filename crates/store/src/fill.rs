@@ -34,6 +34,7 @@ use crate::{Arena, Entry, LinesRef, Store};
 use buffer::Buffer;
 
 pub use crate::head::Head;
+use epoch::Cancelled;
 pub use epoch::Epoch;
 pub use joined::{Joined, Reloading};
 pub use reader::{Piece, Reader};
@@ -105,9 +106,8 @@ struct Readers {
     positions: HashMap<u64, u64>,
 }
 
-/// The parts of the table of fills. A response that only one request waits for is not stored if a key of the same part
-/// was cancelled during its fetch. With few parts, that would often be another key.
-const PARTS: usize = 1_024;
+/// The parts of the table of fills, each with a lock.
+const PARTS: usize = 64;
 
 /// The fills in progress, by key.
 pub struct Fills {
@@ -120,7 +120,9 @@ pub struct Fills {
 #[derive(Debug, Default)]
 struct Table {
     fills: HashTable<Arc<Fill>>,
-    now: Epoch,
+    /// The number of responses stored under the keys of this part.
+    stored: u64,
+    cancelled: Cancelled,
 }
 
 impl Table {
@@ -244,8 +246,9 @@ impl Fills {
 
     /// Does the same for the key with this hash in memory.
     pub fn now_for(&self, hash: u64) -> Epoch {
-        let Epoch { generation, removals, .. } = self.begins();
-        Epoch { generation, removals, ..self.part(hash).now }
+        let begins = self.begins();
+        let table = self.part(hash);
+        Epoch { cancelled: table.cancelled.count(), stored: table.stored, ..begins }
     }
 
     /// Returns the parts of the current epoch that are the same for all keys.
@@ -256,12 +259,12 @@ impl Fills {
 
     /// Leads a fill without followers: its response is reusable, but waiting for it is not useful (credentials, ranges,
     /// URLs whose responses are known not to be storable). Most of these responses are not stored in the end, so a fill
-    /// is created only for those that are: `began` is the start of the fetch, and a purge since then (of this key, or
-    /// rarely of another) wins over it.
+    /// is created only for those that are: `began` is the start of the fetch, and a purge of this key since then wins over
+    /// it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
-        let is_cancelled = table.now.cancelled != began.cancelled;
+        let is_cancelled = table.cancelled.includes(hash, began);
         let writer = self.register(&mut table, (key, hash), &[], (began, None));
         writer.keep_alone(is_cancelled);
         writer
@@ -274,7 +277,7 @@ impl Fills {
         self.cancel(key);
         self.store.disks.remove(key);
         // Counted once more, for responses that were found on the disk meanwhile and are being put into memory.
-        self.table(key).now.cancelled += 1;
+        self.count_cancelled(key);
         self.store.memory.remove(key)
     }
 
@@ -283,7 +286,7 @@ impl Fills {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.disks.remove(key);
-        self.table(key).now.cancelled += 1;
+        self.count_cancelled(key);
         self.store.memory.change(key, |entry| {
             let is_kept = may_stay(entry);
             is_kept.then(|| entry.aged(entry.freshness().invalid(), entry.checked())).flatten()
@@ -294,14 +297,14 @@ impl Fills {
     pub fn purge_all(&self) {
         for table in &self.table {
             let mut table = locked(table);
-            table.now.cancelled += 1;
+            table.cancelled.add_all();
             for fill in table.fills.drain() {
                 fill.cancelled.store(true, Ordering::Release);
             }
         }
         self.store.disks.clear();
         self.store.hints.clear();
-        self.table.iter().for_each(|table| locked(table).now.cancelled += 1);
+        self.table.iter().for_each(|table| locked(table).cancelled.add_all());
         self.store.memory.clear();
     }
 
@@ -309,7 +312,7 @@ impl Fills {
     pub fn cancel(&self, key: &[u8]) {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
-        table.now.cancelled += 1;
+        table.cancelled.add(hash);
         while let Some(fill) = table.remove(hash, |fill| *fill.key == *key) {
             fill.cancelled.store(true, Ordering::Release);
         }
@@ -327,7 +330,7 @@ impl Fills {
         let (fills, entry) = (Arc::clone(self), entry.clone());
         tokio::spawn(async move {
             fills.store.disks.keep(&entry).await;
-            if fills.now(entry.key()).cancelled != began.cancelled {
+            if fills.is_cancelled_since(fills.store.memory.hash(entry.key()), began) {
                 fills.store.disks.remove(entry.key());
             }
         });
@@ -386,7 +389,7 @@ impl Fills {
 
     /// Records that a response was stored under the key of `fill`.
     fn note_stored(&self, fill: &Fill) {
-        self.part(fill.hash).now.stored += 1;
+        self.part(fill.hash).stored += 1;
     }
 
     /// Forbids `fill` to take more followers; a purge still reaches it.
@@ -410,11 +413,12 @@ impl Fills {
         self.part(fill.hash).remove(fill.hash, |other| Arc::ptr_eq(other, fill));
     }
 
-    /// Locks the part of the table that `key` belongs to.
-    fn table(&self, key: &[u8]) -> MutexGuard<'_, Table> {
-        self.part(self.store.memory.hash(key))
+    fn count_cancelled(&self, key: &[u8]) {
+        let hash = self.store.memory.hash(key);
+        self.part(hash).cancelled.add(hash);
     }
 
+    /// Locks the part of the table for keys with this hash.
     fn part(&self, hash: u64) -> MutexGuard<'_, Table> {
         locked(&self.table[hash as usize % self.table.len()])
     }

@@ -218,7 +218,7 @@ impl Fills {
     /// the entry is looked up again.
     pub fn left_since(&self, (of, looked): (u64, Epoch), entry: Entry) -> Option<Entry> {
         let (store, hash) = (self.store(), self.store().memory.hash(entry.key()));
-        if hash != of || self.now_for(hash).is_cancelled_since(looked) {
+        if hash != of || self.is_cancelled_since(hash, looked) {
             let resident = store.memory.peek(entry.key(), hash)?;
             let variant =
                 resident.variants().iter().find(|variant| variant.signature() == entry.signature())?;

@@ -131,10 +131,8 @@ pub(crate) async fn through(
         let _telling = publish::telling(worker.shared.cluster.as_deref());
         let mut spoiled = invalidate(worker, request, status, &*fields);
         // The invalidation by this request does not apply to its own answer; any other one does.
-        moment = before.map(|_| now()).filter(|now| {
-            let own = worker.cache.fills.cancellations(&spoiled, request.hash);
-            before.is_some_and(|(_, began, _)| !now.is_cancelled_since(began.after(own)))
-        });
+        let is_left = |began| !worker.cache.fills.is_cancelled_by_others(request.hash, began, &spoiled);
+        moment = before.and_then(|(_, began, _)| Some(now()).filter(|_| is_left(began)));
         let groups = groups(request, &fields);
         if request.ruling.caching().is_none() {
             spoiled.clear();

@@ -1,5 +1,7 @@
 //! The state of purges at the start of a fetch.
 
+use std::collections::VecDeque;
+
 use larder_semantics::purge::Scope;
 
 use super::Fills;
@@ -8,12 +10,16 @@ use crate::purges::Generation;
 /// The number of times that [`Fills::spoil`] counts its key as cancelled.
 const CANCELLED_BY_SPOIL: u64 = 2;
 
+/// The number of cancellations that each part of the table of fills keeps. If more follow the start of a fetch, its key
+/// counts as cancelled.
+const RECENT: usize = 128;
+
 /// The state of the store for one key at one moment, from [`Fills::now`](Fills::now).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
-    /// The cancellations of keys in this part of the table.
+    /// The number of cancellations in the key's part of the table.
     pub(super) cancelled: u64,
-    /// The responses stored under these keys.
+    /// The number of responses stored under the keys of this part.
     pub(super) stored: u64,
     /// The generation of purges.
     pub(super) generation: Generation,
@@ -33,32 +39,65 @@ impl Epoch {
         Self { generation: began.generation, removals: began.removals, ..self }
     }
 
-    /// Returns the epoch after this number of further cancellations.
-    #[must_use]
-    pub fn after(self, cancelled: u64) -> Self {
-        Self { cancelled: self.cancelled + cancelled, ..self }
-    }
-
-    /// Whether this key, or rarely another, was cancelled after `earlier`.
-    pub fn is_cancelled_since(self, earlier: Self) -> bool {
-        self.cancelled != earlier.cancelled
-    }
-
     /// Whether no response was stored or cancelled between the two epochs.
     pub(crate) fn is_like(self, other: Self) -> bool {
         (self.cancelled, self.stored) == (other.cancelled, other.stored)
     }
 }
 
+/// The cancellations of the keys in one part of the table of fills.
+#[derive(Debug, Default)]
+pub(super) struct Cancelled {
+    count: u64,
+    /// The hashes of the keys cancelled last, at most [`RECENT`].
+    recent: VecDeque<u64>,
+}
+
+impl Cancelled {
+    /// Returns the number of cancellations so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a cancellation of the key with this hash.
+    pub(super) fn add(&mut self, hash: u64) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(hash);
+        self.count += 1;
+    }
+
+    /// Adds a cancellation of all keys.
+    pub(super) fn add_all(&mut self) {
+        self.recent.clear();
+        self.count += 1;
+    }
+
+    /// Whether the key with this hash was cancelled after `earlier`, or may have been.
+    pub(super) fn includes(&self, hash: u64, earlier: Epoch) -> bool {
+        self.times(hash, earlier) != Some(0)
+    }
+
+    /// Returns how often the key with this hash was cancelled after `earlier`; `None` if that is not known any more.
+    fn times(&self, hash: u64, earlier: Epoch) -> Option<u64> {
+        let since = usize::try_from(self.count.checked_sub(earlier.cancelled)?).ok()?;
+        let first = self.recent.len().checked_sub(since)?;
+        Some(self.recent.range(first..).filter(|other| **other == hash).count() as u64)
+    }
+}
+
 impl Fills {
-    /// Returns the number of cancellations that the key with this hash counts when each of these URLs is
-    /// [spoilt](Self::spoil) once.
-    pub fn cancellations(&self, urls: &[Scope], hash: u64) -> u64 {
-        let part = |hash: u64| hash as usize % self.table.len();
-        let of = |url: &Scope| match url {
-            Scope::Url(key) if part(self.store.memory.hash(key)) == part(hash) => CANCELLED_BY_SPOIL,
-            _ => 0,
-        };
-        urls.iter().map(of).sum()
+    /// Whether the key with this hash was cancelled after `earlier`, or may have been.
+    pub fn is_cancelled_since(&self, hash: u64, earlier: Epoch) -> bool {
+        self.part(hash).cancelled.includes(hash, earlier)
+    }
+
+    /// Whether the key with this hash was cancelled after `earlier`, or may have been, beyond the effect of
+    /// [spoiling](Self::spoil) each of these URLs once.
+    pub fn is_cancelled_by_others(&self, hash: u64, earlier: Epoch, spoiled: &[Scope]) -> bool {
+        let is_own = |url: &&Scope| matches!(url, Scope::Url(key) if self.store.memory.hash(key) == hash);
+        let own = CANCELLED_BY_SPOIL * spoiled.iter().filter(is_own).count() as u64;
+        self.part(hash).cancelled.times(hash, earlier) != Some(own)
     }
 }

@@ -198,17 +198,36 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
     }
 }
 
+/// Returns a fill that was fetched while each of these keys was spoiled.
+fn kept_while_spoiling(keys: impl Iterator<Item = Vec<u8>>) -> bool {
+    let (_, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
+    let began = fills.now(KEY);
+    keys.for_each(|key| fills.spoil(&key, |_| false));
+    let mut writer = fills.alone(KEY, began);
+    writer.stream(head(1, 0, Some(0)));
+    writer.finish(None).is_some()
+}
+
+#[test]
+fn changes_of_other_keys_do_not_keep_a_response_out() {
+    let others = |count: u64| (0..count).map(|number| format!("http://site.test/{number}").into_bytes());
+    assert!(kept_while_spoiling(others(1_000)));
+    assert!(!kept_while_spoiling(others(1_000).chain([KEY.to_vec()])));
+    // Too many to remember each of them.
+    assert!(!kept_while_spoiling(others(100_000)));
+}
+
 #[test]
 fn ones_own_change_is_told_from_any_other() {
     let (kept, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
-    // More keys than the table has parts, so that some keys share a part.
     let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
     let hash = kept.memory.hash(&keys[0]);
     let urls: Vec<_> = keys.iter().cloned().map(Scope::Url).collect();
     let began = fills.now_for(hash);
     keys.iter().for_each(|key| fills.spoil(key, |_| false));
-    let own = fills.cancellations(&urls, hash);
-    assert!(!fills.now_for(hash).is_cancelled_since(began.after(own)));
+    assert!(!fills.is_cancelled_by_others(hash, began, &urls));
+    fills.spoil(&keys[1], |_| false);
+    assert!(!fills.is_cancelled_by_others(hash, began, &urls));
     fills.spoil(&keys[0], |_| false);
-    assert!(fills.now_for(hash).is_cancelled_since(began.after(own)));
+    assert!(fills.is_cancelled_by_others(hash, began, &urls));
 }
