@@ -104,7 +104,8 @@ fn failed_handshakes_are_in_the_log_by_reason() {
 
 #[test]
 fn idle_connections_over_tls_hold_little() {
-    let wanted = number("LARDER_CONNECTIONS", 1_000);
+    // With few connections, the allocator's unused pages would count for much.
+    let wanted = number("LARDER_CONNECTIONS", 4_000);
     let count = wanted.min(raise_open_files() / 2);
     let (origin, authority) = (Origin::always(PAGE), Authority::new());
     let larder = larder(&authority, &origin, "[timeouts]\nidle = '1h'\n");
