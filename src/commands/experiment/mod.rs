@@ -36,7 +36,7 @@ Examples:
   larder experiment all -o report --resume
       continues where it was stopped
   larder experiment prices > prices.toml
-      the table of machine prices; edit it and pass --prices prices.toml
+      the price table; edit it and pass --prices prices.toml
 
 The report is DIR/report.html, a self-contained page. Beside it are the figures' numbers (CSV) and all measurements (JSON
 lines). Each measured proxy is a separate larder serve on free ports of loopback.

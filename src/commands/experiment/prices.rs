@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use larder_lab::live::{Machine, Prices};
+use larder_lab::live::{Fees, Machine, Prices};
 use serde::Deserialize;
 
 use crate::cli::files::unread;
@@ -18,6 +18,14 @@ struct Written {
     currency: String,
     beside: String,
     machine: Vec<WrittenMachine>,
+    origin: Option<WrittenFees>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFees {
+    requests: f64,
+    gigabyte: f64,
 }
 
 #[derive(Deserialize)]
@@ -48,14 +56,23 @@ fn parse(text: &str) -> Result<Prices, String> {
     })?;
     let machine = |WrittenMachine { name, memory, price }| {
         let memory = units::parse_size(&memory).map_err(|why| format!("memory of {name}: {why}"))?;
-        match price {
-            0.0.. if price.is_finite() => Ok(Machine { name, memory, price }),
-            _ => Err(format!("price of {name}: {price} is not a number from 0 on")),
-        }
+        let price = checked(price).map_err(|why| format!("price of {name}: {why}"))?;
+        Ok(Machine { name, memory, price })
+    };
+    let fees = |WrittenFees { requests, gigabyte }| {
+        let requests = checked(requests).map_err(|why| format!("requests of the origin: {why}"))?;
+        let gigabyte = checked(gigabyte).map_err(|why| format!("gigabyte of the origin: {why}"))?;
+        Ok::<_, String>(Fees { requests, gigabyte })
     };
     let machines = written.machine.into_iter().map(machine).collect::<Result<Vec<_>, String>>()?;
     let beside = units::parse_size(&written.beside).map_err(|why| format!("beside: {why}"))?;
-    Ok(Prices { currency: written.currency, beside, machines })
+    let origin = written.origin.map(fees).transpose()?;
+    Ok(Prices { currency: written.currency, beside, machines, origin })
+}
+
+fn checked(price: f64) -> Result<f64, String> {
+    let is_price = price >= 0.0 && price.is_finite();
+    if is_price { Ok(price) } else { Err(format!("{price} is not a number from 0 on")) }
 }
 
 #[cfg(test)]
@@ -81,6 +98,10 @@ mod tests {
             (machine("1GiB", "-1"), "price of m: -1 is not a number from 0 on"),
             (machine("1GiB", "nan"), "price of m: NaN is not a number from 0 on"),
             (machine("1GiB", "1\ncolour = 'red'"), "line 7: unknown field `colour`"),
+            (
+                machine("1GiB", "1\n[origin]\nrequests = -1\ngigabyte = 1"),
+                "requests of the origin: -1 is not",
+            ),
             ("currency = ".to_owned(), "line 1: "),
         ] {
             let why = parse(&text).unwrap_err();

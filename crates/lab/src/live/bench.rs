@@ -63,7 +63,7 @@ pub struct Bench<'a> {
     pub program: PathBuf,
     /// The Python for the comparison with asyncio; `None` for the default one.
     pub python: Option<PathBuf>,
-    /// The price of memory.
+    /// The prices of memory and of an origin's answers.
     pub prices: Prices,
     /// The size and the seed.
     pub scale: Scale,
@@ -78,6 +78,17 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// The journal's key for the description of the machine.
     pub(super) const HOST: &'static str = "host";
+    /// The journal's key for the price table.
+    pub(super) const PRICES: &'static str = "prices";
+
+    /// Writes the price table to the journal, unless it is the table there.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn note_prices(&mut self) -> Result<(), Halt> {
+        let is_known = self.journal.get::<Prices>(Self::PRICES).as_ref() == Some(&self.prices);
+        if is_known { Ok(()) } else { self.journal.add(Self::PRICES, &self.prices) }
+    }
 
     /// Takes the measurements of `cells`, each under its key, except those that were taken before.
     ///

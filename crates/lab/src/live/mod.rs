@@ -40,7 +40,7 @@ pub use findings::{Basis, Decided, Figure, Finding, Findings, Grid, Ruling};
 pub use journal::{Head, Journal};
 pub use ledger::{Ledger, Stale, Versions};
 pub use machine::Host;
-pub use prices::{Machine, Prices};
+pub use prices::{Fees, Machine, Prices};
 pub use report::{Part, Provenance, write as write_report};
 pub use slots::Slots;
 pub use statistics::{Bound, Claim, ClaimKind, Evidence, Interval, Samples, Verdict};

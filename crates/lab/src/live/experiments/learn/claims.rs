@@ -24,7 +24,7 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
          spread over many URLs, most requests that wait are for such responses.";
     let popular = "The requested responses are requested in each of their lifetimes. So they are validated before they \
          expire, and clients do not wait.";
-    vec![
+    let mut claims = vec![
         Finding::sampled(
             format!("Far away: refreshing ahead takes at least {:.0}% off the mean time", FASTER * 100.0),
             LARDER,
@@ -71,7 +71,21 @@ pub(super) fn claims(seen: &Measurements) -> Vec<Finding> {
             PERCENT,
         )
         .saying("A refresh is of use if the response is requested after it would have expired, and before it expires again."),
-    ]
+    ];
+    claims.extend(fees(seen));
+    claims
+}
+
+/// The claim about an origin that is paid for its answers, if the price table has one.
+fn fees(seen: &Measurements) -> Option<Finding> {
+    let (fees, _) = seen.paid()?;
+    let more = |plain: &Measured, ahead: &Measured| Some(-saved(plain.fees(fees), ahead.fees(fees))?);
+    let claim = format!("Paid: refreshing ahead adds at most {:.0}% to the fees of the origin", MORE * 100.0);
+    let compared = (samples(seen, &PLACES, more), Bound::Below(MORE));
+    let finding = Finding::sampled(claim, LARDER, REQUESTS, compared, PERCENT)
+        .saying("By kind of requests, over all origins.");
+    let cheap = "A refresh is a request without content, and most of the fees are for content.";
+    Some(finding.because(&[Ruling::Holds], cheap))
 }
 
 /// Returns the results of `compare` for each pair of measurements, by kind of requests.

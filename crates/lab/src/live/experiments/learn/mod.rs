@@ -21,14 +21,14 @@ use crate::live::findings::Findings;
 use crate::live::load::{Load, Outcome, Pace, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::proxy::{Proxy, Setting};
-use crate::live::{Bench, Halt, Journal};
+use crate::live::{Bench, Fees, Halt, Journal, Prices};
 use crate::replay::ratio;
 use crate::workload::{self, Crud, Dataset, Latency, Order, Pages, Rate, Sizes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "learn",
     title: "Refreshing responses before they expire",
-    shows: "latency, waits, and the origin's load with and without refreshing ahead; far and weak origins",
+    shows: "latency, waits, and the origin's load and fees with and without refreshing ahead; far, weak and paid origins",
     seconds: (35, 260),
     measure,
     conclude,
@@ -157,6 +157,7 @@ struct Measured {
 }
 
 fn measure(bench: &mut Bench) -> Result<(), Halt> {
+    bench.note_prices()?;
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions = 0..plan.repetitions;
     let cells =
@@ -233,13 +234,29 @@ impl Trial<'_> {
     }
 }
 
-/// All measurements.
-struct Measurements(Vec<Measured>);
+/// All measurements, and the prices of a paid origin.
+struct Measurements {
+    measured: Vec<Measured>,
+    prices: Option<Prices>,
+}
+
+impl Measured {
+    /// Returns the fees for the answers of the origin, for a million requests of clients.
+    fn fees(&self, fees: Fees) -> f64 {
+        fees.of(self.asked, self.origin_bytes) * 1e6 / self.requests as f64
+    }
+}
 
 impl Measurements {
+    /// Returns the fees of a paid origin, with their currency.
+    fn paid(&self) -> Option<(Fees, &str)> {
+        let prices = self.prices.as_ref()?;
+        Some((prices.origin?, &prices.currency))
+    }
+
     /// Returns the measurements of a way at an origin with a kind of requests.
     fn of<'s>(&'s self, place: &'s str, course: &'s str, way: &'s str) -> impl Iterator<Item = &'s Measured> {
-        self.0.iter().filter(move |one| {
+        self.measured.iter().filter(move |one| {
             (one.place.as_str(), one.course.as_str(), one.way.as_str()) == (place, course, way)
         })
     }
@@ -260,16 +277,17 @@ impl Measurements {
 
 fn conclude(journal: &Journal) -> Findings {
     let all: Vec<Vec<Measured>> = journal.all("cell/");
-    let seen = Measurements(all.into_iter().flatten().collect());
+    let measured = all.into_iter().flatten().collect();
+    let seen = Measurements { measured, prices: journal.get(Bench::PRICES) };
     Findings {
-        setup: setup(),
+        setup: setup(&seen),
         findings: claims::claims(&seen),
         figures: pictures::pictures(&seen),
         tables: vec![pictures::table(&seen)],
     }
 }
 
-fn setup() -> Vec<String> {
+fn setup(seen: &Measurements) -> Vec<String> {
     let requests = format!(
         "Responses are fresh for {LIFETIME} seconds, do not change, and are validated by 304. {RATE} requests a second \
          come at random moments, of three kinds: the browsing of two people \
@@ -281,5 +299,12 @@ fn setup() -> Vec<String> {
          in the second of its two seconds. Lifetimes are short so that many end during \
                 a measurement; with longer ones fewer requests meet an expired response, and both ways differ less."
         .to_owned();
-    vec![requests, ways]
+    let paid = seen.paid().map(|(fees, currency)| {
+        format!(
+            "A paid origin takes {:.2} {currency} for a million requests, answered by 200 or 304, and {:.2} {currency} for \
+             10^9 bytes of content. --prices takes other fees.",
+            fees.requests, fees.gigabyte
+        )
+    });
+    [requests, ways].into_iter().chain(paid).collect()
 }

@@ -44,6 +44,8 @@ fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
 
 /// Returns a table of all means.
 pub(super) fn table(seen: &Measurements) -> Grid {
+    let paid = seen.paid();
+    let fees = format!("fees in {} for a million requests", paid.map_or("USD", |(_, currency)| currency));
     let columns = [
         "origin",
         "requests",
@@ -56,6 +58,7 @@ pub(super) fn table(seen: &Measurements) -> Grid {
         "origin KiB for a request",
         "refreshes",
         "of use in 100",
+        &fees,
     ];
     let mut grid = Grid::new("Refreshing ahead: means over the repetitions", &columns);
     for place in PLACES {
@@ -82,6 +85,7 @@ pub(super) fn table(seen: &Measurements) -> Grid {
                     cell(&|one| Some(one.origin_bytes as f64 / 1024.0 / one.requests as f64), 2),
                     cell(&|one| Some(one.refreshes[0] as f64), 0),
                     cell(&|one| Some(precision(one)? * 100.0), 1),
+                    cell(&|one| Some(one.fees(paid?.0)), 3),
                 ]);
             }
         }

@@ -36,7 +36,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
-const PRICES: &str = "prices";
 
 /// The share of all hits that a policy keeps, by size, for a repetition's requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,9 +54,7 @@ struct Measurements {
 }
 
 fn measure(bench: &mut Bench) -> Result<(), Halt> {
-    if bench.journal.get::<Prices>(PRICES).as_ref() != Some(&bench.prices) {
-        bench.journal.add(PRICES, &bench.prices)?;
-    }
+    bench.note_prices()?;
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions: Vec<u64> = (0..plan.repetitions).collect();
     bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
@@ -111,7 +108,7 @@ fn conclude(journal: &Journal) -> Findings {
         cells: journal.all("cell/"),
         rooms: journal.all("room/"),
         curves: journal.all("curve/"),
-        prices: journal.get(PRICES),
+        prices: journal.get(Bench::PRICES),
     };
     Findings {
         setup: setup(&seen),

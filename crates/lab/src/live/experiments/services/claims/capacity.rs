@@ -241,6 +241,7 @@ mod tests {
     fn a_machine_of_half_a_gigabyte_has_to_have_room_and_be_cheap() {
         let machine = |memory: u64, price| Machine { name: "m".to_owned(), memory: memory << 20, price };
         let prices = |small| Prices {
+            origin: None,
             currency: "USD".to_owned(),
             beside: 200 << 20,
             machines: vec![machine(512, small), machine(4_096, 80.0)],
