@@ -63,7 +63,7 @@ pub(crate) struct Line {
     /// Python for the comparison with asyncio, by default python3 or the system's; aiohttp is measured if installed
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
-    /// Table of machine prices, as 'larder experiment prices' prints it
+    /// Price table, as 'larder experiment prices' prints it
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Measure this larder instead of the one that runs the experiment
