@@ -151,7 +151,9 @@ impl Foreign for Tunnels {
 impl Door for Http {
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem> {
         let Call::Fetch { url } = call else {
-            return Err(Problem::Failed("a proxy has pages and nothing else".to_owned()));
+            return Err(Problem::Failed(
+                "http fetches pages only; statistics are on the admin listener".to_owned(),
+            ));
         };
         self.runtime.block_on(async {
             let response = match self.client.get(url).send().await {

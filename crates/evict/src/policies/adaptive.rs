@@ -216,7 +216,7 @@ fn is_sampled(key: u64, thinning: u32) -> bool {
 impl Policy for Adaptive {
     type Params = AdaptiveParams;
 
-    const ABOUT: &'static str = "learns from ghost caches how much worth counts against recency, and which new objects to try first; the default";
+    const ABOUT: &'static str = "learns from ghost caches how to weigh worth against recency, and which new objects start on probation; the default";
 
     const COST: &'static str = "O(log n)";
 

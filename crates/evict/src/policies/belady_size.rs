@@ -41,7 +41,7 @@ fn burden(size: u64, next: u64, now: u64) -> u128 {
 impl Policy for BeladySize {
     type Params = Samples<128>;
 
-    const ABOUT: &'static str = "evicts the largest product of size and time to the next request: near the bound, from the future of the trace";
+    const ABOUT: &'static str = "evicts the largest product of size and time to the next request: near the bound, since it uses future requests";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(samples)";
 

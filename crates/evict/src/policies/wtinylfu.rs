@@ -110,8 +110,8 @@ impl Params for WTinyLfuParams {
 impl Policy for WTinyLfu {
     type Params = WTinyLfuParams;
 
-    const ABOUT: &'static str =
-        "a small LRU window; a segmented LRU keeps the more frequently requested of its victims";
+    const ABOUT: &'static str = "a small LRU window for new objects; its victims enter a segmented LRU if they are requested more often than \
+         those that they replace";
 
     fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
         Self {
