@@ -35,7 +35,7 @@ const VERSION_EXAMPLES: &str = "\
 Examples:
   larder version";
 
-/// A caching web proxy, and the laboratory that explains it.
+/// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {

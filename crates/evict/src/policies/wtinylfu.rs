@@ -301,7 +301,7 @@ impl WTinyLfu {
     }
 }
 
-/// Finds the window with most hits: continues in a direction that helps, and turns round otherwise.
+/// Finds the window with most hits: continues in a direction in which hits increase, and reverses it otherwise.
 struct Climber {
     hits: u64,
     since: u64,

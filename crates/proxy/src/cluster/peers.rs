@@ -118,7 +118,7 @@ fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
 /// Asks the node that owns `request`'s key.
 ///
 /// # Errors
-/// The node has waited for the origin in vain.
+/// The node got no answer from the origin in time.
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,
