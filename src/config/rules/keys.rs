@@ -390,7 +390,7 @@ fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
 fn predictions(value: &DeValue<'_>) -> Result<Vec<Prediction>, String> {
     match value.as_bool() {
         Some(false) => Ok(Vec::new()),
-        Some(true) => Err("write what is predicted, such as [\"association\", \"sequence\"]".to_owned()),
+        Some(true) => Err("write the predictions, such as [\"association\", \"sequence\"]".to_owned()),
         None => each(value, |text| word(text, names::PREDICTIONS)),
     }
 }
