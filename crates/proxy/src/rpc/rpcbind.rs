@@ -1,4 +1,4 @@
-//! Registers the ONC door with rpcbind, and unregisters it. Without rpcbind, clients have to know the port.
+//! Registers the ONC door with rpcbind, and unregisters it. Without rpcbind, clients must be given the port number.
 
 use std::io;
 use std::net::SocketAddr;
