@@ -149,7 +149,8 @@ reasons! {
         "set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie";
     CookieGuess "cookie-guess" "configuration"
         "the request has a cookie or a client certificate, and the origin states no lifetime"
-        "send Cache-Control: max-age=SECONDS, if the response is for all users; heuristic_cookies = true guesses as for other requests";
+        "send Cache-Control: max-age=SECONDS, if the response is for all users; with heuristic_cookies = true, it \
+         gets a heuristic lifetime";
     VaryAny "vary-any" "RFC 9111 4.1"
         "the response varies by something other than request fields"
         "name the request fields in Vary that matter, instead of * or the client's address";
