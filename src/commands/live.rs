@@ -85,7 +85,7 @@ pub(crate) struct Drive {
     /// Number of users, paths and skills, each
     #[arg(long, value_name = "N", default_value_t = 100)]
     entities: u32,
-    /// Exponent of the endpoints' popularity: 0 is even
+    /// Exponent of the endpoints' popularity; with 0, all are equally popular
     #[arg(long, value_name = "S", default_value_t = 0.99)]
     exponent: f64,
     /// Seed of all random numbers

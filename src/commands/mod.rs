@@ -35,7 +35,7 @@ const VERSION_EXAMPLES: &str = "\
 Examples:
   larder version";
 
-/// A caching web proxy, and the laboratory that explains it.
+/// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
 pub(crate) struct Line {
@@ -82,7 +82,7 @@ pub(crate) enum Command {
     /// Show the counters of a running proxy, or query the statistics database
     #[command(after_help = stats::EXAMPLES)]
     Stats(stats::Stats),
-    /// Explain what the cache would do with a request, and why
+    /// Explain the decision of the cache about a request
     #[command(after_help = why::EXAMPLES)]
     Why(why::Why),
     /// Watch requests as they end
@@ -102,10 +102,10 @@ pub(crate) enum Command {
     Cluster(cluster::Line),
     /// List, print or verify stored responses
     Cache(cache::Line),
-    /// Fetch pages through a proxy, or replay a workload on it
+    /// Fetch pages through a proxy, or send a workload to it
     #[command(after_help = fetch::EXAMPLES)]
     Fetch(Box<fetch::Fetch>),
-    /// Replay traces through policies and sizes
+    /// Replay traces under policies and cache sizes
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(Box<simulate::Simulate>),
     /// Show statistics of traces

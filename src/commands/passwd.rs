@@ -11,15 +11,14 @@ use larder_proxy::settings::Users;
 use crate::cli::files::{unread, unwritten};
 use crate::cli::{Failure, say};
 
-pub(super) const EXAMPLES: &str = "\
-Examples:
+pub(super) const EXAMPLES: &str = "Examples:
   larder passwd users.txt ann
       asks for a password twice, and writes its hash
   openssl rand -base64 18 | tee /dev/tty | larder passwd users.txt ann
       takes the first line of standard input
   larder passwd users.txt ann --delete
 
-A rule asks for these passwords: users = \"users.txt\". larder serve reads the file again when it has changed.";
+A rule requires one of these passwords: users = \"users.txt\". larder serve reads the file again when it has changed.";
 
 /// Sets or deletes a user's password.
 #[derive(Debug, Args)]

@@ -43,7 +43,7 @@ pub(crate) struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Kind {
-    /// Every page a random number of times, in random order
+    /// Each page a random number of times, in random order
     Shuffle {
         /// Number of pages
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(PAGES))]
@@ -68,7 +68,7 @@ enum Kind {
         #[command(flatten)]
         common: Common,
     },
-    /// Independent requests, few pages much more popular than the others
+    /// Independent requests, with popularity by Zipf's law: few pages are much more popular than the others
     Zipf {
         #[command(flatten)]
         zipf: Skew,
@@ -86,7 +86,7 @@ enum Kind {
         /// Share of the requests that change something
         #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = units::parse_share)]
         writes: f64,
-        /// Exponent of the endpoints' popularity: 0 is even
+        /// Exponent of the endpoints' popularity; with 0, all are equally popular
         #[arg(long, value_name = "S", default_value = "0.99", value_parser = exponent)]
         exponent: f64,
         /// Write the endpoints of each method to a separate file in this directory
@@ -97,7 +97,7 @@ enum Kind {
     },
     /// Two months of a person's browsing
     Browsing {
-        /// 1 has one page that dominates, 2 is even
+        /// 1: one page has nearly half of the visits; 2: visits are spread more evenly
         #[arg(long, value_name = "1|2", default_value = "1", value_parser = dataset)]
         dataset: Dataset,
         #[command(flatten)]
@@ -141,11 +141,11 @@ enum Kind {
         #[command(flatten)]
         common: Common,
     },
-    /// Zipf, until a new page draws a share of all requests for a while
+    /// Zipf, with a new page that gets a large share of all requests for a while
     Burst {
         #[command(flatten)]
         zipf: Skew,
-        /// Begin of the burst, as a share of all requests
+        /// Start of the burst, as a share of all requests
         #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share)]
         from: f64,
         /// End of the burst, as a share of all requests
@@ -167,14 +167,14 @@ struct Skew {
     /// Number of pages
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole::<u32>(PAGES))]
     pages: u32,
-    /// 0 is even; the web has 0.6 to 1
+    /// Exponent of Zipf's law: with 0, all pages are equally popular; the web has 0.6 to 1
     #[arg(long, value_name = "S", default_value = "0.9", value_parser = exponent)]
     exponent: f64,
 }
 
 #[derive(Clone, Debug, Args)]
 struct Common {
-    /// fixed:20KiB, uniform:1KiB-64KiB, lognormal:MEDIAN,SIGMA or web; browsing and web have sizes of their own
+    /// fixed:20KiB, uniform:1KiB-64KiB, lognormal:MEDIAN,SIGMA or web; browsing and web have their own sizes
     #[arg(long, value_name = "MODEL", default_value = "web", value_parser = sizes)]
     sizes: Sizes,
     /// Time to fetch a page: constant:20ms, lognormal:MEDIAN,SIGMA or persize:START,BYTES-A-SECOND

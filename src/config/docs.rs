@@ -39,7 +39,7 @@ const CERTIFICATES: &str = "Certificates of the listeners for TLS: one table for
      else the first (docs/tls.md).";
 const DISKS: &str = "The disk tier: one table for each directory. Responses survive restarts.";
 const NONE: &str = "None by default: remove the leading # signs to add one.";
-const SITES: &str = "Reverse-proxied sites: one table for each. A request belongs to the site with the longest path that matches; of equals, to the first.";
+const SITES: &str = "Sites of the reverse proxy: one table for each. If several sites match a request, the one with the longest path serves it; of equally long paths, the first.";
 const AUTHORITY: &str = "How a site gets its certificates by ACME, as in `acme = { contact = \"mailto:admin@docs.example\", accept_terms = true }` \
      (docs/tls.md).";
 

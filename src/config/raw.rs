@@ -116,7 +116,7 @@ impl Reader<'_> {
         read: fn(&mut Self, &DeTable<'_>, usize) -> T,
     ) -> Vec<T> {
         let Some(tables) = value.get_ref().as_array() else {
-            let problem = format!("[{name}] may be there several times: write [[{name}]]");
+            let problem = format!("[{name}] may occur several times: write [[{name}]]");
             self.problem(value.span().start, problem);
             return Vec::new();
         };

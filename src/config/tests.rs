@@ -87,7 +87,7 @@ fn values_of_the_wrong_kind() {
             "[forward]\nconnect_ports = [443, 0]",
             "2: forward.connect_ports: 0 is not a number from 1 to 65535",
         ),
-        ("[site]\norigin = 'http://a'", "1: [site] may be there several times: write [[site]]"),
+        ("[site]\norigin = 'http://a'", "1: [site] may occur several times: write [[site]]"),
         ("site = [1]", "1: 'site' is a list of tables: write [[site]]"),
         ("[[site]]\norigin = 'http://a:0'", "2: site.origin: 'http://a:0': port '0' is not from 1 to 65535"),
         ("[[site]]\norigin = 'http://a'\nhosts = 'b:80'", "3: site.hosts: 'b:80': write it without a port"),

@@ -102,5 +102,5 @@ fn an_authority_that_has_forgotten_the_account_gets_a_new_one() {
     let larder = world.start_by(&world.config(&pebble, "'site.test', 'new.test'", ""));
     wait_for(&larder, "new.test");
     assert_ne!(std::fs::read(world.file("_account.json")).expect("an account"), account);
-    larder.wait_for_log("does not know its account any more; a new one is made");
+    larder.wait_for_log("no longer has this process's account; a new one is created");
 }

@@ -67,7 +67,7 @@ fn words_that_no_result_has_are_told() {
         (
             test("").replace("[[test]]", "[test]"),
             2,
-            "tests.toml:1: [test] may be there several times: write [[test]]",
+            "tests.toml:1: [test] may occur several times: write [[test]]",
         ),
     ] {
         let done = check("[[site]]\norigin = 'http://127.0.0.1:1'\n", &tests);

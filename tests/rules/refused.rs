@@ -122,7 +122,7 @@ fn rules_that_never_hold_and_those_that_break_promises_are_told() {
         ":9: the rule never holds: the path '/x.css' has none of the extensions",
         ":12: the rule never holds: no length is 2048 at least and 1024 at most",
         ":15: the rule never holds: its 'not' excludes all that it matches",
-        ":18: ignore = \"private\" serves responses to all users",
+        ":18: ignore = \"private\" serves responses that the origin sent for one user",
         ":30: the rule never holds: its site is not for the host 'shop.exampel'",
         ":33: the rule never holds: its site is for paths below /shop, and not for '/api/*'",
     ];

@@ -16,7 +16,7 @@ pub struct Spec {
     pub(crate) policy: PolicySpec,
 }
 
-/// The reason why a spec is not valid: one line for its author.
+/// The reason why a spec is not valid: one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(String);
 

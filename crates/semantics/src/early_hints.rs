@@ -26,8 +26,8 @@ pub enum EarlyHints {
     Off,
 }
 
-/// Whether the links of a response with this signature may be sent to other clients than the one that caused
-/// it: its status is 200, and it varies at most by its coding, which links do not depend on.
+/// Whether the links of a response with this signature may be sent to other clients than the one that caused it: its
+/// status must be 200, and it may vary only by its coding, on which links do not depend.
 pub fn may_hint(status: StatusCode, signature: &[u8]) -> bool {
     status == StatusCode::OK && vary::fields(signature).all(|(name, _)| name == "accept-encoding")
 }

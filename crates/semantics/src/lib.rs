@@ -1,12 +1,17 @@
-//! HTTP caching (RFC 9111) as pure functions: heads and `now` in, a decision with its reason out.
+//! HTTP caching (RFC 9111) as pure functions: they take heads and `now`, and return a decision with its reason.
 //!
-//! In the order of a request's life: [`key`] identifies the target; [`vary`] selects among its variants, and
-//! [`no_vary_search`] finds other URLs with the same response; [`reuse`] decides whether a stored response may be used
-//! ([`directives`], [`freshness`]); [`revalidate`] makes and answers conditional requests; [`storable`] decides whether
-//! the origin's response may be stored; [`invalidate`] and [`groups`] decide which responses an unsafe request
-//! invalidates, in the types of [`purge`]; [`range`] cuts and joins parts; [`coding`] selects responses to compress;
-//! [`early_hints`] selects links to send before a response; and [`purpose`] detects prefetches. [`status`] is the list
-//! of reasons, and [`explain`] reports which fields of a response have an effect.
+//! The modules, in the order in which a request needs them:
+//! - [`key`] identifies the target;
+//! - [`vary`] selects among its variants, and [`no_vary_search`] finds other URLs with the same response;
+//! - [`reuse`] decides whether a stored response may be used, by its [`directives`] and [`freshness`];
+//! - [`revalidate`] makes and answers conditional requests;
+//! - [`storable`] decides whether the origin's response may be stored;
+//! - [`invalidate`] and [`groups`] decide which responses an unsafe request invalidates, in the types of [`purge`];
+//! - [`range`] cuts and joins parts of a response;
+//! - [`coding`] selects responses to compress, and [`early_hints`] links to send before a response;
+//! - [`purpose`] detects prefetches.
+//!
+//! [`status`] is the list of reasons, and [`explain`] reports which fields of a response have an effect.
 //!
 //! Times are seconds since 1970 and durations are seconds, both `u32` and saturating. This crate has no
 //! clock, no socket and no store.

@@ -125,7 +125,7 @@ reasons! {
         "larder why names the rule";
     MethodNotStorable "method-not-storable" "RFC 9111 3"
         "responses to this method are not stored"
-        "ask with GET";
+        "use GET";
     StatusNotStorable "status-not-storable" "RFC 9111 3"
         "the status answers this request only"
         "";
@@ -149,7 +149,8 @@ reasons! {
         "set no cookie with it; or send Cache-Control: max-age=SECONDS, if all users may get the cookie";
     CookieGuess "cookie-guess" "configuration"
         "the request has a cookie or a client certificate, and the origin states no lifetime"
-        "send Cache-Control: max-age=SECONDS, if the response is for all users; heuristic_cookies = true guesses as for other requests";
+        "send Cache-Control: max-age=SECONDS, if the response is for all users; with heuristic_cookies = true, it \
+         gets a heuristic lifetime";
     VaryAny "vary-any" "RFC 9111 4.1"
         "the response varies by something other than request fields"
         "name the request fields in Vary that matter, instead of * or the client's address";
@@ -186,7 +187,7 @@ reasons! {
         "the client accepts only stored responses, and none fits"
         "leave only-if-cached out of the request";
     PrefetchNotStored "prefetch-not-stored" "configuration"
-        "the client asked for a prefetch, which the site answers from the cache only, and no stored response fits"
+        "the client requested a prefetch, which the site answers from the cache only, and no stored response fits"
         "client_prefetch = \"serve\" for the site or in a rule sends prefetches to the origin, like other requests";
     OriginUnreachable "origin-unreachable" "RFC 9110 15.6.3"
         "no connection to the origin"

@@ -80,7 +80,7 @@ pub(crate) enum Source {
     Elsewhere,
 }
 
-/// The table's knowledge of a response that is about to be stored.
+/// The effect on the table of a response that is about to be stored.
 #[derive(Default)]
 pub(crate) struct Learned {
     /// The response must not be stored: a later response answers the same requests, or one of the URLs that

@@ -4,8 +4,8 @@
 //! the fetch, read through a [`Reader`]. So a client that disconnects does not end the fetch. Whether the
 //! writer succeeds, fails or panics, dropping its `FillWriter` wakes every reader with the result.
 //!
-//! A purge wins over a fill: [`Fills::cancel`] removes the fill from the table and it publishes nothing,
-//! though its readers still get their bytes.
+//! A purge overrides a fill: [`Fills::cancel`] removes the fill from the table and it publishes nothing, though its
+//! readers still get their bytes.
 //!
 //! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] bytes ahead
 //! of the slowest reader, and bytes that all readers have read are freed. A disk may store the body all the same.
@@ -257,10 +257,10 @@ impl Fills {
         Epoch { generation, removals, ..Epoch::default() }
     }
 
-    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful (credentials, ranges,
-    /// URLs whose responses are known not to be storable). Most of these responses are not stored in the end, so a fill
-    /// is created only for those that are: `began` is the start of the fetch, and a purge of this key since then wins over
-    /// it.
+    /// Leads a fill without followers: its response is reusable, but waiting for it is not useful (credentials,
+    /// ranges, URLs whose responses are known not to be storable). Most of these responses are not stored in the end,
+    /// so a fill is created only for those that are: `began` is the start of the fetch, and a purge of this key since
+    /// then overrides it.
     pub fn alone(self: &Arc<Self>, key: &[u8], began: Epoch) -> FillWriter {
         let hash = self.store.memory.hash(key);
         let mut table = self.part(hash);
@@ -320,7 +320,8 @@ impl Fills {
         self.store.hints.remove(key, hash);
     }
 
-    /// Stores `entry` on a disk as it is now. `began` precedes the decision to store it: a purge since then wins.
+    /// Stores `entry` on a disk as it is now. `began` precedes the decision to store it: a purge since then takes
+    /// precedence.
     fn keep(self: &Arc<Self>, entry: &Entry, began: Epoch) {
         let disks = &self.store.disks;
         self.store.purges.note(entry.freshness().received);

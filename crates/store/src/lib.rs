@@ -1,10 +1,12 @@
 //! The store of responses.
 //!
-//! [`Memory`] stores [`Entry`]s within one budget; [`Disks`] store responses that survive the process;
-//! [`Equivalents`] find responses stored for another query; [`Fill`] is a response in progress, which all its
-//! clients read while it arrives; [`Purges`] decide which stored responses must not be used any more;
-//! [`Arena`] holds bodies large enough for `sendfile`. `larder-semantics` decides whether a response may be
-//! stored or reused; `larder-evict` decides which one is evicted.
+//! - [`Memory`] stores [`Entry`]s within one budget, and [`Disks`] store responses that survive the process.
+//! - [`Fill`] is a response in progress, which all its clients read while it arrives.
+//! - [`Equivalents`] find responses stored for another query.
+//! - [`Purges`] decide which stored responses must not be used any more.
+//! - [`Arena`] holds bodies large enough for `sendfile`.
+//!
+//! `larder-semantics` decides whether a response may be stored or reused, and `larder-evict` which one is evicted.
 
 pub mod arena;
 pub mod body;

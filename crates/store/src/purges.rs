@@ -1,11 +1,12 @@
 //! Purges in force, and the stored responses that they reach.
 //!
-//! A purge is a rule with a number, its generation; creating one costs the same however much is stored. A stored response
-//! has the generation up to which no rule reaches it ([`Entry::checked`](crate::Entry)), so that a hit compares two numbers.
-//! Only if there have been purges since then are their rules looked up, by the response's key, host, groups and tags. A
-//! fetched or revalidated response has the generation that was in force **before** its request was sent; so a purge wins over
-//! every fetch in progress. A response on a disk has no generation but the second in which it was received, which is compared
-//! with the second of the purge; if they are equal, the purge counts as the later one.
+//! A purge is a rule with a number, its generation; the cost of creating one does not depend on the number of stored
+//! responses. A stored response has the generation up to which no rule reaches it ([`Entry::checked`](crate::Entry)),
+//! so that a hit compares two numbers. Rules are looked up only if there have been purges since then: by the
+//! response's key, host, groups and tags. A fetched or revalidated response has the generation that was in force
+//! **before** its request was sent; so a purge overrides every fetch in progress. A response on a disk has no
+//! generation but the second in which it was received, which is compared with the second of the purge; if they are
+//! equal, the purge counts as the later one.
 //!
 //! Rules do not expire. When there are too many, the oldest half of them becomes one rule that reaches everything they
 //! could have reached, and requires only validation. Rules from [responses](answered) have separate limits, and are

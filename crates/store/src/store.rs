@@ -238,8 +238,8 @@ impl Fills {
         left
     }
 
-    /// Puts a fraction of the entries found on a disk into memory, unless their bodies are sent by
-    /// `sendfile`. A response stored or a purge ordered since `began` wins.
+    /// Puts a fraction of the entries found on a disk into memory, unless their bodies are sent by `sendfile`. A
+    /// response stored or a purge ordered since `began` takes precedence.
     fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
         if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);

@@ -89,7 +89,7 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
         let is_single =
             text.parse::<toml::Table>().is_ok_and(|file| file.get("test").is_some_and(toml::Value::is_table));
         let why = match is_single {
-            true => "[test] may be there several times: write [[test]]".to_owned(),
+            true => "[test] may occur several times: write [[test]]".to_owned(),
             false => error.message().replace('\n', "; "),
         };
         Failure::Refused(format!("{shown}:{place}: {why}"))

@@ -31,13 +31,13 @@ Examples:
   larder fetch --stats --via thrift
       the server's statistics
 
-A status other than 2xx is a failure; in a workload, only 5xx and a missing answer are. Failures are counted, and the exit code
-is then 1. Requests that are measured (--workload, --repeat, --rate, --json) follow no redirects.
+A status other than 2xx is a failure; in a workload, only a 5xx or a missing answer is. Failures are counted, and cause exit
+code 1. Requests that are measured (--workload, --repeat, --rate, --json) follow no redirects.
 
-A workload is a file of larder workload, or any trace with URLs that larder describe reads. By HTTP it is sent with all methods,
-fields and bodies, by other protocols its GETs. Its times are ignored: each connection sends when its last answer has arrived,
-or, with --rate, requests are due at random moments. Latency counts from when a request was due, so it includes the wait for a
-connection.";
+A workload is the output of larder workload, or any trace with URLs that larder describe reads. Over HTTP, all its requests are
+sent, with methods, fields and bodies; over other protocols, only its GETs. Its times are ignored: each connection sends the next
+request when its last answer has arrived. With --rate, requests are due at random moments, and latency counts from the moment at
+which a request was due, so it includes the wait for a connection.";
 
 /// The arguments of `fetch`: the pages, the server, and the destination of the answers.
 #[derive(Clone, Debug, Args)]
@@ -48,10 +48,10 @@ pub(crate) struct Fetch {
     /// Protocol: HTTP to a forward proxy, or RPC to a server
     #[arg(long, value_name = "DOOR", default_value = "http")]
     pub(super) via: Via,
-    /// Server address [default: 127.0.0.1 with port 3128 by http, 9090 by thrift, 9111 by onc, 3130 by line]
+    /// Server address [default: 127.0.0.1 with port 3128 for http, 9090 for thrift, 9111 for onc, 3130 for line]
     #[arg(long, value_name = "HOST:PORT", value_parser = server)]
     pub(super) server: Option<String>,
-    /// Admin listener for statistics, or off [default: the server by thrift and line, else 127.0.0.1:9145]
+    /// Admin listener for statistics, or off [default: for thrift and line the server, else 127.0.0.1:9145]
     #[arg(long, value_name = "ADDRESS", value_parser = statistics_source)]
     pub(super) admin: Option<String>,
     /// Transport of thrift [default: framed]

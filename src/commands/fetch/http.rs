@@ -151,7 +151,9 @@ impl Foreign for Tunnels {
 impl Door for Http {
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem> {
         let Call::Fetch { url } = call else {
-            return Err(Problem::Failed("a proxy has pages and nothing else".to_owned()));
+            return Err(Problem::Failed(
+                "http fetches pages only; statistics are on the admin listener".to_owned(),
+            ));
         };
         self.runtime.block_on(async {
             let response = match self.client.get(url).send().await {
@@ -207,7 +209,7 @@ pub(super) fn tls(http2: bool) -> Result<ClientConfig, String> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let provider = larder_proxy::net::tls::provider();
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| format!("cannot speak tls: {error}"))?;
+    let config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     if http2 {
         config.alpn_protocols = vec![b"h2".to_vec()];

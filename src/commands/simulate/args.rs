@@ -31,7 +31,7 @@ Examples:
   larder simulate --list
       the policies, their parameters, papers and costs
 
-Ctrl-C prints the cells that are done and exits with 1; a second one stops at once.";
+Ctrl-C prints the finished cells and exits with 1; a second one stops at once.";
 
 /// The arguments of `simulate`.
 #[derive(Clone, Debug, Args)]

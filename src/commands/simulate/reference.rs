@@ -20,18 +20,19 @@ An eviction policy decides which objects stay when the cache is full. `--policy 
 
 Try them on your own log: `larder simulate access.log`. As a rule of thumb:
 
-- **Unknown or changing traffic**: `adaptive`. It learns from the requests, for the best hit ratio or, with
-  `objective=bytes`, the best byte hit ratio. Each has its price: on adaptsize_web the default misses up to 5% more bytes than
-  `objective=bytes`, which misses 4 to 11% more requests than the default; on semicomplete_weblog, with a cache for a fifth of all bytes,
+- **Unknown or changing traffic**: `adaptive`. It adapts to the requests, and optimises the hit ratio or, with
+  `objective=bytes`, the byte hit ratio. One costs the other: on adaptsize_web the default misses up to 5% more bytes than
+  `objective=bytes`, which misses 4 to 11% more requests than the default. On semicomplete_weblog, with a cache for a fifth of all bytes,
   the default misses 78% more bytes, and `objective=bytes` misses 79% more requests.
 - **Loops and scans**, as in traces of disk blocks: `adaptive`, `s3fifo`, `2q`, `lirs` or `wtinylfu`. `adaptive` keeps a part of a loop
-  that is larger than the cache, but has to learn first: over 38 recorded and generated traces at 6 sizes, it has missed up to 31% more than the best policy of
-  the cell where there were 100,000 requests or more, and up to 72% more on shorter ones. In no cell did probation cost
-  more than 1.6% more misses; `probation=false` switches it off.
+  that is larger than the cache, but has to learn first. Over 38 recorded and generated traces at 6 sizes, it missed up to 31% more than the best policy of
+  the cell (one trace at one size) with 100,000 requests or more, and up to 72% more on shorter traces. Probation, where new objects have to be requested
+  again before they evict others, cost at most 1.6% more misses in a cell; `probation=false` switches it off.
 - **Best hit ratio**, objects of many sizes: `gdsf`. Small objects that are requested often stay; a large one needs many
   requests.
 - **Best byte hit ratio**, or objects of one size: `s3fifo`, `sieve`, `arc` or `slru`. Objects with one request are evicted soon.
-- **Popularity that does not change**: `lfu`; that changes: `lfuda`, or `wtinylfu`, which remembers evicted objects.
+- **Stable popularity**: `lfu`.
+- **Changing popularity**: `lfuda`, or `wtinylfu`, which remembers evicted objects.
 - **Lowest cost**: `fifo` and `sieve` do almost nothing on a hit. Most caches use `lru`; compare with it.
 - `maxs`, `rand` and `gds` are for teaching. `belady` and `beladysize` use future requests: no cache can exceed
   `belady` if all objects have one size, and `beladysize` approximates that bound for many sizes.
@@ -47,30 +48,30 @@ const DIFFERENCES: &str = "\
 
 Papers mostly count pages of one size. Here every share is one of the capacity, in bytes or in entries, and a target that the paper
 moves by a page moves by an object's weight. An object of any size up to the capacity is stored, even if it is larger than a queue;
-libCacheSim refuses such objects in S3-FIFO, 2Q, SLRU and LIRS, which improves its hit ratio and costs byte hits. Policies that are
-not listed follow their paper. [docs/internals/policies.md](internals/policies.md) lists the differences of the misses.
+libCacheSim refuses such objects in S3-FIFO, 2Q, SLRU and LIRS, which raises its hit ratio and lowers its byte hit ratio. Policies that are
+not listed follow their paper. [docs/internals/policies.md](internals/policies.md) lists how much the misses differ.
 
 | policy | here | why |
 |---|---|---|
-| `adaptive` | of no paper: GDSF with counts that survive eviction, and ghost caches that choose between it, LRU, and a queue for new objects as in S3-FIFO | learns from the traffic |
+| `adaptive` | not from a paper: GDSF with counts that survive eviction; ghost caches choose between GDSF, LRU, and a queue for new objects as in S3-FIFO | learns from the traffic |
 | `arc` | the target moves by an object's weight | sizes |
 | `gdsf` | a new object that is worth less than the objects that would be evicted for it is refused; the paper stores it | one large object does not evict many small ones |
-| `lecar` | a regret counts the victims since, not the requests, and by default is not discounted (`discount`) | a cache has no other clock |
-| `lirs` | ghosts are at most as much as the capacity; the paper's stack has no bound | memory |
+| `lecar` | the age of a regret is the number of victims since, not of requests; by default a regret is not discounted (`discount`) | a cache has no other clock |
+| `lirs` | the ghosts weigh at most as much as the capacity; the paper's stack has no bound | bounds the memory |
 | `lruk` | no period of correlated references; requests of evicted objects are remembered for a quarter of the capacity, not for a time | a cache has no clock here |
-| `s3fifo` | before the first eviction, new objects enter the main queue once the small one is full; `fill=small` is the paper's rule, where all of them pass through the small queue. libCacheSim has had both | on 27 public traces at 6 sizes 2.0% fewer misses on average: 45 cells with 0.5% or more fewer, 18 with more, most of all where a loop is larger than the cache. A main queue that filled with objects which do not return stays, so that a tiny cache can lose much: one cell misses 49% more |
-| `s3fifo` | `skip` and `returns` are S4-FIFO's probation share and ghost threshold (OSDI 2026), which change nothing by default. Each kind of ghost has a queue of its own; in S4-FIFO they share one | over 38 recorded and generated traces at 6 sizes, neither is better on all: `skip=0.25` misses 0.5% or more fewer in 24 cells and more in 16, from 14% fewer to 3% more; `returns=2` fewer in 35 and more in 77, from 29% fewer to 17% more |
-| `slru` | four equal segments, as libCacheSim; the paper has two. A new object enters the lowest segment that has room | comparable with libCacheSim |
+| `s3fifo` | before the first eviction, new objects enter the main queue once the small one is full; `fill=small` is the paper's rule, where all of them pass through the small queue. libCacheSim has used both rules | on 27 public traces at 6 sizes 2.0% fewer misses on average: 45 cells with 0.5% or more fewer, 18 with more, most of all where a loop is larger than the cache. If the main queue fills with objects that are not requested again, they stay, so a tiny cache can lose many hits: one cell misses 49% more |
+| `s3fifo` | `skip` and `returns` are S4-FIFO's probation share and ghost threshold (OSDI 2026), which change nothing by default. Each kind of ghost has a separate queue; in S4-FIFO they share one | over 38 recorded and generated traces at 6 sizes, neither is better on all: `skip=0.25` misses 0.5% or more fewer in 24 cells and more in 16, from 14% fewer to 3% more; `returns=2` fewer in 35 and more in 77, from 29% fewer to 17% more |
+| `slru` | four equal segments, as in libCacheSim; the paper has two. A new object enters the lowest segment that has room | comparable with libCacheSim |
 | `tinylfu`, `wtinylfu` | no doorkeeper in front of the counters; all counters of a key share a cache line | one memory access for each request |
-| `wtinylfu` | the window adapts after as many lookups as there were residents, ten times as often as in the paper (`period=10`); libCacheSim's window is fixed | short traces and new caches get somewhere: with `period=10`, semicomplete_weblog misses 47% more at 20%, and adaptsize_web 4% more at 10%. Where the traffic is steady, `period=10` is the better one: on 27 traces at 6 sizes it misses 0.7% less on average |
+| `wtinylfu` | the window adapts after as many lookups as there were residents, ten times as often as in the paper (`period=10`); libCacheSim's window is fixed | the window also adapts in short traces and new caches: with `period=10`, semicomplete_weblog misses 47% more at 20%, and adaptsize_web 4% more at 10%. With steady traffic, `period=10` is better: on 27 traces at 6 sizes it misses 0.7% less on average |
 ";
 
 const LEARNING: &str = "\
 ## Where learning does not help
 
-`cargo run --release -p larder-evict --example learning` measures, over the shipped traces at six capacities, how many misses a policy can spare
-that foresees requests, and how many are spared by gradient-boosted trees that estimate them from an object's last gaps, age, counts and size. Figures are
-misses as shares of those of the best policy of each cell: the geometric mean, and the worst cell.
+`cargo run --release -p larder-evict --example learning` measures two numbers over the shipped traces at six capacities: the
+misses that a policy can avoid if it knows future requests, and the misses that gradient-boosted trees avoid, which estimate future requests from the last
+intervals, age, counts and size of an object. Figures are misses as shares of those of the best policy of each cell: the geometric mean, and the worst cell.
 
 | the victim is chosen by, among | requests, mean | worst | bytes, mean | worst |
 |---|---|---|---|---|
@@ -83,10 +84,10 @@ misses as shares of those of the best policy of each cell: the geometric mean, a
 | trees that know the whole trace: 64 random residents or the new object | 0.992 | 1.012 | 1.034 | 1.392 |
 | trees that learn online: 64 random residents or the new object | 1.007 | 1.076 | 1.062 | 1.541 |
 
-Foreseen requests spare much, but not if the choice is only among the next victims: each new object then evicts another. Most is spared if new objects
-can be refused and the victims chosen among all residents. There, the trees spare 0.8% of the requests and no bytes, although they are fitted to the same
-requests beforehand, and online they miss more than the best policy. Each victim takes them 64 estimates. So no policy here has a model. These trees are no bound:
-another model, or more knowledge of the objects, may spare more.
+A policy that knows future requests avoids many misses, but not if it only chooses among the next victims: each new object then evicts another. It avoids
+most if it can refuse new objects and choose the victims among all residents. In that case, the trees avoid 0.8% of the missed requests and no missed bytes,
+although they are fitted to the same requests beforehand; trees that are fitted online miss more than the best policy. They need 64 estimates for each
+victim. So no policy here uses such a model. These trees are no bound: another model, or more data about the objects, may avoid more.
 ";
 
 const RATIOS: &str = "\

@@ -53,7 +53,7 @@ pub(crate) const ACME: &[Key<Draft>] = &[
         "ca",
         Or("system", DIRECTORY),
         ca,
-        "file with the certificates of the authorities that sign that of the directory, in PEM"
+        "PEM file with the authorities that are trusted for the certificate of the directory"
     ),
 ];
 

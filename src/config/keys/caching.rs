@@ -12,20 +12,22 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "heuristic",
         Percent,
         heuristic_percent,
-        "freshness without explicit lifetime: this share of the time since Last-Modified"
+        "lifetime of a response without an explicit one: this share of the time since Last-Modified"
     ),
-    key!("heuristic_max", Seconds, heuristic_max, "upper limit of heuristic freshness"),
+    key!("heuristic_max", Seconds, heuristic_max, "upper limit of such heuristic lifetimes"),
     key!(
         "heuristic_adaptive",
         Flag,
         heuristic_adaptive,
-        "heuristic freshness is longer for responses that several validations found unchanged, and shorter for those that changed (docs/refresh-ahead.md#adaptive-lifetimes)"
+        "heuristic lifetimes are longer for responses that several validations found unchanged, and shorter for \
+         those that changed (docs/refresh-ahead.md#adaptive-lifetimes)"
     ),
     key!(
         "heuristic_cookies",
         Flag,
         guesses_with_cookies,
-        "whether heuristic freshness holds for requests with Cookie or a client's certificate, too; without it, their responses are stored only with a lifetime"
+        "whether heuristic lifetimes also apply to requests with Cookie or a client's certificate; if not, their \
+         responses are stored only with an explicit lifetime"
     ),
     key!(
         "targeted",
@@ -55,7 +57,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "refresh_ahead_hits",
         Count(1..=MANY),
         refresh_ahead_hits,
-        "a response is popular from this number of requests in its lifetime, without the one that fetched it"
+        "number of requests in its lifetime that makes a response popular, not counting the one that fetched it"
     ),
     key!(
         "early_hints",
@@ -79,7 +81,7 @@ pub(crate) const CACHING: &[Key<Rules>] = &[
         "prefetch_traffic",
         Percent,
         prefetch_traffic,
-        "largest number and bytes of prefetches without use, as a share of the requests and bytes of clients"
+        "limit on the requests and bytes of unused prefetches, as a share of the requests and bytes of clients"
     ),
     key!(
         "store_cookies",

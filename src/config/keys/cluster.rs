@@ -32,13 +32,14 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "engine_ca",
         Or("none", DIRECTORY),
         cluster.engine_ca,
-        "with rediss://: certificates of the authorities that sign those of the engine, in PEM; none: the system's"
+        "with rediss://: PEM file with the authorities that are trusted for the engine's certificate; none: the \
+         system's"
     ),
     key!(
         "engine_cert",
         Or("none", DIRECTORY),
         cluster.engine_cert,
-        "the certificate chain in PEM that this node shows to the engine"
+        "PEM file with the certificate chain that this node sends to the engine"
     ),
     key!(
         "engine_key",
@@ -81,20 +82,22 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "tls",
         Or("auto", TLS),
         cluster.tls,
-        "connections between nodes: token: over TLS, nodes prove by the token that they are nodes; files: by certificates; off: in clear; \
-         auto: token if there is one and other machines can reach listen, or advertise begins with https://, otherwise off"
+        "connections between nodes: token: over TLS, authenticated by the token; files: over TLS, authenticated by \
+         certificates; off: without TLS; auto: token if there is one and other machines can reach listen, or \
+         advertise begins with https://, otherwise off"
     ),
     key!(
         "ca",
         Or("none", DIRECTORY),
         cluster.ca,
-        "with tls = \"files\": certificates of the authorities that sign those of nodes, in PEM; best one that signs for nodes only"
+        "with tls = \"files\": PEM file with the authorities that are trusted for certificates of nodes; preferably \
+         one that signs for nodes only"
     ),
     key!(
         "cert",
         Or("none", DIRECTORY),
         cluster.cert,
-        "the certificate chain of this node in PEM, which it shows as a server and as a client"
+        "PEM file with the certificate chain of this node, which it sends as a server and as a client"
     ),
     key!("key", Or("none", DIRECTORY), cluster.key, "the private key of that certificate in PEM"),
     key!(
@@ -108,19 +111,19 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "drop_out",
         AtLeast(100),
         cluster.drop_out,
-        "a node counts as down after this long without a heartbeat"
+        "time without a heartbeat after which a node counts as down"
     ),
     key!(
         "max_invalidation_lag",
         AtLeast(100),
         cluster.max_invalidation_lag,
-        "serve hits for at most this long without contact to the stream of purges"
+        "hits are served for at most this long after the last complete read of the stream of purges"
     ),
     key!(
         "without_engine",
         WITHOUT_ENGINE,
         cluster.without_engine,
-        "after max_invalidation_lag: revalidate treats hits as stale, serve serves them"
+        "after max_invalidation_lag: revalidate: stored responses are revalidated before use; serve: they are used"
     ),
     key!(
         "hot",

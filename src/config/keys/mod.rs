@@ -187,14 +187,14 @@ pub(super) const SECTIONS: &[Section] = &[
                 "in_flight",
                 Count(1..=MANY),
                 limits.in_flight,
-                "permits: requests to origins at once (queued)"
+                "requests to origins in progress at once, each with a permit (queued)"
             ),
             key!("queue", Count(0..=MANY), limits.queue, "requests that may wait for a permit (503)"),
         ],
     },
     Section {
         name: "timeouts",
-        about: "How long to wait for clients and origins.",
+        about: "Time limits for clients and origins.",
         keys: &[
             key!("head", AtLeast(1), timeouts.head, "from a head's first byte to its last (408)"),
             key!("idle", AtLeast(1), timeouts.idle, "between two requests of a connection (closed)"),
@@ -255,7 +255,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "client_ca",
                 Or("none", DIRECTORY),
                 reverse_client.ca,
-                "file with the certificates of the authorities that sign those of clients, in PEM: clients over TLS are asked for a certificate, which origins see in Client-Cert (docs/tls.md)"
+                "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
+                 request a certificate from each client, which origins see in Client-Cert (docs/tls.md)"
             ),
             key!(
                 "client_auth",
@@ -291,7 +292,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "client_ca",
                 Or("none", DIRECTORY),
                 forward_client.ca,
-                "file with the certificates of the authorities that sign those of clients, in PEM: clients over TLS are asked for a certificate (docs/tls.md)"
+                "PEM file with the authorities that are trusted for certificates of clients; TLS listeners then \
+                 request a certificate from each client (docs/tls.md)"
             ),
             key!(
                 "client_auth",
@@ -326,11 +328,7 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section { name: "thrift", about: "The listener for Apache Thrift.", keys: rpc::THRIFT },
-    Section {
-        name: "onc",
-        about: "The listener for ONC RPC, over TCP, and over UDP where senders cannot be forged.",
-        keys: rpc::ONC,
-    },
+    Section { name: "onc", about: "The listener for ONC RPC, over TCP and UDP.", keys: rpc::ONC },
     Section { name: "line", about: "The listener for the line protocol.", keys: rpc::LINE },
     Section {
         name: "doors",

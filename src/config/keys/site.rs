@@ -29,13 +29,16 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "origin",
         List(ORIGIN),
         origins,
-        "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 in clear or over TLS, as for gRPC) or unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
+        "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
+         unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, \
+         if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
     ),
     key!(
         "balance",
         BALANCE,
         balance,
-        "which origin a request goes to: they take turns, or the one of two that has fewer requests in progress; both by weight"
+        "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
+         fewer requests in progress; both by weight"
     ),
     key!(
         "host",
@@ -77,22 +80,23 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "ca",
         Or("system", DIRECTORY),
         ca,
-        "file with the certificates of the authorities that sign those of https origins, in PEM"
+        "PEM file with the authorities that are trusted for certificates of https origins"
     ),
     key!(
         "client_cert",
         Or("none", DIRECTORY),
         client_cert,
-        "file with the certificate chain that is shown to https origins that ask for one, in PEM"
+        "PEM file with the certificate chain that is sent to https origins that request one"
     ),
     key!("client_key", Or("none", DIRECTORY), client_key, "file with its private key in PEM"),
     key!(
         "tls_name",
         Or("origin", HOST),
         tls_name,
-        "name that https origins are asked for and must have in their certificates; origin: the host of their URL"
+        "name that is requested from https origins (SNI) and that their certificates must have; origin: the host of \
+         their URL"
     ),
-    key!("cache", Flag, cache, "false: every request passes through"),
+    key!("cache", Flag, cache, "false: nothing is stored, and every request is forwarded"),
     key!(
         "validate",
         control::VALIDATE,
@@ -129,8 +133,8 @@ pub(crate) const SITE: &[Key<SiteDraft>] = &[
         "tag_doubt",
         Seconds,
         control.tags.doubt,
-        "how long a change with an unknown end may still happen: meanwhile, a gateway generates no tags, and a cache \
-         revalidates the responses that it may concern"
+        "time for which a change with an unknown result may still take effect: until then, a gateway generates no \
+         tags, and a cache revalidates the responses that it may concern"
     ),
     key!(
         "push",

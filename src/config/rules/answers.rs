@@ -38,7 +38,7 @@ fn location(value: &DeValue<'_>) -> Result<Template, String> {
     // `{uri}` and `{path}` begin with a slash, and so end the host.
     let host = host.split_once("{uri}").or_else(|| host.split_once("{path}")).map_or(host, |(host, _)| host);
     match host.replace("{host}", "").contains(['{', '}', '@', '\\']) {
-        true => Err(format!("'{shown}': of a request, only {{host}} may stand in the host of a redirect")),
+        true => Err(format!("'{shown}': only {{host}} may stand in the host of a redirect")),
         false => Template::parse(&text),
     }
 }

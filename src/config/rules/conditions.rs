@@ -41,7 +41,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
     RuleKey {
         name: "domains",
         values: "list of files",
-        about: "files with domains, a million if need be, one on each line or as in a hosts file: the host is one of them, or below one",
+        about: "files with any number of domains, one on each line or as in a hosts file: the host is one of them, or below one",
         set: |own, value| {
             own.domains = each(value, domains)?;
             Ok(())
@@ -59,7 +59,7 @@ pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
     RuleKey {
         name: "scheme",
         values: "\"http\" or \"https\"",
-        about: "the scheme by which the client asks",
+        about: "the scheme of the request",
         set: |own, value| {
             let scheme = |text: &str| word(text, &[("http", "http"), ("https", "https")]).map(Box::from);
             own.scheme = each(value, scheme)?;

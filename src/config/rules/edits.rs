@@ -29,7 +29,7 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = &[
     RuleKey {
         name: "set",
         values: "table of fields and values",
-        about: "fields that get these values, in place of those that they have",
+        about: "fields that are set to these values, in place of existing ones",
         set: |own, value| {
             own.set = fields(value)?;
             Ok(())
@@ -38,7 +38,7 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = &[
     RuleKey {
         name: "default",
         values: "table of fields and values",
-        about: "fields that are added where there is none of the name",
+        about: "fields that are added if there is none of that name",
         set: |own, value| {
             own.default = fields(value)?;
             Ok(())
@@ -47,7 +47,7 @@ pub(crate) const EDITS: &[RuleKey<Edits>] = &[
     RuleKey {
         name: "add",
         values: "table of fields and values",
-        about: "fields that are added to those that there are",
+        about: "fields that are added, beside existing ones",
         set: |own, value| {
             own.add = fields(value)?;
             Ok(())

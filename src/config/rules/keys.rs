@@ -172,7 +172,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "query",
         values: "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted",
-        about: "parameters of the query that count, for the cache and for origins; \"@tracking\" stands for those of advertisements",
+        about: "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements",
         set: |rule, value| {
             rule.effects.query = Some(query(value)?);
             Ok(())
@@ -181,7 +181,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "key_fields",
         values: "list of field names",
-        about: "request fields by whose values responses are stored apart, as if Vary named them",
+        about: "request fields for whose values separate responses are stored, as if Vary named them",
         set: |rule, value| {
             rule.effects.apart.extend(each(value, |name| field(name).map(String::from))?);
             Ok(())
@@ -190,7 +190,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "key_cookies",
         values: "list of cookie names",
-        about: "cookies by whose values responses are stored apart",
+        about: "cookies for whose values separate responses are stored",
         set: |rule, value| {
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
             rule.effects.apart.extend(each(value, cookie)?);
@@ -200,7 +200,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "classes",
         values: "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
-        about: "a request field with the class of the client, by another field or by its network (of = \"client\"); responses are stored apart by it",
+        about: "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses",
         set: |rule, value| {
             rule.classes = classes(value)?;
             Ok(())
@@ -245,7 +245,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "respond",
         values: "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path",
-        about: "answers without asking an origin",
+        about: "answers without a request to an origin",
         set: |rule, value| {
             rule.respond = Some(respond(value)?);
             Ok(())
@@ -263,7 +263,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "rewrite",
         values: "path",
-        about: "the path that origins are asked for; placeholders as for redirect; the query is added unless {uri}, {query} or a ? is in it",
+        about: "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?",
         set: |rule, value| {
             rule.effects.upstream.rewrite = Some(rewrite(value)?);
             Ok(())
@@ -308,7 +308,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "error_page",
         values: "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }",
-        about: "files in place of the content of errors, the origin's and this proxy's own; those of several rules add up",
+        about: "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined",
         set: |rule, value| {
             rule.error_pages = error_pages(value)?;
             Ok(())
@@ -353,7 +353,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
     RuleKey {
         name: "realm",
         values: "text",
-        about: "text that clients show when they ask for the password",
+        about: "text that clients show when they request the password from their user",
         set: |rule, value| {
             rule.effects.realm = Some(realm(&string(value)?)?);
             Ok(())
@@ -390,7 +390,7 @@ fn file_or_false(value: &DeValue<'_>) -> Result<Option<String>, String> {
 fn predictions(value: &DeValue<'_>) -> Result<Vec<Prediction>, String> {
     match value.as_bool() {
         Some(false) => Ok(Vec::new()),
-        Some(true) => Err("write what is predicted, such as [\"association\", \"sequence\"]".to_owned()),
+        Some(true) => Err("write the predictions, such as [\"association\", \"sequence\"]".to_owned()),
         None => each(value, |text| word(text, names::PREDICTIONS)),
     }
 }

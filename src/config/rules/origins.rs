@@ -34,7 +34,7 @@ pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Resu
         return Ok(());
     }
     if !of_site {
-        return Err("origin, rewrite and host are for rules of a [[site]]: the forward proxy asks the origin that a request names".to_owned());
+        return Err("origin, rewrite and host are for rules of a [[site]]: the forward proxy sends each request to the origin that it names".to_owned());
     }
     if !draft.conditions.are_about_resource() {
         return Err("origin, rewrite and host hold for all requests of a path, since a stored response answers all of them: match only path, extension, host and scheme".to_owned());

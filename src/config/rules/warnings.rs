@@ -60,7 +60,7 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
 type Harm = (fn(&Ignored) -> bool, &'static str);
 
 const IGNORED: [Harm; 4] = [
-    (|own| own.private, "\"private\" serves responses to all users that the origin sent for one"),
+    (|own| own.private, "\"private\" serves responses that the origin sent for one user to all users"),
     (|own| own.no_store, "\"no-store\" stores responses that the origin forbids to store"),
     (|own| own.no_cache, "\"no-cache\" serves responses without the validation that the origin requires"),
     (|own| own.must_revalidate, "\"must-revalidate\" serves stale responses where the origin forbids it"),

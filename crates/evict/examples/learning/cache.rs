@@ -7,11 +7,11 @@ use fastrand::Rng;
 use crate::Trace;
 use crate::trees::{Model, Row, Sample};
 
-/// The place at which requests are foreseen.
+/// The choice in which future requests are used.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) candidates: Candidates,
-    /// Whether a new object is refused if it is worth less than its victims.
+    /// Whether a new object that is worth less than its victims is refused.
     pub(crate) admits: bool,
 }
 
@@ -244,7 +244,7 @@ impl<'a> Cache<'a> {
         ]
     }
 
-    /// Returns what is saved by keeping the object for a short time, per unit of weight.
+    /// Returns the benefit of keeping the object for a short time, per unit of weight.
     fn worth(&self, id: u32) -> f64 {
         let object = &self.known[id as usize];
         let model = match &self.judge {

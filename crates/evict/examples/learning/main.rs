@@ -1,11 +1,11 @@
-//! The misses that eviction could spare if it foresaw requests, and those that a learned model spares.
+//! The misses that eviction could avoid if it knew future requests, and those that a learned model avoids.
 //!
-//! Run it with `cargo run --release -p larder-evict --example learning`; words are shares of all objects or bytes, which
-//! replace the capacities. Each row is one place at which requests are foreseen: among the next victims of a base policy,
-//! or among residents drawn at random, with or without a say on new objects. It is measured with the requests that follow,
-//! which no model can know better, or with trees that estimate them: fitted to the whole trace before the replay, or
-//! online. Figures are misses as shares of those of the best policy in the registry, chosen for each cell afterwards: the
-//! geometric mean over the capacities, and the worst.
+//! Run it with `cargo run --release -p larder-evict --example learning`; arguments are shares of all objects or bytes,
+//! which replace the capacities. Each row is one use of future requests: to choose among the next victims of a base
+//! policy, or among residents drawn at random, with or without the refusal of new objects. It is measured with the
+//! later requests of the trace, the best that a model could know, or with trees that estimate them: fitted to the
+//! whole trace before the replay, or online. Figures are misses as shares of those of the best policy in the registry,
+//! chosen for each cell afterwards: the geometric mean over the capacities, and the worst.
 
 mod cache;
 mod trees;

@@ -32,7 +32,7 @@ const BINS: usize = 64;
 const RATE: f64 = 0.2;
 const LEAST_SAMPLES: usize = 20;
 
-/// What a leaf is divided by in addition to its curvature, so that small leaves say little.
+/// Added to the curvature by which a leaf's slope is divided, so that small leaves have little weight.
 const DAMPING: f64 = 2.0;
 
 impl Model {

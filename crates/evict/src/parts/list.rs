@@ -1,8 +1,8 @@
 //! Doubly linked lists over slots.
 //!
-//! The links are stored apart from the lists, so that a policy with several queues pays only 8 bytes for each object: a
-//! slot is in at most one of the lists that share [`Links`]. [`List::remove`] does not check that the slot is in that
-//! list; [`List::validate`] detects an error.
+//! The links are stored separately from the lists. A slot is in at most one of the lists that share [`Links`], so a
+//! policy with several queues needs only 8 bytes for each object. [`List::remove`] does not check that the slot is in
+//! that list; [`List::validate`] detects an error.
 
 use crate::parts::by_slot::BySlot;
 use crate::policy::{NONE, Residents, Slot};

@@ -56,7 +56,7 @@ impl<T: Copy> Urn<T> {
     }
 
     /// Draws `samples` slots with replacement, and returns the one with the lowest rank. Examines all slots instead if
-    /// that takes no more work. Of equals, the first one seen wins.
+    /// that takes no more work. Of equals, the first one seen is returned.
     #[inline]
     pub(crate) fn lowest<K: PartialOrd>(
         &mut self,

@@ -9,13 +9,13 @@ use crate::shard::{AnyShard, Shard};
 /// from no weight, which is LRU, to more than in greedy dual. New objects are ranked at once or, where many are not
 /// requested again or a loop is larger than the cache, only after a request on probation.
 ///
-/// The best of the [`CANDIDATES`] is measured: each has a ghost, a cache without bodies under the same ranking. The ghosts
-/// see the requests for a sample of the keys, and their capacity is smaller in the same proportion. Up to 128
+/// The best of the [`CANDIDATES`] is measured: each has a ghost, a cache without bodies under the same ranking. The
+/// ghosts see the requests for a sample of the keys, and their capacity is smaller in the same proportion. Up to 128
 /// residents, the sample includes all keys; beyond that, it is a share of the keys that includes between 64 and 128
-/// residents. Each time the ghosts have seen as many lookups as they hold objects, and at least 256, the cache adopts the
-/// candidate of the ghost with the fewest recent misses, if they are at least 2% fewer than those of the current one.
-/// A candidate with probation must also have missed less than LRU over a longer time: where requests go back and forth
-/// over all objects, probation is better on each way and worse on the whole.
+/// residents. A decision follows each time the ghosts have seen as many lookups as they hold objects, and at least
+/// 256. The cache then adopts the candidate of the ghost with the fewest recent misses, if these are at least 2% fewer
+/// than those of the current candidate. A candidate with probation must also have missed less than LRU over a longer
+/// time: where requests go back and forth over all objects, probation is better on each way and worse on the whole.
 ///
 /// Any object that fits may be stored, even a large one. But a new object that ranks below its victims is refused until
 /// it has been requested often enough. An object of size 0 is worth as much as one of 1.
@@ -216,7 +216,7 @@ fn is_sampled(key: u64, thinning: u32) -> bool {
 impl Policy for Adaptive {
     type Params = AdaptiveParams;
 
-    const ABOUT: &'static str = "learns from ghost caches how much worth counts against recency, and which new objects to try first; the default";
+    const ABOUT: &'static str = "learns from ghost caches how to weigh worth against recency, and which new objects start on probation; the default";
 
     const COST: &'static str = "O(log n)";
 

@@ -92,7 +92,7 @@ impl Policy for Arc {
     type Params = ();
 
     const ABOUT: &'static str =
-        "balances recently requested objects with repeatedly requested ones, guided by ghosts";
+        "divides the cache between recently and repeatedly requested objects, by hits on ghosts";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self {

@@ -21,7 +21,7 @@ impl Policy for Belady {
     type Params = ();
 
     const ABOUT: &'static str =
-        "evicts the object whose next request is the latest: a bound, from the future of the trace";
+        "evicts the object whose next request is the latest: a bound, since it uses future requests";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(log n)";
 

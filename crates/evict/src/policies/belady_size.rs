@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use crate::parts::urn::{Samples, Urn};
 use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
-/// Evicts objects that have no later request and, if there are none, the object with the largest product of size and
-/// requests until its next one, among `samples` drawn at random, or among all residents if they are no more.
+/// Evicts objects that have no later request. If there are none, it evicts the object with the largest product of size
+/// and requests until its next one, among `samples` drawn at random, or among all residents if there are not more.
 ///
 /// A new object is refused if this is its last request, or if it ranks before its first victim.
 pub struct BeladySize {
@@ -41,7 +41,7 @@ fn burden(size: u64, next: u64, now: u64) -> u128 {
 impl Policy for BeladySize {
     type Params = Samples<128>;
 
-    const ABOUT: &'static str = "evicts the largest product of size and time to the next request: near the bound, from the future of the trace";
+    const ABOUT: &'static str = "evicts the largest product of size and time to the next request: near the bound, since it uses future requests";
     const OFFLINE: bool = true;
     const COST: &'static str = "O(samples)";
 

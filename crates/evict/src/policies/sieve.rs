@@ -16,8 +16,7 @@ pub struct Sieve {
 impl Policy for Sieve {
     type Params = ();
 
-    const ABOUT: &'static str =
-        "evicts the first object without a request since the last round of a hand that moves from old to new";
+    const ABOUT: &'static str = "evicts the first object without a request since the last round of a hand, which moves from old to new objects";
 
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self { queue: Queue::new(), visited: BySlot::new(), hand: None }

@@ -71,7 +71,8 @@ impl Slru {
 impl Policy for Slru {
     type Params = SlruParams;
 
-    const ABOUT: &'static str = "evicts by LRU from the lowest of several segments, which hits climb";
+    const ABOUT: &'static str =
+        "evicts by LRU from the lowest of several segments; a hit moves an object one segment up";
     const COST: &'static str = "O(segments)";
 
     fn new(_capacity: Capacity, params: SlruParams, _seed: u64) -> Self {

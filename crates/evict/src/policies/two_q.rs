@@ -64,7 +64,7 @@ impl Params for TwoQParams {
 impl Policy for TwoQ {
     type Params = TwoQParams;
 
-    const ABOUT: &'static str = "evicts new objects by FIFO, and those that came back once by LRU";
+    const ABOUT: &'static str = "evicts new objects by FIFO, and those that were requested again by LRU";
 
     fn new(_capacity: Capacity, params: TwoQParams, _seed: u64) -> Self {
         Self {

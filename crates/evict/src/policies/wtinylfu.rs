@@ -110,8 +110,8 @@ impl Params for WTinyLfuParams {
 impl Policy for WTinyLfu {
     type Params = WTinyLfuParams;
 
-    const ABOUT: &'static str =
-        "a small LRU window; a segmented LRU keeps the more frequently requested of its victims";
+    const ABOUT: &'static str = "a small LRU window for new objects; its victims enter a segmented LRU if they are requested more often than \
+         those that they replace";
 
     fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
         Self {
@@ -301,7 +301,7 @@ impl WTinyLfu {
     }
 }
 
-/// Finds the window with most hits: continues in a direction that helps, and turns round otherwise.
+/// Finds the window with most hits: continues in a direction in which hits increase, and reverses it otherwise.
 struct Climber {
     hits: u64,
     since: u64,

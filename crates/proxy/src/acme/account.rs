@@ -85,7 +85,10 @@ async fn found(
     match account.update_contacts(&contact).await {
         Ok(()) => {}
         Err(error) if is_unknown_account(&error) => {
-            tracing::warn!("{} does not know its account any more; a new one is made", settings.directory);
+            tracing::warn!(
+                "{} no longer has this process's account; a new one is created",
+                settings.directory
+            );
             return Ok(None);
         }
         Err(error) => return Err(failed(error)),

@@ -50,7 +50,7 @@ const PASSED_ON: Refusal = Refusal {
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
 const STRANGER: Refusal =
     forbidden("a request without the admin token has to name this machine by its address or as localhost");
-const FOREIGN: Refusal = forbidden("another site's page asked for this");
+const FOREIGN: Refusal = forbidden("a page of another site sent this request");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 

@@ -1,10 +1,10 @@
-//! Follows the stream of invalidations and obeys it: purges on other nodes are repeated here, in their order.
+//! Reads the stream of invalidations and applies it: purges on other nodes are applied here, in their order.
 //!
-//! A node obeys its own orders once more when it reads them, so that all nodes obey in the same order.
+//! A node applies its own entries again when it reads them, so that all nodes apply entries in the same order.
 //!
 //! A node continues from its last position, also after a restart: the position is kept [beside the data that it
-//! concerns](super::stream_position). The node distrusts entries whose purges it cannot know. [`Follower`] decides
-//! when that is, and [`Lease`](super::lease) how long it may wait.
+//! concerns](super::stream_position). If it may have missed purges, all stored responses have to be revalidated.
+//! [`Follower`] detects that, and [`Lease`](super::lease) limits how long the node may go without a read.
 
 use std::convert::Infallible;
 use std::sync::Arc;

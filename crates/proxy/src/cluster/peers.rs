@@ -1,9 +1,9 @@
-//! Asks the node that owns a key, before the origin is asked.
+//! Sends requests to the node that owns the key, before they are sent to the origin.
 //!
 //! A node that cannot be reached, leaves the cluster meanwhile, [hangs](super::probe), or has no answer of an origin
-//! costs a request only that time: this node asks the origin itself. A node that could not be asked gets no requests
-//! until it answers again. A node with many more requests in flight than the others is spared: the next node of the
-//! ring is asked.
+//! only delays a request: this node then sends it to the origin. A node that could not be reached gets no requests
+//! until it answers again. If a node has many more requests in flight than the others, the next node of the ring gets
+//! the request.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn waiting(first_byte: Duration, origins: &Timeouts) -> Duration {
 /// Asks the node that owns `request`'s key.
 ///
 /// # Errors
-/// The node has waited for the origin in vain.
+/// The node got no answer from the origin in time.
 pub(crate) async fn ask(
     cluster: &Arc<Cluster>,
     client: impl FnOnce() -> Client,

@@ -1,6 +1,6 @@
-//! Records, in a file beside the disk tier, that purges of this node wait for the engine. So a process that dies
-//! meanwhile leaves a trace, and the next one knows that the other nodes have missed purges. The purges themselves
-//! are not recorded: the other nodes will revalidate everything.
+//! Records, in a file beside the disk tier, that purges of this node wait for the engine. So if a process dies
+//! meanwhile, the next one detects that the other nodes have missed purges. The purges themselves are not recorded:
+//! the other nodes will revalidate everything.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};

@@ -1,9 +1,9 @@
 //! Checks whether a silent node is still present.
 //!
-//! An owner may be silent because it waits for a slow origin, as it was asked to. Or it hangs, or packets do not
-//! reach it, and the requests that wait for its answer cannot tell. So while it is silent, one of the waiting
-//! requests sends it a probe that it answers at once ([`answer`]), on behalf of all of them. If there is no answer,
-//! all of them go on without it, and it gets no requests until it answers again. A separate task checks that: no
+//! An owner may be silent because it waits for a slow origin. Or it hangs, or packets do not reach it; the requests
+//! that wait for its answer cannot distinguish these cases. So while it is silent, one of the waiting requests sends
+//! it a probe that it answers at once ([`answer`]), on behalf of all of them. If there is no answer, all of them are
+//! sent to the origin, and the owner gets no requests until it answers again. A separate task checks that, so no
 //! request waits for it.
 
 use std::sync::Arc;

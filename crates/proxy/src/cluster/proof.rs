@@ -1,6 +1,6 @@
-//! A node proves to others that it knows the cluster's token, without showing it: it seals the nonce of the challenge
-//! and the address at which it was asked. So a host that has taken over the address of a node that is gone gets no
-//! request, even if it passes the challenge on to another node.
+//! A node proves to others that it has the cluster's token, without sending it: it seals the nonce of the challenge
+//! and the address at which it was asked. So a host that has taken over the address of a former node gets no request,
+//! even if it forwards the challenge to another node.
 
 use std::sync::{Arc, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::origin::{Challenge, Prove};
 /// Bytes of a nonce, and the length of the longest nonce that is answered, as text.
 const NONCE: (usize, usize) = (16, 64);
 
-/// Makes nodes prove that they know the token.
+/// Requires nodes to prove that they have the token.
 pub(crate) struct Prover(pub(crate) Arc<Cluster>);
 
 impl std::fmt::Debug for Prover {

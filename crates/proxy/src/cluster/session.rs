@@ -1,11 +1,10 @@
 //! Clients that move from node to node: a response to a change has its position in the stream of purges ([`POSITION`]).
 //! The client sends this position to the next node, which then sends no older response.
 //!
-//! A node that has obeyed the stream up to that position continues at once. Any other node asks the engine for the
-//! current end of the stream, and waits until it has obeyed the stream up to there. So each client, for any position
-//! that it sends, waits no longer than for one look at the stream and its entries, and stored responses still answer.
-//! If that takes too long, the origin is asked. Requests share the looks: there is one at a time, and a pause between
-//! two.
+//! A node that has applied the stream up to that position continues at once. Any other node reads the current end of
+//! the stream from the engine, and waits until it has applied the stream up to there. So for any position, a client
+//! waits at most for one read of the stream and its entries, and stored responses may still answer. If that takes too
+//! long, the request is sent to the origin. Requests share the reads: there is one at a time, and a pause between two.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The client's certificate in requests: `Client-Cert` (RFC 9440). Clients cannot set that field: wherever it is read,
-//! it holds the certificate that was verified.
+//! The client's certificate in requests: `Client-Cert` (RFC 9440). Clients cannot set that field: it always contains
+//! the certificate that was verified.
 
 use std::iter;
 

@@ -1,4 +1,4 @@
-//! Fields about the path of a request to this proxy. They are believed only from trusted proxies, and never forwarded
+//! Fields about the path of a request to this proxy. They are accepted only from trusted proxies, and never forwarded
 //! unchanged.
 //!
 //! Origins and frameworks derive addresses, links and even the method from such fields, none of which is part of the
@@ -17,7 +17,7 @@ use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
-/// Fields that origins may believe although they are no part of the cache key. [`is_dropped`] also drops others by
+/// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops others by
 /// their prefix.
 const DROPPED: [&str; 31] = [
     "forwarded",
@@ -57,12 +57,12 @@ const DROPPED: [&str; 31] = [
 
 const NOT_TLS: Refusal = Refusal {
     status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener has no TLS: only a proxy in trust may ask for https here",
+    reason: "this listener has no TLS: only a proxy in trust may forward requests for https to it",
 };
 
 const ONLY_TLS: Refusal = Refusal {
     status: StatusCode::MISDIRECTED_REQUEST,
-    reason: "this listener is for TLS: only a proxy in trust may ask for http here",
+    reason: "this listener is for TLS: only a proxy in trust may forward requests for http to it",
 };
 
 const OPEN_QUOTE: Refusal =

@@ -1,4 +1,4 @@
-//! Positions in the stream of purges that clients show and other nodes await.
+//! Positions in the stream of purges: those that clients send, and those for which other nodes wait.
 
 use larder_cluster::{Follower, Point, Position, key_hash};
 
@@ -7,11 +7,11 @@ use larder_cluster::{Follower, Point, Position, key_hash};
 pub(crate) enum Awaited {
     /// The position of the requesting node: the purges that it has applied and ordered, as it reported them.
     Place(Box<str>),
-    /// The position that the client shows.
+    /// The position that the client sends.
     Shown(Shown),
 }
 
-/// A position that a client shows.
+/// A position that a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// A hash of the name of the engine's process: positions of different processes cannot be compared.

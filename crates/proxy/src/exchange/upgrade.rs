@@ -34,7 +34,7 @@ pub(crate) fn check(request: &Request, head: &Head) -> Result<(), OriginError> {
         unconnected: false,
     };
     if request.upgrade.is_none() {
-        return Err(refused("the origin changed to a protocol that the client did not ask for"));
+        return Err(refused("the origin changed to a protocol that the client did not request"));
     }
     match completes(&request.fields, &*head.fields) {
         true => Ok(()),

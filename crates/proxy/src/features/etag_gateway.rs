@@ -1,4 +1,4 @@
-//! A gateway beside its backend: it answers 304 to clients that show a current entity tag, and stores nothing but
+//! A gateway beside its backend: it answers 304 to clients that send a current entity-tag, and stores nothing but
 //! tags.
 //!
 //! The pools are in `larder-tags`; this module asks them about each request.

@@ -1,7 +1,7 @@
-//! Fetches a response that the cache lacks from the origin, and shares it while it arrives.
+//! Fetches a response from the origin that is not in the cache, and shares it while it arrives.
 //!
 //! The client that caused the fetch waits here for the head of the answer. After that a separate task carries the
-//! content, unless it is all there, so that this client may leave without ending the fetch for others.
+//! content, unless all of it has arrived, so that this client may leave without ending the fetch for others.
 
 pub(super) mod prefetch;
 

@@ -22,7 +22,7 @@ use crate::origin::{Chunk, Download};
 
 /// The interval between checks whether a disk has written its waiting data.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The time without any written byte after which the fill gives up the disk.
+/// The time without any written byte after which the fill stops writing to the disk.
 const STUCK: Duration = Duration::from_secs(2);
 
 /// Carries content into a fill.

@@ -1,4 +1,4 @@
-//! Whether and how an origin's answer may be stored, as far as its head tells.
+//! Whether and how an origin's answer may be stored, as far as its head determines that.
 
 use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;

@@ -1,7 +1,7 @@
 //! Requests that the cache does not answer: unsafe methods, upgrades, tunnels, and requests that a proxy answers
 //! itself. Some of them change stored responses: by invalidation (RFC 9111 section 4.4), by the head of an answer to
-//! HEAD (section 4.3.5), or, if the config allows it, by a POST whose answer says that it is its target's
-//! representation.
+//! HEAD (section 4.3.5), or, if the config allows it, by a POST whose answer declares itself the representation of the
+//! target.
 
 use std::future::pending;
 use std::ops::RangeInclusive;

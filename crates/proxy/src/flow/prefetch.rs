@@ -1,9 +1,9 @@
 //! Prefetches: fetches of the responses that a client is likely to request next.
 //!
-//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). For each [`Wish`] of the planner, a task
-//! on the same thread fetches the URL as a client without credentials would request it: under the same rules and keys,
-//! with those fields of the observed request that responses often vary by. A prefetch takes nothing from clients: it
-//! waits for no permit, counts against no limit, and does not count as a use of a stored response.
+//! The planner observes each GET of a client ([`asked`], [`Asked::answered`]). For each [`Wish`] of the planner, a
+//! task on the same thread fetches the URL as a client without credentials would request it, under the same rules and
+//! keys. It copies those fields of the observed request by which responses often vary. A prefetch takes nothing from
+//! clients: it waits for no permit, counts against no limit, and does not count as a use of a stored response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -192,7 +192,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
 /// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes.
 ///
 /// # Errors
-/// The refusal, if `request` comes from a node that knows of purges which this node has not received.
+/// The refusal, if `request` comes from a node that has received purges which this node has not received.
 pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(), Box<Reply>> {
     let cluster = worker.shared.cluster.as_ref();
     if request.awaited.is_some() && !Box::pin(session::catch_up(cluster.map(Arc::as_ref), request)).await {
@@ -204,14 +204,14 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
     Ok(())
 }
 
-/// Returns the reply that tells why a request is refused.
+/// Returns the reply with the reason why a request is refused.
 pub(crate) fn refusal(refusal: Refusal) -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::Refused);
     let text = format!("{}: {}\n", refusal.status.as_str(), refusal.reason);
     Reply { close: true, ..Reply::text(refusal.status, text, outcome) }
 }
 
-/// The refusal of a request from a node that knows of more purges. That node then sends the request to the origin.
+/// The refusal of a request from a node that has received more purges. That node then sends the request to the origin.
 const BEHIND: Refusal =
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "this node has not received all purges yet" };
 

@@ -157,7 +157,7 @@ fn framing(
         _ if coded && !http11 => Err(Malformed("transfer-encoding in HTTP/1.0")),
         None if is_unknown_coding(fields) => Ok((Framing::Close, true)),
         _ if coded && !is_only_chunked(fields) => {
-            Err(Malformed("a transfer-encoding other than chunked, which was not asked for"))
+            Err(Malformed("a transfer-encoding other than chunked, which was not requested"))
         }
         // An origin that sends both is faulty, or attacks another parser (RFC 9112 section 6.3).
         length if coded => Ok((Framing::Chunked, length.is_none())),

@@ -91,7 +91,7 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
 }
 
 /// Receives into the spare capacity of `buffer`. A read that does not fill the buffer has emptied the socket. It
-/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a system call in vain.
+/// reports `WouldBlock` to the runtime, so that the next read waits instead of making a useless system call.
 pub(crate) fn receive(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut received = None;
     let tried = stream.try_io(Interest::READABLE, || {

@@ -4,7 +4,7 @@
 //! closes connections that were idle for too long.
 //!
 //! Bytes that an origin sends behind a response are detected if they have arrived when the response was read, or when
-//! the connection is taken for another request: then the connection is closed, and the origin is remembered
+//! the connection is taken for another request. The connection is then closed, and the origin is remembered
 //! ([`Careless`]). Bytes that arrive after that check and before the response cannot be distinguished from the
 //! response. They reach one client, and may be stored, as the response to a request to the same scheme, host and port
 //! through the same kind of listener, never as the response of another origin. The true response is then left over, so

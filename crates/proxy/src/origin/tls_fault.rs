@@ -120,14 +120,12 @@ fn words_of(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::HandshakeFailure => "no cipher suite or certificate in common",
         AlertDescription::ProtocolVersion => "no TLS version in common",
-        AlertDescription::UnrecognisedName => "it does not know the server name that it was asked for",
+        AlertDescription::UnrecognisedName => "it does not serve the requested server name",
         AlertDescription::CertificateRequired | AlertDescription::BadCertificate => {
             "it requires another certificate of its clients: client_cert and client_key in the site's table name one"
         }
         AlertDescription::AccessDenied => "access denied",
-        AlertDescription::NoApplicationProtocol => {
-            "it does not speak the version of HTTP that it was asked for"
-        }
+        AlertDescription::NoApplicationProtocol => "it does not support the requested version of HTTP",
         AlertDescription::InternalError => "it has an internal error",
         _ => "it gave no known reason",
     }

@@ -1,4 +1,4 @@
-//! Registers the ONC door with rpcbind, and unregisters it. Without rpcbind, clients have to know the port.
+//! Registers the ONC door with rpcbind, and unregisters it. Without rpcbind, clients must be given the port number.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,10 @@ impl Registration {
     pub(crate) async fn make(socket: Option<&Path>, addresses: &[(SocketAddr, bool)]) -> Option<Self> {
         let socket = socket.filter(|_| !addresses.is_empty())?;
         if !socket.exists() {
-            tracing::info!("no rpcbind at {}: onc clients have to know the port", socket.display());
+            tracing::info!(
+                "no rpcbind at {}: ONC RPC clients must be given the port number",
+                socket.display()
+            );
             return None;
         }
         let transports = |&(address, has_udp): &(SocketAddr, bool)| {

@@ -42,7 +42,7 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
                 let (name, origin) = (&site.settings.name, &turn.origin().authority);
                 match found {
                     Ok(()) => tracing::warn!("origin {origin} of {name} is healthy again"),
-                    Err(why) => tracing::warn!("origin {origin} of {name} is sick: {why}"),
+                    Err(why) => tracing::warn!("origin {origin} of {name} is unhealthy: {why}"),
                 }
             }
         }

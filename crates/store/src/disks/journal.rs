@@ -14,7 +14,7 @@
 //!
 //! Numbers are little-endian. If the file contains anything else, the earlier purges are unknown: then all responses
 //! received before have to be validated. A long file is rewritten, and the new file replaces the old one once it is
-//! durable. Rules that cannot be written are in force all the same, and are written with the next ones.
+//! durable. Rules that cannot be written are in force nevertheless, and are written with the next ones.
 
 use std::fs::{self, File};
 use std::hash::Hasher;

@@ -56,7 +56,7 @@ impl Keeping {
         self.writer.is_behind().then(|| self.writer.written())
     }
 
-    /// Whether the disk has given the response up.
+    /// Whether the disk has stopped storing the response.
     pub(crate) fn is_given_up(&self) -> bool {
         self.writer.is_given_up()
     }

@@ -233,7 +233,7 @@ impl Disks {
     /// Makes all stored responses durable. Blocks while the disks sync.
     ///
     /// # Errors
-    /// The operating system's first error; the other directories are synced all the same.
+    /// The operating system's first error; the other directories are synced nevertheless.
     pub fn sync(&self) -> io::Result<()> {
         all(self.in_use().map(|disk| disk.sync()).chain([self.sync_purges()]))
     }

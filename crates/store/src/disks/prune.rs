@@ -1,5 +1,5 @@
-//! Removes expired, unused or purged responses from the disks. This does not count as a use, and gives way to
-//! all other work.
+//! Removes expired, unused or purged responses from the disks. This does not count as a use, and yields to all other
+//! work.
 
 use std::sync::Arc;
 

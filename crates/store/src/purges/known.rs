@@ -33,7 +33,7 @@ impl Known {
         !self.is_on || self.hashes.len() >= MOST_KNOWN || self.hashes.contains_key(&hash)
     }
 
-    /// Whether a response of `origin` with these groups adds no knowledge.
+    /// Whether a response of `origin` with these groups that was fetched in generation `born` changes nothing here.
     pub(super) fn has(&self, origin: u64, groups: &[u64], born: Generation) -> bool {
         let is_over = |group| {
             let since = self.hashes.get(group);

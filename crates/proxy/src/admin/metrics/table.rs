@@ -76,7 +76,7 @@ pub(super) const METRICS: &[Metric] = &[
         to.put(&[site, &origin.address], u8::from(origin.healthy));
     })),
     metric!(Counter "larder_origin_failures_total" ["site", "origin"]
-    "Requests without an answer of the origin, since the config was read."
+    "Requests that the origin did not answer, since the config was read."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {
         to.put(&[site, &origin.address], origin.failures);
     })),
@@ -135,7 +135,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Popular responses that were not refreshed when their time came because the budget was used up."
         |moment, to| to.put(&[], moment.stats.refreshes_ahead.skipped)),
     metric!(Counter "larder_early_hints_total" []
-        "Responses 103 with links of responses that are stored, or were."
+        "103 responses with links of responses that are stored, or were stored before their eviction."
         |moment, to| to.put(&[], moment.stats.early_hints.sent)),
     metric!(Gauge "larder_early_hint_bytes" []
         "Bytes of links that outlive stored responses."
@@ -144,10 +144,10 @@ pub(super) const METRICS: &[Metric] = &[
         "Requests that were prefetches of clients, with any outcome."
         |moment, to| moment.sites.iter().for_each(|(site, counts)| to.put(&[site], counts.prefetches()))),
     metric!(Counter "larder_compressed_forms_total" []
-        "Forms of stored responses that were made by compression."
+        "Compressed forms of stored responses that were made."
         |moment, to| to.put(&[], moment.stats.compression.forms)),
     metric!(Counter "larder_compressed_form_bytes_total" ["when"]
-    "Bytes of the contents from which these forms were made, before and after."
+    "Bytes of the contents of these forms, before and after compression."
     |moment, to| {
         to.put(&["before"], moment.stats.compression.bytes_before);
         to.put(&["after"], moment.stats.compression.bytes_after);
@@ -165,7 +165,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
     metric!(Gauge "larder_cache_info" ["tier", "directory", "policy"]
-    "Always 1; the label has the eviction policy."
+    "Always 1; the label policy has the eviction policy."
     |moment, to| {
         to.put(&[MEMORY, "", &moment.stats.policy], 1);
         disks(moment, |disk| to.put(&[DISK, &disk.path, &disk.policy], 1));
@@ -232,7 +232,8 @@ pub(super) const METRICS: &[Metric] = &[
         "Bytes of a pool."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.bytes))),
     metric!(Counter "larder_pool_requests_total" ["site", "pool", "fate"]
-    "GETs for a pool, by result: matched, without the backend; equal, by its answer; or forwarded."
+    "GETs for a pool, by result: matched: 304 without a request to the backend; equal: 304 because the backend's \
+     answer has the client's tag; or forwarded."
     |moment, to| pools(moment, |site, pool| {
         to.put(&[site, &pool.pool, "matched"], pool.matched);
         to.put(&[site, &pool.pool, "equal"], pool.equal);
@@ -242,7 +243,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Tags stored."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.stored))),
     metric!(Counter "larder_pool_refused_total" ["site", "pool"]
-        "Tags not stored because the pool was blanked during the request to the backend."
+        "Tags that were not stored, since the pool was blanked during the request to the backend."
         |moment, to| pools(moment, |site, pool| to.put(&[site, &pool.pool], pool.refused))),
     metric!(Counter "larder_pool_blanked_total" ["site", "pool"]
         "Times a pool was blanked."
@@ -270,7 +271,7 @@ pub(super) const METRICS: &[Metric] = &[
         "1 if the engine has answered the last command."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], u8::from(cluster.engine.up)))),
     metric!(Counter "larder_cluster_engine_failures_total" []
-        "Commands without an answer of the engine."
+        "Commands that the engine did not answer."
         |moment, to| moment.stats.cluster.iter().for_each(|cluster| to.put(&[], cluster.engine.failures))),
     metric!(Counter "larder_cluster_peer_requests_total" ["result"]
     "Requests sent to the owner of their key, by result: hit, miss, or failed, after which they were sent to the origin."
@@ -325,7 +326,8 @@ pub(super) const METRICS: &[Metric] = &[
         lag.for_each(|seconds| to.put(&[], seconds));
     }),
     metric!(Counter "larder_cluster_tier_requests_total" ["result"]
-    "Lookups in the second tier: hit, miss, outdated (purged, or unknown), damaged, failed, or skipped while it is not used. Without a second tier, this and the following metrics are absent."
+    "Lookups in the second tier: hit, miss, outdated (purged, or perhaps purged), damaged, failed, or skipped while \
+     it is not used. Without a second tier, this and the following metrics are absent."
     |moment, to| {
         for tier in tiers(moment) {
             let misses = tier.asked.saturating_sub(tier.hits + tier.outdated + tier.damaged + tier.failed);
@@ -421,7 +423,7 @@ pub(super) const METRICS: &[Metric] = &[
         "Lines of the access log that could not be written."
         |moment, to| to.put(&[], moment.stats.log_lines_lost)),
     metric!(Gauge "larder_build_info" ["version"]
-        "Always 1; the label has the version."
+        "Always 1; the label version has the version."
         |_, to| to.put(&[env!("CARGO_PKG_VERSION")], 1)),
 ];
 

@@ -40,7 +40,7 @@ pub(super) enum Unfit {
     Stale,
     #[error("its entry is larger than this node's 'tier' allows")]
     TooLarge,
-    #[error("too many responses are on their way")]
+    #[error("too many responses are being read")]
     NoRoom,
     #[error("it was purged since its fetch began")]
     Purged,
@@ -48,7 +48,7 @@ pub(super) enum Unfit {
     Missed(&'static str),
     #[error("all responses from the time of its fetch have to be validated")]
     Distrusted,
-    #[error("purges of this node are on their way to the others")]
+    #[error("purges of this node are not yet published to the others")]
     Unpublished,
     #[error("its entry is damaged or incomplete")]
     Damaged,

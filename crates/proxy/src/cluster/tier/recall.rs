@@ -1,4 +1,4 @@
-//! Asks the second tier for a response, before an origin is asked, and counts the result.
+//! Looks for a response in the second tier before a request is sent to an origin, and counts the result.
 
 use std::sync::atomic::Ordering;
 

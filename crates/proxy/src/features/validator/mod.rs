@@ -1,13 +1,13 @@
-//! The validator: fetches the content of a hit again, past the cache, and compares. So an operator learns which
-//! answers were stale, how stale, and how long they might live, while clients are served as usual.
+//! The validator: fetches the content of a hit again, past the cache, and compares. The results show an operator which
+//! answers were stale, for how long, and which lifetime would fit, while clients are served as usual.
 //!
 //! Its fetches are not stored, and do not count as requests. An answer that differs is stale only if the cache
 //! continues to give it: the origin may have changed in between, and then an invalidation needs a moment.
 //!
 //! 1. The hit is fetched again. If status and content are the same, there is nothing to report.
 //! 2. It is fetched once more. If the answer differs from the first one, such pages cannot be compared.
-//! 3. The cache is asked as by a client, up to three times within a second. If it has another response by now, or
-//!    would ask the origin, the response changed meanwhile.
+//! 3. The response is requested from the cache as by a client, up to three times within a second. If the cache has
+//!    another response by then, or would send a request to the origin, the response changed meanwhile.
 //! 4. Otherwise the hit was stale. A hit that was known to be stale when it was given is always stale.
 
 mod refetch;

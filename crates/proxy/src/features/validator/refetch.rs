@@ -1,4 +1,4 @@
-//! Asks the origin again for the response of a hit, and computes a digest of the answer for the comparison.
+//! Requests the response of a hit from the origin again, and computes a digest of the answer for the comparison.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};

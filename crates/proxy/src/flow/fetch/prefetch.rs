@@ -1,4 +1,4 @@
-//! Fetches that no client has requested. A fetch that stores no response leaves no trace: the URL is not marked as
+//! Fetches that no client has requested. A fetch that stores no response has no other effect: the URL is not marked as
 //! hit-for-miss, no reason is recorded for `why`, and a client that waits for the fetch leads the next one.
 
 use http::StatusCode;

@@ -356,7 +356,7 @@ impl Certificates {
         let (now, said) = (clock::millis(), self.said.load(Ordering::Relaxed));
         if said == 0 || now.saturating_sub(said) >= BETWEEN {
             self.said.store(now, Ordering::Relaxed);
-            tracing::warn!("a client asked for {name}, for which no authority has issued a certificate yet");
+            tracing::warn!("a client requested {name}, for which no authority has issued a certificate yet");
         }
     }
 
