@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use larder_testkit::{Answer, Client, Larder, Origin, eventually, raise_open_files};
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually, raise_open_files};
 
 const CACHED: &str = "200 OK\nCache-Control: max-age=100\n\nbody";
 
@@ -105,6 +105,26 @@ fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
     larder.settle();
     // The response is complete for clients that read it, although other clients stopped reading.
     assert_eq!(larder.get("/stored").body.len(), LARGE);
+}
+
+#[test]
+fn a_client_that_never_reads_holds_up_no_other_that_asked_for_the_same() {
+    const LARGE: usize = 16 << 20;
+    let gate = Gate::default();
+    let (held, sent) = (gate.clone(), vec![b'a'; LARGE]);
+    let origin = Origin::answering(move |_| {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: {LARGE}\r\n\r\n");
+        Answer::raw("").then_wait(&held).then(head).then(&sent[..])
+    });
+    let larder = Larder::with(&origin, "[memory]\nmax_object = '1MiB'");
+    let [mut deaf, mut other] = [larder.client(), larder.client()];
+    deaf.send("GET /");
+    origin.wait_for(1);
+    other.send("GET /");
+    larder.wait_for("connections", 2);
+    gate.open();
+    assert_eq!(other.receive("GET").body.len(), LARGE);
 }
 
 #[test]

@@ -75,6 +75,21 @@ fn an_error_in_answer_to_a_reload_leaves_the_stored_response_to_others() {
 }
 
 #[test]
+fn a_reload_with_cookies_leaves_the_stored_response_to_others() {
+    for personal in ["private", "no-store", "private; max-age=100"] {
+        let origin = Origin::by(move |seen| match seen.field("cookie") {
+            Some(_) => format!("200 OK\nCache-Control: {personal}\n\nmine"),
+            None => "200 OK\nCache-Control: max-age=100\n\nbody".to_owned(),
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        assert_eq!(larder.ask("GET /\nCache-Control: no-cache\nCookie: user=1").text(), "mine");
+        let other = larder.get("/");
+        assert_eq!((other.text(), other.is_hit(), origin.count()), ("body", true, 2), "{personal}");
+    }
+}
+
+#[test]
 fn an_error_for_one_variant_takes_the_place_of_no_other() {
     let origin = Origin::by(|seen| match seen.field("a") {
         Some("good") => "200 OK\nCache-Control: max-age=100\nVary: A\n\nbody".to_owned(),

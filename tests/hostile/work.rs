@@ -40,6 +40,31 @@ fn many_variants_of_long_fields_are_told_apart() {
 }
 
 #[test]
+fn single_bytes_are_not_joined_to_a_long_part() {
+    const LONG: usize = 1 << 20;
+    let origin = Origin::answering(|seen| {
+        let range = seen.field("range").and_then(|range| range.strip_prefix("bytes="));
+        let (first, last) = range.and_then(|range| range.split_once('-')).expect("a range");
+        let (first, last): (usize, usize) =
+            (first.parse().expect("a number"), last.parse().expect("a number"));
+        let fields = format!("Content-Range: bytes {first}-{last}/{}", 4 * LONG);
+        let head = format!("206 Partial Content\nCache-Control: max-age=100\nETag: \"1\"\n{fields}");
+        Answer::with_body(&head, &vec![b'a'; last + 1 - first])
+    });
+    let larder = Larder::before(&origin);
+    let is_joined = |number: usize, (first, last): (usize, usize)| {
+        larder.ask(&format!("GET /{number}\nRange: bytes=0-{}", LONG - 1));
+        larder.ask(&format!("GET /{number}\nRange: bytes={first}-{last}"));
+        larder.settle();
+        let both = format!("GET /{number}\nRange: bytes={}-{LONG}\nCache-Control: only-if-cached", LONG - 1);
+        larder.ask(&both).is_hit()
+    };
+    assert!(!is_joined(1, (LONG, LONG)));
+    assert!(is_joined(2, (LONG, LONG + LONG / 16)));
+    assert!(is_joined(3, (LONG, 4 * LONG - 1)));
+}
+
+#[test]
 fn an_answer_that_comes_byte_by_byte_is_read() {
     let origin = Origin::speaking(|peer| {
         while peer.request().is_some() {

@@ -4,7 +4,7 @@
 use http::HeaderName;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-use crate::fields::{Fields, list, members};
+use crate::fields::{Fields, is_token, list, members};
 use crate::wire::decimal;
 
 /// A client's directives to caches (RFC 9111 section 5.2.1); the default has none.
@@ -108,7 +108,14 @@ impl ResponseDirectives {
     pub fn parse(response: &impl Fields, targets: &[String]) -> Self {
         targets.iter().find_map(|target| targeted(response, target)).unwrap_or_else(|| {
             let mut found = Self::default();
-            for (name, value) in members(response, "cache-control").filter_map(directive) {
+            for member in members(response, "cache-control") {
+                let Some((name, value)) = directive(member) else {
+                    found.restrict(member);
+                    continue;
+                };
+                if !is_argument(value) {
+                    found.restrict(value);
+                }
                 // Longer names have no meaning.
                 let mut lower = [0; LONGEST_NAME];
                 if let Some(lower) = lower.get_mut(..name.len()) {
@@ -140,6 +147,17 @@ impl ResponseDirectives {
             b"immutable" => self.immutable = true,
             b"no-transform" => self.no_transform = true,
             _ => {}
+        }
+    }
+
+    /// Applies the names of restricting directives in `malformed`, a text with another syntax: a wrong separator or an
+    /// open quotation mark must not make a response for one user public.
+    fn restrict(&mut self, malformed: &[u8]) {
+        for word in malformed.split(|byte| !is_token(&[*byte])) {
+            let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(word);
+            self.no_store |= is("no-store");
+            self.no_cache |= is("no-cache");
+            self.private |= is("private");
         }
     }
 
@@ -219,7 +237,12 @@ fn directive(member: &[u8]) -> Option<(&[u8], &[u8])> {
         Some(at) => (&member[..at], &member[at + 1..]),
         None => (member, &member[member.len()..]),
     };
-    crate::fields::is_token(name).then_some((name, value))
+    is_token(name).then_some((name, value))
+}
+
+/// Whether `value` may be the argument of a directive: nothing, a token, or a quoted string (RFC 9111 section 5.2).
+fn is_argument(value: &[u8]) -> bool {
+    value.is_empty() || is_token(value) || unquoted(value).len() < value.len()
 }
 
 /// Parses a delta-seconds (RFC 9111 section 1.2.2), as a token or quoted.
@@ -304,6 +327,26 @@ mod tests {
                 (no_cache, private, withheld),
                 "{value}"
             );
+        }
+    }
+
+    #[test]
+    fn malformed_members_restrict() {
+        let cases = [
+            ("private; max-age=60", (false, false, true)),
+            ("max-age=60; Private", (false, false, true)),
+            ("max-age=60 private", (false, false, true)),
+            ("no-store; no-cache", (true, true, false)),
+            ("private =x", (false, false, true)),
+            ("x=\"a, private", (false, false, true)),
+            ("max-age=60, x=a\"b, no-store", (true, false, false)),
+            ("x=\"a; private\", y", (false, false, false)),
+            ("x-private; public", (false, false, false)),
+        ];
+        for (value, expected) in cases {
+            let found = response(&[("cache-control", value)]);
+            assert_eq!((found.no_store, found.no_cache, found.private), expected, "{value}");
+            assert!(!found.public, "{value}");
         }
     }
 

@@ -90,6 +90,8 @@ pub struct Fill {
     /// The start of the fetch, if a reload leads it.
     reloads_since: Option<Instant>,
     joinable: AtomicBool,
+    /// Whether the requests that wait for the head may read the content.
+    shared: AtomicBool,
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
     /// Notifies readers of progress.
@@ -377,6 +379,7 @@ impl Fills {
             removals: began.removals,
             reloads_since,
             joinable: AtomicBool::new(true),
+            shared: AtomicBool::new(true),
             cancelled: AtomicBool::new(false),
             progress: Mutex::default(),
             advanced: Notify::new(),

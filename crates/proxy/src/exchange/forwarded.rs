@@ -19,8 +19,9 @@ use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops others by
 /// their prefix.
-const DROPPED: [&str; 31] = [
+const DROPPED: [&str; 38] = [
     "forwarded",
+    "forwarded-for",
     "x-real-ip",
     "x-client-ip",
     "x-cluster-client-ip",
@@ -28,6 +29,9 @@ const DROPPED: [&str; 31] = [
     "cf-connecting-ip",
     "fastly-client-ip",
     "client-ip",
+    "x-remote-ip",
+    "x-remote-addr",
+    "x-originating-ip",
     "x-host",
     "x-http-host-override",
     "x-backend-host",
@@ -35,6 +39,9 @@ const DROPPED: [&str; 31] = [
     "x-url-scheme",
     "x-arr-ssl",
     "front-end-https",
+    "cf-visitor",
+    "cloudfront-forwarded-proto",
+    "fastly-ssl",
     "x-rewrite-url",
     "x-envoy-original-path",
     "x-http-destinationurl",

@@ -60,7 +60,8 @@ impl Context<'_> {
             }
             match verdict {
                 Verdict::Stream(head) if selects(&head, request) => {
-                    if !may_share(&head.freshness, request) || head.status == StatusCode::PARTIAL_CONTENT {
+                    let is_whole = head.status != StatusCode::PARTIAL_CONTENT;
+                    if !may_share(&head.freshness, request) || !is_whole || !reader.is_shared() {
                         break;
                     }
                     return self.follow(request, &head, reader, why);

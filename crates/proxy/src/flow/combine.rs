@@ -9,13 +9,20 @@ use larder_store::{Body, Entry, Memory};
 
 /// The largest result of a join, in bytes: joining copies both parts. Larger parts stay separate.
 const MOST: u64 = 8 << 20;
+/// The length of a result that is made for parts of any length, in bytes: copying it takes little time.
+const SHORT: u64 = 256 << 10;
+/// For a longer result, the new part has at least one byte in this many: otherwise requests for single bytes would copy
+/// megabytes each. The last missing part may be shorter, since it is joined once.
+const SHARE: u64 = 32;
 
 /// Returns one response made of a `new` part and an `old` one, with the head of the new one; a complete response if no
 /// part is missing. `None` if the parts do not belong together.
 pub(crate) fn join(memory: &Memory, new: &Entry, old: &Entry) -> Option<Entry> {
     let (new_range, old_range) = (ContentRange::of(&new.fields())?, ContentRange::of(&old.fields())?);
     let joined = range::combined((&new_range, &new.fields()), (&old_range, &old.fields()))?;
-    if joined.length() > MOST || joined == new_range {
+    let is_worth_it =
+        joined.is_whole() || joined.length() <= SHORT || joined.length() <= SHARE * new_range.length();
+    if !is_worth_it || joined.length() > MOST || joined == new_range {
         return None;
     }
     let (first, second) = if new_range.range().start() <= old_range.range().start() {

@@ -297,7 +297,7 @@ impl Fetched<'_> {
     /// Shares and stores the answer if that is allowed; else forwards it to this client only.
     fn answer(&self, fetching: Fetching, answer: Answer) -> Reply {
         let keeping = match self.judge(self.cx.rules, answer.status, &*answer.fields) {
-            Ok(_) if self.would_spoil(answer.status) => {
+            Ok(_) if self.would_spoil(answer.status, false) => {
                 return self.pass(fetching, Why::ErrorWhileFresh, answer);
             }
             Ok(keeping) => keeping,
@@ -398,9 +398,9 @@ impl Fetched<'_> {
         self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
     }
 
-    /// Whether the answer is an error that would replace a response which serves other requests.
-    fn would_spoil(&self, status: StatusCode) -> bool {
-        (status.is_client_error() || status.is_server_error())
+    /// Whether the answer, an error or for one user, would take the place of a response that serves other requests.
+    fn would_spoil(&self, status: StatusCode, is_personal: bool) -> bool {
+        (is_personal || status.is_client_error() || status.is_server_error())
             && stored::is_served(self.cx, self.request, self.stored)
     }
 
@@ -410,17 +410,16 @@ impl Fetched<'_> {
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-        // A reason that lies in this client's request does not apply to the answers for other clients.
-        if !is_by_request(why) && why != Why::StatusNotStorable && !self.would_spoil(status) {
+        // A reason that lies in this client's request, perhaps in its cookies, does not apply to other clients.
+        let (is_own, is_personal) = (is_by_request(why), self.request.fields.contains("cookie"));
+        if !is_own && why != Why::StatusNotStorable && !self.would_spoil(status, is_personal) {
             shared.cache.hit_for_miss.mark(self.request.hash, self.times.received + MARK);
             // The newest answer of the origin forbids storing a response of this URL.
             if !status.is_server_error() {
                 shared.cache.store.hints.remove(&self.request.key, self.request.hash);
-            }
-            if self.stored.is_some() && !status.is_server_error() {
-                shared.cache.store.remove(&self.request.key);
-                if let Some(tier) = self.tier() {
-                    tier.forget(&self.request.key, &[]);
+                if self.stored.is_some() {
+                    shared.cache.store.remove(&self.request.key);
+                    self.tier().inspect(|tier| tier.forget(&self.request.key, &[]));
                 }
             }
         }

@@ -71,6 +71,7 @@ impl Context<'_> {
             Verdict::Stream(head) => {
                 let is_shared = selects(&head, request)
                     && is_fresh(&head.freshness)
+                    && reader.is_shared()
                     && head.status != StatusCode::PARTIAL_CONTENT;
                 is_shared.then(|| self.follow(request, &head, reader, why))
             }

@@ -1,6 +1,7 @@
 //! The reading end of a fill: each reader reads at its own pace, from its own position.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
@@ -56,6 +57,12 @@ impl Reader {
     /// Waits for the fill's verdict.
     pub async fn verdict(&self) -> Verdict {
         self.fill.until(|progress| progress.verdict.clone()).await
+    }
+
+    /// Whether this reader, of a request that has waited for the head, may read the content. If no tier stores the
+    /// content, only the leading client reads it: in a window, a slow reader would hold up all others.
+    pub fn is_shared(&self) -> bool {
+        self.fill.shared.load(Ordering::Acquire)
     }
 
     /// Reads only the bytes from `from` up to and not including `to`. To be called before the first piece is read.

@@ -131,8 +131,10 @@ impl FillWriter {
         if let Some(unstored) = unstored {
             self.go_unstored(if fits_disk && !on_disk { Unstored::NotWritten } else { unstored });
         }
+        let is_stored = self.unstored.is_none() || on_disk;
+        self.fill.shared.store(is_stored || self.kept == Kept::Nowhere, Ordering::Release);
         self.announce(Verdict::Stream(head));
-        self.unstored.is_none() || on_disk
+        is_stored
     }
 
     /// Starts to write the content to a disk, if there is one. To be called after [`stream`](Self::stream),

@@ -119,7 +119,10 @@ async fn through_a_window(length: Option<u64>) {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
     let mut writer = writer(&fills);
     let readers = [0, 1, 5].map(|pauses| tokio::spawn(read(writer.reader(), KEY, pauses)));
+    let waiting = writer.reader();
     assert_eq!(writer.stream(head(1, LARGE, length)), length.is_none());
+    assert_eq!(waiting.is_shared(), length.is_none());
+    drop(waiting);
     let mut most = 0;
     for at in (0..LARGE).step_by(1 << 16) {
         writer.append(&content(KEY, 1, at, at + (1 << 16))).await.expect("readers");
