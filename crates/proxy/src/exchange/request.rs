@@ -17,6 +17,7 @@ use larder_semantics::{key, purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
+use crate::base::in_place;
 use crate::base::settings::QueryStrings;
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
@@ -161,7 +162,7 @@ impl Request {
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
-        let mut request = Box::new(Self {
+        let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme,

@@ -353,9 +353,8 @@ impl Connection {
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }
-            // The futures of these steps are large. Boxed, they are not moved with the task that contains them.
-            Look::Reply(begun) => Box::pin(self.reply(plan, begun)).await,
-            Look::Ask(ask) => Box::pin(self.ask(plan, ask)).await,
+            Look::Reply(begun) => self.reply(plan, begun).await,
+            Look::Ask(ask) => self.ask(plan, ask).await,
             Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
             Look::Http2 => Ok(Next::Http2),
         }

@@ -17,7 +17,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, Look};
-use crate::base::clock;
+use crate::base::{clock, in_place};
 use crate::exchange::plan::Plan;
 use crate::flow::drain::Drain;
 use crate::flow::worker::Worker;
@@ -271,7 +271,9 @@ impl IdleLoop {
         if matches!(look, Look::Ask(_)) {
             connection.release_buffers();
         }
-        tokio::spawn(go_on(connection, Arc::clone(&self.plan), look, Arc::clone(&self.shared)));
+        let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
+        // Boxed, the future is not moved with the task.
+        tokio::spawn(in_place::pinned(|| go_on(connection, plan, look, shared)));
     }
 
     /// Closes connections whose idle timeout has passed, and shrinks those that have been idle for a while.
