@@ -203,15 +203,16 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the settings and rules that apply to it and a response with this status, length and fields.
+    /// Returns the settings and rules that apply to it and a response with this status, length and fields; `None` if
+    /// they are those of the request, since no rule depends on a response.
     pub(crate) fn rule_response(
         &self,
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
-    ) -> Arc<Ruling> {
+    ) -> Option<Arc<Ruling>> {
         let rulebook = self.route.rulebook(&plan.forward);
         if !rulebook.needs_responses() {
-            return Arc::clone(&self.ruling);
+            return None;
         }
         let (fields_sent, path) = self
             .unchanged
@@ -228,12 +229,12 @@ impl Request {
             fields: fields_sent,
         };
         let response = larder_rules::Response { status: status.as_u16(), length, fields };
-        rulebook.on_response(&request, &response).share()
+        Some(rulebook.on_response(&request, &response).share())
     }
 
     /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
-    /// answer to HEAD.
-    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Arc<Ruling> {
+    /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
+    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
         let updated = revalidate::update(&entry.fields().to_map(), news);
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
