@@ -190,7 +190,9 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
 /// `Connection` is read once. The reader of messages refuses those with more than
 /// [`MOST_CONNECTION_OPTIONS`]; here, if the list is longer, all other fields count as listed.
 pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
-    let is_own = |name: &[u8]| HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    let has_length = |name: &[u8]| name.len() < 64 && LENGTHS & (1 << name.len()) != 0;
+    let is_same = |name: &[u8]| HOP_BY_HOP.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    let is_own = move |name: &[u8]| has_length(name) && is_same(name);
     let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_own(option);
     let options = members(fields, "connection").take(MOST_CONNECTION_OPTIONS + 1);
     let listed: Vec<_> = options.filter(|option| !is_usual(option)).collect();
@@ -212,3 +214,13 @@ const HOP_BY_HOP: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// The lengths of these names: bit `n` is set if a name has `n` bytes. Most other names have another length.
+const LENGTHS: u64 = {
+    let (mut lengths, mut at) = (0, 0);
+    while at < HOP_BY_HOP.len() {
+        lengths |= 1 << HOP_BY_HOP[at].len();
+        at += 1;
+    }
+    lengths
+};

@@ -5,6 +5,7 @@ pub(crate) mod error;
 pub mod explanation;
 pub mod file_version;
 pub mod findings;
+pub(crate) mod in_place;
 pub(crate) mod networks;
 pub mod outcome;
 pub(crate) mod path_prefix;

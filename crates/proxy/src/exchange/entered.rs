@@ -10,8 +10,8 @@ pub(crate) struct Entered(Mutex<Vec<InProgress>>);
 
 impl Entered {
     /// Takes the entries out; `None` if there are none.
-    pub(crate) fn take(&self) -> Option<Box<[InProgress]>> {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn take(&mut self) -> Option<Box<[InProgress]>> {
+        let all = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
         (!all.is_empty()).then(|| all.into())
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::counts::counters::add;
 use crate::http::response::Lines;
 
-/// The sum of the times until origins begin to answer.
+/// The sum of the times until origins begin to answer. The task of the request is its only writer.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch(AtomicU64);
 
@@ -27,6 +28,8 @@ pub(crate) struct Link(Arc<Ends>);
 #[derive(Debug, Default)]
 struct Ends {
     interims: Mutex<Vec<Interim>>,
+    /// Whether there are interim responses, readable without the lock.
+    has_interims: AtomicBool,
     /// Whether the client does not understand interim responses of origins.
     is_plain: bool,
     has_left: AtomicBool,
@@ -40,7 +43,7 @@ const INTERIMS: usize = 16;
 impl Stopwatch {
     pub(crate) fn add(&self, time: Duration) {
         // At least 1 ns, so that the sum shows that an origin was asked.
-        self.0.fetch_add(time.as_nanos().max(1) as u64, Ordering::Relaxed);
+        add(&self.0, time.as_nanos().max(1) as u64);
     }
 
     /// Returns the sum in microseconds, at most `u32::MAX`.
@@ -65,6 +68,7 @@ impl Link {
         let mut interims = self.interims();
         if interims.len() < INTERIMS {
             interims.push(interim);
+            self.0.has_interims.store(true, Ordering::Relaxed);
         }
     }
 
@@ -76,11 +80,16 @@ impl Link {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.interims().is_empty()
+        !self.0.has_interims.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self) -> Vec<Interim> {
-        std::mem::take(&mut self.interims())
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut interims = self.interims();
+        self.0.has_interims.store(false, Ordering::Relaxed);
+        std::mem::take(&mut interims)
     }
 
     fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {

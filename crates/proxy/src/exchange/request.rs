@@ -17,6 +17,7 @@ use larder_semantics::{key, purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
+use crate::base::in_place;
 use crate::base::settings::QueryStrings;
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
@@ -161,7 +162,7 @@ impl Request {
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
-        let mut request = Box::new(Self {
+        let mut request = in_place::boxed(|| Self {
             method: head.method.clone(),
             version: head.version,
             scheme,
@@ -202,15 +203,16 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the settings and rules that apply to it and a response with this status, length and fields.
+    /// Returns the settings and rules that apply to it and a response with this status, length and fields; `None` if
+    /// they are those of the request, since no rule depends on a response.
     pub(crate) fn rule_response(
         &self,
         plan: &Plan,
         (status, length, fields): (StatusCode, Option<u64>, &impl Fields),
-    ) -> Arc<Ruling> {
+    ) -> Option<Arc<Ruling>> {
         let rulebook = self.route.rulebook(&plan.forward);
         if !rulebook.needs_responses() {
-            return Arc::clone(&self.ruling);
+            return None;
         }
         let (fields_sent, path) = self
             .unchanged
@@ -227,12 +229,12 @@ impl Request {
             fields: fields_sent,
         };
         let response = larder_rules::Response { status: status.as_u16(), length, fields };
-        rulebook.on_response(&request, &response).share()
+        Some(rulebook.on_response(&request, &response).share())
     }
 
     /// Returns the settings and rules that apply to it and the stored `entry`, updated with the `news` of a 304 or an
-    /// answer to HEAD.
-    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Arc<Ruling> {
+    /// answer to HEAD; `None` as in [`rule_response`](Self::rule_response).
+    pub(crate) fn rule_update(&self, plan: &Plan, entry: &Entry, news: &HeaderMap) -> Option<Arc<Ruling>> {
         let updated = revalidate::update(&entry.fields().to_map(), news);
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }

@@ -126,7 +126,8 @@ impl Foresight {
             return Foreseen { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
         };
         let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let ruling = request.rule_response(&self.plan, (*status, length, fields));
+        let by_answer = request.rule_response(&self.plan, (*status, length, fields));
+        let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
         let fields = ruling.response.applied(*status, fields);
         let now = clock::now();
         let times = Times { requested: now, received: now, ..Times::default() };

@@ -43,9 +43,9 @@ pub(super) async fn form(worker: &Arc<Worker>, plan: &Plan, request: &Request, r
     }
 }
 
-/// Returns the ruling on the request and on the response of which `reply` is made.
+/// Returns the ruling on the request and on the response of which `reply` is made; `None` if it is that of the request.
 fn ruling(plan: &Plan, request: &Request, reply: &Reply) -> Option<Arc<Ruling>> {
-    Some(match &reply.fields {
+    match &reply.fields {
         Source::Entry(entry) | Source::NotModified(entry) => {
             let about = (entry.status(), Some(entry.body().len()), &entry.fields());
             request.rule_response(plan, about)
@@ -55,8 +55,8 @@ fn ruling(plan: &Plan, request: &Request, reply: &Reply) -> Option<Arc<Ruling>> 
         Source::Fields(fields) if reply.status == StatusCode::OK => {
             request.rule_response(plan, (reply.status, reply.length, &**fields))
         }
-        Source::Fields(_) => return None,
-    })
+        Source::Fields(_) => None,
+    }
 }
 
 /// Replaces the content of the reply with the decoded content of `entry`, if a permit is free now.

@@ -248,7 +248,7 @@ impl Run<'_> {
     /// Returns the ruling on the request and on the response that is stored, or the last one that was not stored.
     fn ruling(&self, held: &Held, verdict: Option<&Verdict>) -> Arc<Ruling> {
         let request = &self.request;
-        match (&held.entry, verdict) {
+        let by_answer = match (&held.entry, verdict) {
             (Some(entry), _) => {
                 let answer = (entry.status(), Some(entry.body().len()), &entry.fields());
                 request.rule_response(self.plan, answer)
@@ -256,8 +256,9 @@ impl Run<'_> {
             (None, Some(Verdict { status: Some(status), fields, .. })) => {
                 request.rule_response(self.plan, (*status, None, fields))
             }
-            _ => Arc::clone(&request.ruling),
-        }
+            _ => None,
+        };
+        by_answer.unwrap_or_else(|| Arc::clone(&request.ruling))
     }
 
     fn applied(&self, ruling: &Ruling) -> Vec<AppliedRule> {

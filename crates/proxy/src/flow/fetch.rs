@@ -95,7 +95,8 @@ pub(crate) async fn fetch(
         let times =
             Times { requested: answer.requested, received, by_age: answer.by_peer, ..Times::default() };
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
-        let ruling = Arc::clone(confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling));
+        let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
+        let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
         let cx = Context { rules: &ruling.caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
@@ -189,7 +190,8 @@ impl Fetched<'_> {
         let length = ContentRange::of(&*rest.fields)?.complete();
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         fields.remove(header::CONTENT_RANGE);
-        let ruling = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
+        let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
+        let ruling = by_answer.as_ref().unwrap_or(&self.request.ruling);
         let keeping = self.judge(&ruling.caching, StatusCode::OK, &fields).ok()?;
         Some(Joined { fields, length, keeping })
     }

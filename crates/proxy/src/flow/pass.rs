@@ -106,7 +106,7 @@ pub(crate) async fn through(
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
-        Some(Ok(answer)) => answer.for_client(),
+        Some(Ok(answer)) => answer.for_client(request),
         Some(Err(error)) => {
             if let Some(mut change) = change {
                 change.failed(&error);
@@ -253,6 +253,7 @@ fn posted(
     outcome: Outcome,
 ) -> Reply {
     let Answer { status, fields, download, ruling, .. } = answer;
+    let ruling = ruling.as_ref().unwrap_or(&request.ruling);
     let cx = Context { rules: &ruling.caching, ..cx };
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
@@ -295,7 +296,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         let writer = cx.worker.cache.fills.alone(&request.key, began);
         learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));
     }
-    let Answer { status, fields, download, .. } = answer.for_client();
+    let Answer { status, fields, download, .. } = answer.for_client(request);
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
     upstream::pass_on(true, status, fields, download, outcome)
 }
@@ -331,7 +332,8 @@ fn learn(
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
         Revealed::Stale => drop(store.remove(&request.key)),
         Revealed::Update => {
-            let ruling = request.rule_update(cx.plan, stored, fields);
+            let by_update = request.rule_update(cx.plan, stored, fields);
+            let ruling = by_update.as_ref().unwrap_or(&request.ruling);
             let updated = revalidate::update(&stored.fields().to_map(), fields);
             let (rules, get, status) = (&ruling.caching, Method::GET, stored.status());
             let fresh = storable::storable(rules, &get, &request.fields, status, &updated, times);

@@ -49,23 +49,24 @@ impl Revalidation {
     }
 
     /// Returns the rules for the stored response that a 304 confirms, and the fields of the 304 after the changes by
-    /// these rules. `None` for other answers.
+    /// these rules, or by those of the request. `None` for other answers.
     pub(crate) fn confirmed(
         &self,
         plan: &Plan,
         request: &Request,
         answer: &Answer,
-    ) -> Option<(Arc<Ruling>, HeaderMap)> {
+    ) -> Option<(Option<Arc<Ruling>>, HeaderMap)> {
         let Self::Validate(entry) = self else { return None };
         if answer.status != StatusCode::NOT_MODIFIED {
             return None;
         }
         let mut news = answer.written();
-        let ruling = request.rule_update(plan, entry, &news);
+        let by_update = request.rule_update(plan, entry, &news);
         if !answer.by_peer {
+            let ruling = by_update.as_ref().unwrap_or(&request.ruling);
             ruling.response.apply_to_news(&mut news);
         }
-        Some((ruling, news))
+        Some((by_update, news))
     }
 
     /// Adds the conditions of this revalidation to the fields of the request to the origin.

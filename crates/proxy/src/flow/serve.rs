@@ -158,8 +158,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
     }
-    let ruling = Arc::clone(&request.ruling);
-    let Some(rules) = ruling.caching() else {
+    let Some(rules) = request.ruling.caching() else {
         if let Some(reply) = cached_only::declined(request) {
             return reply;
         }
@@ -168,24 +167,22 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
         }
         return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
     };
-    let cx = Context { worker, plan, rules };
-    let why = passes(request, !request.content.is_empty());
-    request.asks_peers = why.is_none() && asks_peers(worker.shared.cluster.as_deref(), cx.rules, request);
-    if why.is_some()
-        && let Some(reply) = cached_only::declined(request)
-    {
-        return reply;
-    }
-    if why.is_some()
-        && let Err(reply) = limits::enter(request, Counted::Misses)
-    {
-        return *reply;
-    }
-    match why {
+    if let Some(why) = passes(request, !request.content.is_empty()) {
+        if let Some(reply) = cached_only::declined(request) {
+            return reply;
+        }
+        if let Err(reply) = limits::enter(request, Counted::Misses) {
+            return *reply;
+        }
         // Boxed: the states of rare paths would enlarge the future of every request.
-        Some(why) => Box::pin(pass::through(worker, plan, request, why)).await,
-        None if request.method == Method::HEAD => Box::pin(cx.head(request)).await,
-        None => cx.get(request).await,
+        return Box::pin(pass::through(worker, plan, request, why)).await;
+    }
+    request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), rules, request);
+    let request = &*request;
+    let cx = Context { worker, plan, rules: &request.ruling.caching };
+    match request.method {
+        Method::HEAD => Box::pin(cx.head(request)).await,
+        _ => cx.get(request).await,
     }
 }
 

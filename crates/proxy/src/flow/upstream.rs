@@ -43,16 +43,17 @@ pub(crate) struct Answer {
     pub(crate) by_peer: bool,
     /// When the request was sent (UNIX seconds). The time in the queue for a permit is no part of the answer's age.
     pub(crate) requested: u32,
-    /// The rules of the site for the request and this answer.
-    pub(crate) ruling: Arc<Ruling>,
+    /// The rules of the site for the request and this answer; `None` if they are those of the request.
+    pub(crate) ruling: Option<Arc<Ruling>>,
 }
 
 impl Answer {
     /// Returns the answer in the form in which it is forwarded to a client. Rules change a 304 only here, since they
     /// apply to the response that it confirms.
-    pub(crate) fn for_client(mut self) -> Self {
+    pub(crate) fn for_client(mut self, request: &Request) -> Self {
         if !self.by_peer && self.status == StatusCode::NOT_MODIFIED {
-            self.ruling.response.apply_to_lines(self.status, &mut self.fields);
+            let ruling = self.ruling.as_ref().unwrap_or(&request.ruling);
+            ruling.response.apply_to_lines(self.status, &mut self.fields);
         }
         self
     }
@@ -110,7 +111,8 @@ pub(crate) async fn send(
         }
         _ => download.length(),
     };
-    let ruling = request.rule_response(plan, (head.status, length, &*head.fields));
+    let by_answer = request.rule_response(plan, (head.status, length, &*head.fields));
+    let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
     let rulebook = request.route.rulebook(&plan.forward);
     if !by_peer {
         rulebook.counts().count_response(&ruling.numbers, &request.ruling.numbers);
@@ -127,7 +129,7 @@ pub(crate) async fn send(
             download.holding(permit).counted(meter)
         }
     };
-    Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling })
+    Ok(Answer { status: head.status, fields: head.fields, download, by_peer, requested, ruling: by_answer })
 }
 
 /// Sends the request to the node that owns the key, or else to an origin; `true` for an answer from the node.

@@ -10,13 +10,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::fields::{Fields, members};
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
+use smallvec::SmallVec;
 
 use super::names::POSITION;
+use crate::base::in_place;
 
 /// The longest head, in bytes: the limit of a stored response.
 pub(crate) const LONGEST: usize = LONGEST_HEAD;
-/// The most field lines of a head.
+/// The most field lines of a head, and a number that few heads exceed.
 const MOST_FIELDS: usize = 256;
+const USUAL_FIELDS: usize = 16;
 
 /// The head of an answer.
 #[derive(Debug)]
@@ -36,7 +39,10 @@ pub struct Head {
 pub struct Lines {
     /// The lines, each as `Name: value\r\n`.
     bytes: Vec<u8>,
-    index: Vec<Line>,
+    index: SmallVec<[Line; USUAL_FIELDS]>,
+    /// The lengths of the names: bit `n` is set if a name has `n` bytes, modulo 64. Most fields that are looked for are
+    /// absent, and most of these have a length that no name has.
+    lengths: u64,
 }
 
 /// The position of a line, and the lengths of its name and value.
@@ -83,7 +89,7 @@ pub(crate) fn parse(buffer: &[u8], method: &Method) -> Result<Option<(Head, usiz
     };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(Malformed("the status code is malformed"))?;
-    let fields = Box::new(Lines::of(response.headers, used));
+    let fields = in_place::boxed(|| Lines::of(response.headers, &buffer[..used]));
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
     let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
@@ -186,9 +192,7 @@ fn is_unknown_coding(fields: &Lines) -> bool {
 fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
     let mut length = None;
     for member in members(fields, "content-length") {
-        let digits = member.iter().all(u8::is_ascii_digit);
-        let one = std::str::from_utf8(member).ok().filter(|_| digits).and_then(|digits| digits.parse().ok());
-        let one: u64 = one.ok_or(Malformed("content-length is malformed"))?;
+        let one = number(member).ok_or(Malformed("content-length is malformed"))?;
         if length.replace(one).is_some_and(|other| other != one) {
             return Err(Malformed("several values of content-length"));
         }
@@ -199,29 +203,44 @@ fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
     }
 }
 
+/// Returns the bit of a length in [`Lines::lengths`].
+const fn length_bit(length: usize) -> u64 {
+    1 << (length % 64)
+}
+
+fn unfolded(value: &[u8]) -> Vec<u8> {
+    value.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}
+
+/// Returns the number that these digits write; `None` for other bytes and for numbers that are too large.
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
 impl Lines {
-    fn of(headers: &[httparse::Header<'_>], used: usize) -> Self {
-        let mut bytes = Vec::with_capacity(used + 2 * headers.len());
-        let mut index = Vec::with_capacity(headers.len());
-        // A head is far below 4 GiB.
-        let short = |length: usize| length as u32;
+    /// Copies the lines with these `headers` from `head`.
+    fn of(headers: &[httparse::Header<'_>], head: &[u8]) -> Self {
+        let mut lines = Self { bytes: Vec::with_capacity(head.len() + 2 * headers.len()), ..Self::default() };
         // A position from an origin is dropped: it is valid only in the cluster that issued it.
         let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
         for header in headers.iter().filter(is_kept) {
-            let start = short(bytes.len());
-            bytes.extend_from_slice(header.name.as_bytes());
-            bytes.extend_from_slice(b": ");
-            let value = bytes.len();
-            bytes.extend_from_slice(header.value);
-            // A value folded over several lines means the same on one.
-            for byte in &mut bytes[value..] {
-                // An assignment in any case lets the compiler handle many bytes at once.
-                *byte = if matches!(*byte, b'\r' | b'\n') { b' ' } else { *byte };
+            let (name, value) = (header.name.as_bytes(), header.value);
+            let start = name.as_ptr().addr() - head.as_ptr().addr();
+            let line = &head[start..(start + name.len() + value.len() + 4).min(head.len())];
+            let is_usual = line[name.len()..].starts_with(b": ")
+                && value.as_ptr() == line[name.len() + 2..].as_ptr()
+                && line.ends_with(b"\r\n")
+                && !value.contains(&b'\n');
+            match is_usual {
+                true => lines.push_line(line, name.len(), value.len()),
+                // A value folded over several lines means the same on one.
+                false => lines.push(name, &unfolded(value)),
             }
-            bytes.extend_from_slice(b"\r\n");
-            index.push(Line { start, name: short(header.name.len()), value: short(header.value.len()) });
         }
-        Self { bytes, index }
+        lines
     }
 
     /// Iterates over the lines as name and value, in order.
@@ -255,8 +274,7 @@ impl Lines {
         keep: impl Fn(&[u8], &[u8]) -> bool,
         more: impl Iterator<Item = (&'m str, &'m [u8])>,
     ) {
-        let mut new =
-            Self { bytes: Vec::with_capacity(self.bytes.len()), index: Vec::with_capacity(self.index.len()) };
+        let mut new = Self { bytes: Vec::with_capacity(self.bytes.len()), ..Self::default() };
         for (name, value) in self.iter().filter(|(name, value)| keep(name, value)) {
             new.push(name, value);
         }
@@ -269,13 +287,25 @@ impl Lines {
     }
 
     fn push(&mut self, name: &[u8], value: &[u8]) {
-        // A head is far below 4 GiB.
-        let short = |length: usize| length as u32;
-        let start = short(self.bytes.len());
+        let start = self.bytes.len();
         for part in [name, b": ", value, b"\r\n"] {
             self.bytes.extend_from_slice(part);
         }
-        self.index.push(Line { start, name: short(name.len()), value: short(value.len()) });
+        self.enter(start, name.len(), value.len());
+    }
+
+    /// Adds a line in the form on the wire, given the lengths of its name and value.
+    fn push_line(&mut self, line: &[u8], name: usize, value: usize) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(line);
+        self.enter(start, name, value);
+    }
+
+    fn enter(&mut self, start: usize, name: usize, value: usize) {
+        // A head is far below 4 GiB.
+        let short = |length: usize| length as u32;
+        self.index.push(Line { start: short(start), name: short(name), value: short(value) });
+        self.lengths |= length_bit(name);
     }
 
     /// Replaces the value of the line at `at` of the index.
@@ -315,7 +345,9 @@ impl Fields for Lines {
             let same = |(own, lower): (&u8, u8)| own.to_ascii_lowercase() == lower;
             line.name as usize == name.len() && self.name(line).iter().zip(name.bytes()).all(same)
         };
-        self.index.iter().filter(named).map(|line| self.value(line))
+        let may_be_there = self.lengths & length_bit(name.len()) != 0;
+        let lines = if may_be_there { &self.index[..] } else { &[] };
+        lines.iter().filter(named).map(|line| self.value(line))
     }
 }
 

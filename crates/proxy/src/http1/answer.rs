@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::watch::Watch;
+use crate::base::in_place;
 use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Framing, Reply};
@@ -26,7 +27,7 @@ pub(super) async fn answer(
 ) -> (Reply, Result<(), SendError>) {
     // Boxed: the future is large, and every future around it would be as large, and be moved.
     let is_secure = request.is_secure();
-    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
+    let mut serve = in_place::pinned(|| dispatch::serve(worker, plan, request));
     let mut reply = loop {
         let served = poll_fn(|cx| match serve.as_mut().poll(cx) {
             Poll::Pending if !link.is_empty() => Poll::Ready(None),

@@ -168,24 +168,29 @@ impl Connection {
         self.reading.poll_ready(cx)
     }
 
-    /// Answers the requests that have arrived, as far as that needs no waiting.
+    /// Answers the requests that have arrived, as far as that needs no waiting. They have been read since `since`.
     ///
     /// Hits are summed on `sheet`, which belongs to the worker.
-    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> Look {
+    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>, since: Instant) -> Look {
         while !self.reading.input.is_empty() {
             self.writing.wake();
             // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
             }
-            if let ControlFlow::Break(look) = self.look_at_one(plan, sheet.as_deref_mut()) {
+            if let ControlFlow::Break(look) = self.look_at_one(plan, sheet.as_deref_mut(), since) {
                 return look;
             }
         }
         Look::Nothing
     }
 
-    fn look_at_one(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>) -> ControlFlow<Look> {
+    fn look_at_one(
+        &mut self,
+        plan: &Plan,
+        mut sheet: Option<&mut Sheet>,
+        since: Instant,
+    ) -> ControlFlow<Look> {
         if self.is_new && self.begins_http2(plan) {
             return ControlFlow::Break(Look::Http2);
         }
@@ -224,7 +229,6 @@ impl Connection {
                 Ok(mut request) => {
                     request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                     request.awaited = awaited;
-                    let since = Instant::now();
                     Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
@@ -246,7 +250,6 @@ impl Connection {
         self.reading.input.consume(used);
         self.reading.within(plan.settings.timeouts.head);
         if !is_whole {
-            let since = Instant::now();
             return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, since, before })));
         }
         self.untimed += 1;
@@ -302,7 +305,6 @@ impl Connection {
 
     /// Continues after a look. Returns the connection when it has no work left and waits for a request.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
-        let worker = Arc::clone(&self.worker);
         loop {
             match self.next(&plan, look).await.unwrap_or(Next::Reset) {
                 Next::Look => {}
@@ -318,8 +320,8 @@ impl Connection {
             if self.worker.is_outdated(&plan) {
                 plan = self.worker.plan();
             }
-            let begun = Instant::now();
-            look = self.look(&plan, worker.sheet().as_deref_mut());
+            let (worker, begun) = (Arc::clone(&self.worker), Instant::now());
+            look = self.look(&plan, worker.sheet().as_deref_mut(), begun);
             let hits = self.take_untimed();
             worker.times.served_as_group(hits, begun.elapsed());
         }
@@ -353,9 +355,8 @@ impl Connection {
                 self.writing.flush().await?;
                 Ok(Next::Close)
             }
-            // The futures of these steps are large. Boxed, they are not moved with the task that contains them.
-            Look::Reply(begun) => Box::pin(self.reply(plan, begun)).await,
-            Look::Ask(ask) => Box::pin(self.ask(plan, ask)).await,
+            Look::Reply(begun) => self.reply(plan, begun).await,
+            Look::Ask(ask) => self.ask(plan, ask).await,
             Look::Refuse(refusal, memo) => Box::pin(self.refuse(plan, refusal, memo.map(|memo| *memo))).await,
             Look::Http2 => Ok(Next::Http2),
         }

@@ -17,7 +17,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, Look};
-use crate::base::clock;
+use crate::base::{clock, in_place};
 use crate::exchange::plan::Plan;
 use crate::flow::drain::Drain;
 use crate::flow::worker::Worker;
@@ -199,7 +199,7 @@ impl IdleLoop {
         served.extend(group.iter().filter(|&&place| self.read(place)));
         let worker = Arc::clone(&self.worker);
         let mut sheet = worker.sheet();
-        served.retain(|&place| self.answer(place, sheet.as_deref_mut(), &mut hits));
+        served.retain(|&place| self.answer(place, sheet.as_deref_mut(), begun, &mut hits));
         drop(sheet);
         let now = clock::millis();
         served.drain(..).for_each(|place| self.send(place, now));
@@ -220,12 +220,7 @@ impl IdleLoop {
                 }
                 false
             }
-            Poll::Ready(Ok(1..)) => {
-                if idle.connection.poll_ready(cx).is_ready() {
-                    self.shared.call(place);
-                }
-                true
-            }
+            Poll::Ready(Ok(1..)) => true,
             Poll::Ready(Ok(0) | Err(_)) => {
                 self.connections.remove(place).connection.part();
                 false
@@ -235,9 +230,9 @@ impl IdleLoop {
 
     /// Answers the requests of a connection, and adds to the group's hits. Returns whether all replies can be sent from
     /// here; if not, the connection moves to a separate task.
-    fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, hits: &mut u64) -> bool {
+    fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, begun: Instant, hits: &mut u64) -> bool {
         let Some(idle) = self.connections.get_mut(place) else { return false };
-        let look = idle.connection.look(&self.plan, sheet);
+        let look = idle.connection.look(&self.plan, sheet, begun.into_std());
         *hits += idle.connection.take_untimed();
         match look {
             Look::Nothing => true,
@@ -257,7 +252,12 @@ impl IdleLoop {
         idle.since = now;
         self.has_woken |= std::mem::take(&mut idle.dozes);
         match (idle.connection.try_send(), idle.ends) {
-            (Ok(true), false) => {}
+            (Ok(true), false) => {
+                let cx = &mut Context::from_waker(&self.wakers[place]);
+                if idle.connection.poll_ready(cx).is_ready() {
+                    self.shared.call(place);
+                }
+            }
             (Ok(false), false) => self.leave(place, Look::Nothing),
             (Ok(false), true) => self.leave(place, Look::Last),
             (Ok(true), true) => self.connections.remove(place).connection.part(),
@@ -271,7 +271,9 @@ impl IdleLoop {
         if matches!(look, Look::Ask(_)) {
             connection.release_buffers();
         }
-        tokio::spawn(go_on(connection, Arc::clone(&self.plan), look, Arc::clone(&self.shared)));
+        let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
+        // Boxed, the future is not moved with the task.
+        tokio::spawn(in_place::pinned(|| go_on(connection, plan, look, shared)));
     }
 
     /// Closes connections whose idle timeout has passed, and shrinks those that have been idle for a while.

@@ -11,6 +11,7 @@ use http::StatusCode;
 use super::content::{self, Source};
 use super::stream::Stream;
 use super::tunnel;
+use crate::base::in_place;
 use crate::exchange::link::{Interim, Link};
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
@@ -134,7 +135,7 @@ async fn reply(
 ) -> (Reply, Result<(), SendError>) {
     // Boxed: the future is large, and every future around it would be as large, and be moved.
     let (is_handshake, is_secure) = (request.upgrade.is_some(), request.is_secure());
-    let mut serve = Box::pin(dispatch::serve(worker, plan, request));
+    let mut serve = in_place::pinned(|| dispatch::serve(worker, plan, request));
     let mut left = false;
     let mut reply = loop {
         let served = poll_fn(|cx| match serve.as_mut().poll(cx) {

@@ -9,6 +9,7 @@ use http::HeaderMap;
 use super::InProgress;
 use super::exchange::{Failure, Piece};
 use super::source::Source;
+use crate::base::in_place;
 use crate::counts::accounts::Meter;
 use crate::http::response::Framing;
 use crate::net::concurrency::Permit;
@@ -59,7 +60,7 @@ impl Download {
             Framing::Length(length) => Some(length),
             Framing::Chunked | Framing::Close => None,
         };
-        Box::new(Self {
+        in_place::boxed(|| Self {
             source: Some(source),
             lent: 0,
             length,

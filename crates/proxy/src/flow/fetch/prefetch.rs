@@ -53,7 +53,8 @@ pub(crate) async fn prefetch(
         ..Times::default()
     };
     let confirmed = revalidation.confirmed(cx.plan, request, &answer);
-    let ruling = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
+    let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
+    let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
     let cx = Context { rules: &ruling.caching, ..cx };
     let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
     let stored = stored.as_ref();
