@@ -113,6 +113,8 @@ impl Policy for WTinyLfu {
     const ABOUT: &'static str =
         "a small LRU window; a segmented LRU keeps the more frequently requested of its victims";
 
+    const FETCHES_AHEAD: bool = true;
+
     fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
         Self {
             links: Links::new(),
