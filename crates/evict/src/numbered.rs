@@ -229,11 +229,15 @@ impl<A: Attributes> Numbered<A> {
         slot
     }
 
-    /// Replaces the object in `slot` with object `id`, which has the same weight.
+    /// Replaces the object in `slot` with object `id`, which has the same weight. The former may have a note if
+    /// `may_be_noted` is set.
     #[inline(always)]
-    pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
+    pub(crate) fn replace(&mut self, slot: Slot, id: u32, may_be_noted: bool) {
         let gone = std::mem::replace(&mut self.ids[slot], id);
-        self.forget(gone, slot);
+        match may_be_noted {
+            true => self.forget(gone, slot),
+            false => self.slots[gone as usize].set(NONE),
+        }
         self.slots[id as usize].set(slot);
     }
 

@@ -140,7 +140,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
             return Some(contents.put(id, object));
         }
         let slot = policy.evict(contents)?;
-        contents.replace(slot, id);
+        contents.replace(slot, id, P::KEEPS_NOTES);
         *evictions += 1;
         Some(slot)
     }

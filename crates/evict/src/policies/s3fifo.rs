@@ -179,6 +179,8 @@ impl Policy for S3Fifo {
 
     const FETCHES_AHEAD: bool = true;
 
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, params: S3FifoParams, _seed: u64) -> Self {
         Self {
             small_share: Share::new(params.small),
