@@ -101,6 +101,10 @@ impl<F: Filter, P: Policy> Policy for Filtered<F, P> {
 
     const OFFLINE: bool = F::OFFLINE || P::OFFLINE;
 
+    const FETCHES_AHEAD: bool = P::FETCHES_AHEAD;
+
+    const KEEPS_NOTES: bool = P::KEEPS_NOTES;
+
     const COST: &'static str = F::COST;
 
     fn new(capacity: Capacity, params: Self::Params, seed: u64) -> Self {

@@ -183,6 +183,20 @@ impl<A: Attributes> Numbered<A> {
         self.slots[id as usize].get()
     }
 
+    /// Begins to load the slot of object `id` into the processor's cache. This has no other effect.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, id: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(place) = self.slots.get(id as usize) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: every x86-64 processor has the instruction. It is a hint that neither changes memory nor faults,
+            // and the address is that of an element.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = id;
+    }
+
     /// Stores the time of the next request for the object in `slot`.
     #[inline(always)]
     pub(crate) fn expect(&mut self, slot: Slot, next: u64) {
@@ -215,11 +229,15 @@ impl<A: Attributes> Numbered<A> {
         slot
     }
 
-    /// Replaces the object in `slot` with object `id`, which has the same weight.
+    /// Replaces the object in `slot` with object `id`, which has the same weight. The former may have a note if
+    /// `may_be_noted` is set.
     #[inline(always)]
-    pub(crate) fn replace(&mut self, slot: Slot, id: u32) {
+    pub(crate) fn replace(&mut self, slot: Slot, id: u32, may_be_noted: bool) {
         let gone = std::mem::replace(&mut self.ids[slot], id);
-        self.forget(gone, slot);
+        match may_be_noted {
+            true => self.forget(gone, slot),
+            false => self.slots[gone as usize].set(NONE),
+        }
         self.slots[id as usize].set(slot);
     }
 

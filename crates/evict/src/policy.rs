@@ -154,6 +154,14 @@ pub trait Policy: Sized + Send + 'static {
     /// Whether the policy needs the future requests, which only a replay knows: a bound to compare with.
     const OFFLINE: bool = false;
 
+    /// Whether a replay fetches the slots of later requests from memory in advance. This pays if a request takes so many
+    /// instructions that the processor does not look that far ahead by itself; FIFO, LRU and SIEVE lose by it.
+    const FETCHES_AHEAD: bool = false;
+
+    /// Whether the policy keeps notes on objects that leave ([`Residents::keep_note`]). If not, a replay clears the place
+    /// of such an object without reading it.
+    const KEEPS_NOTES: bool = false;
+
     /// The cost of the most expensive operation, for n residents: `O(1)`, `O(log n)`, `O(samples)`.
     const COST: &'static str = "O(1)";
 

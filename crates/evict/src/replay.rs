@@ -41,6 +41,9 @@ pub struct Replay<P: Policy, A: Attributes = Differing> {
     evictions: u64,
 }
 
+/// The number of requests between the one whose slot is fetched from memory and the one being served.
+const FETCHED_AHEAD: usize = 16;
+
 impl<P: Policy> Replay<P> {
     /// Returns an empty cache for requests of `shape`. It does not store properties that `shape` excludes. `seed` is
     /// for the policy.
@@ -74,11 +77,17 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
     /// Each object is looked up before the preceding one is served: the processor often mispredicts whether an object
     /// is resident, and so detects this early. A miss may move the next object, which is then looked up again.
     #[inline(always)]
-    pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) -> u64 {
-        let mut requests = requests.into_iter();
+    pub fn requests(&mut self, mut requests: impl Iterator<Item = Request> + Clone) -> u64 {
+        let mut later = requests.clone();
+        later.nth(FETCHED_AHEAD - 1);
         let Some(mut request) = requests.next() else { return 0 };
         let (mut slot, mut hits) = (self.contents.slot(request.id), 0);
         for next in requests {
+            if P::FETCHES_AHEAD
+                && let Some(later) = later.next()
+            {
+                self.contents.fetch(later.id);
+            }
             let ahead = self.contents.slot(next.id);
             let is_hit = self.serve(request, slot);
             slot = if is_hit { ahead } else { self.contents.slot(next.id) };
@@ -131,7 +140,7 @@ impl<P: Policy, A: Attributes> Replay<P, A> {
             return Some(contents.put(id, object));
         }
         let slot = policy.evict(contents)?;
-        contents.replace(slot, id);
+        contents.replace(slot, id, P::KEEPS_NOTES);
         *evictions += 1;
         Some(slot)
     }

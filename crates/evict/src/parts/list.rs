@@ -75,7 +75,12 @@ impl List {
     #[inline]
     pub(crate) fn pop_back(&mut self, links: &mut Links) -> Option<Slot> {
         let slot = self.back()?;
-        self.remove(links, slot);
+        let links = links.0.places();
+        self.back = links[slot as usize].prev;
+        match self.back {
+            NONE => self.front = NONE,
+            back => links[back as usize].next = NONE,
+        }
         Some(slot)
     }
 

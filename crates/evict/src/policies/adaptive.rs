@@ -220,6 +220,8 @@ impl Policy for Adaptive {
 
     const COST: &'static str = "O(log n)";
 
+    const FETCHES_AHEAD: bool = true;
+
     fn new(capacity: Capacity, params: AdaptiveParams, seed: u64) -> Self {
         let objective = params.objective;
         let candidates =

@@ -94,6 +94,8 @@ impl Policy for Arc {
     const ABOUT: &'static str =
         "divides the cache between recently and repeatedly requested objects, by hits on ghosts";
 
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
         Self {
             links: Links::new(),

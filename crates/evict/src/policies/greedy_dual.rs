@@ -186,6 +186,8 @@ impl<W: Worth> Policy for GreedyDual<W> {
     const ABOUT: &'static str = W::ABOUT;
     const COST: &'static str = "O(log n)";
 
+    const FETCHES_AHEAD: bool = true;
+
     fn new(_capacity: Capacity, params: W::Params, _seed: u64) -> Self {
         Self {
             heap: if W::HAS_RUN { Heap::with_run() } else { Heap::new() },

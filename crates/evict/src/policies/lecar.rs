@@ -89,6 +89,8 @@ impl Policy for LeCaR {
     const ABOUT: &'static str =
         "evicts the victim of LRU or of LFU, more often of the one with fewer regrets";
 
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, params: LeCaRParams, seed: u64) -> Self {
         let regrets = [Ghosts::new(), Ghosts::new()];
         let (recent, frequent, rng) = (Queue::new(), Frequencies::new(), Rng::with_seed(seed));

@@ -87,6 +87,8 @@ impl Policy for LruK {
     const ABOUT: &'static str = "evicts the object whose k-th last request is the oldest";
     const COST: &'static str = "O(log n)";
 
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, params: LruKParams, _seed: u64) -> Self {
         let times = [const { BySlot::new() }; MOST - 1];
         Self { params, heap: Heap::new(), times, ghosts: Ghosts::new(), returning: History::default() }

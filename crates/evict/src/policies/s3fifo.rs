@@ -177,6 +177,10 @@ impl Policy for S3Fifo {
 
     const ABOUT: &'static str = "evicts new objects early unless they are requested soon; the rest by CLOCK";
 
+    const FETCHES_AHEAD: bool = true;
+
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, params: S3FifoParams, _seed: u64) -> Self {
         Self {
             small_share: Share::new(params.small),

@@ -66,6 +66,8 @@ impl Policy for TwoQ {
 
     const ABOUT: &'static str = "evicts new objects by FIFO, and those that were requested again by LRU";
 
+    const KEEPS_NOTES: bool = true;
+
     fn new(_capacity: Capacity, params: TwoQParams, _seed: u64) -> Self {
         Self {
             kin: Share::new(params.kin),

@@ -113,6 +113,8 @@ impl Policy for WTinyLfu {
     const ABOUT: &'static str = "a small LRU window for new objects; its victims enter a segmented LRU if they are requested more often than \
          those that they replace";
 
+    const FETCHES_AHEAD: bool = true;
+
     fn new(_capacity: Capacity, params: WTinyLfuParams, _seed: u64) -> Self {
         Self {
             links: Links::new(),
@@ -127,6 +129,8 @@ impl Policy for WTinyLfu {
         }
     }
 
+    // The methods of a request are inlined always: then they share what they read.
+    #[inline(always)]
     fn admit<R: Residents>(&mut self, new: &Object, residents: &R) -> bool {
         self.sketch.fit(residents.len());
         self.sketch.record(new.key);
@@ -148,7 +152,7 @@ impl Policy for WTinyLfu {
         self.outweighs(new.key, needed, residents)
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.incoming = 0;
         let limits = self.limits(residents.capacity());
@@ -163,7 +167,7 @@ impl Policy for WTinyLfu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
         self.sketch.record(residents.object(slot).key);
         if let Some(climber) = &mut self.climber {
@@ -175,13 +179,16 @@ impl Policy for WTinyLfu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict<R: Residents>(&mut self, residents: &R) -> Option<Slot> {
         let limits = self.limits(residents.capacity());
         while self.excess(0, limits) == 0
             && let Some(candidate) = self.leaving(limits)
         {
             let needed = self.excess(residents.weight(candidate), limits);
+            if let Some(victim) = self.only_victim(needed, residents) {
+                return Some(self.remove_one(candidate, victim, residents));
+            }
             if !self.outweighs(residents.object(candidate).key, needed, residents) {
                 return Some(self.take(candidate, residents));
             }
@@ -252,12 +259,35 @@ impl WTinyLfu {
         if needed == 0 {
             return true;
         }
-        match self.back(Part::Probation) {
-            Some(only) if residents.weight(only) >= needed => {
-                self.sketch.estimate(candidate) > self.sketch.estimate(residents.object(only).key)
-            }
-            _ => self.outweighs_several(candidate, needed, residents),
+        match self.only_victim(needed, residents) {
+            Some(victim) => self.is_more_frequent(candidate, victim, residents),
+            None => self.outweighs_several(candidate, needed, residents),
         }
+    }
+
+    /// Returns the next victim if it makes enough room, and some is `needed`.
+    #[inline]
+    fn only_victim<R: Residents>(&self, needed: u64, residents: &R) -> Option<Slot> {
+        self.back(Part::Probation).filter(|&victim| needed > 0 && residents.weight(victim) >= needed)
+    }
+
+    #[inline(always)]
+    fn is_more_frequent<R: Residents>(&self, candidate: u64, victim: Slot, residents: &R) -> bool {
+        self.sketch.exceeds(candidate, self.sketch.estimate(residents.object(victim).key))
+    }
+
+    /// Removes and returns the less frequent of `candidate`, the last of the window, and `victim`, the last on
+    /// probation. If the candidate stays, it is on probation.
+    #[inline(always)]
+    fn remove_one<R: Residents>(&mut self, candidate: Slot, victim: Slot, residents: &R) -> Slot {
+        let stays = self.is_more_frequent(residents.object(candidate).key, victim, residents);
+        self.segments[Part::Window as usize].pop_back(&mut self.links, residents);
+        if !stays {
+            return candidate;
+        }
+        self.push(Part::Probation, candidate, residents);
+        self.segments[Part::Probation as usize].pop_back(&mut self.links, residents);
+        victim
     }
 
     fn outweighs_several<R: Residents>(&self, candidate: u64, mut needed: u64, residents: &R) -> bool {
