@@ -17,8 +17,7 @@ use larder_semantics::{key, purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::in_place;
-use crate::base::settings::QueryStrings;
+use crate::base::{in_place, settings::QueryStrings};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
 use crate::exchange::entered::Entered;
@@ -203,8 +202,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the settings and rules that apply to it and a response with this status, length and fields; `None` if
-    /// they are those of the request, since no rule depends on a response.
+    /// Returns the settings and rules for it and this response; `None` if they are its own: no rule needs responses.
     pub(crate) fn rule_response(
         &self,
         plan: &Plan,

@@ -22,9 +22,8 @@ use larder_semantics::storable::{self, Rules, Times};
 use larder_store::fill::{Epoch, FillWriter, Head, Kept, Reader, Verdict};
 use larder_store::{Entry, Hinted};
 
-use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Counted;
+use crate::base::{clock, settings::Counted};
 use crate::cache::doubt::Doubt;
 use crate::cluster::tier::Tier;
 use crate::exchange::limits;
@@ -96,8 +95,7 @@ pub(crate) async fn fetch(
             Times { requested: answer.requested, received, by_age: answer.by_peer, ..Times::default() };
         let confirmed = revalidation.confirmed(cx.plan, request, &answer);
         let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
-        let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
-        let cx = Context { rules: &ruling.caching, ..cx };
+        let cx = Context { rules: &by_answer.as_ref().unwrap_or(&request.ruling).caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
         let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
         let mut fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
@@ -191,8 +189,8 @@ impl Fetched<'_> {
         let mut fields = revalidate::update(&entry.fields().to_map(), &rest.written());
         fields.remove(header::CONTENT_RANGE);
         let by_answer = self.request.rule_response(self.cx.plan, (StatusCode::OK, length, &fields));
-        let ruling = by_answer.as_ref().unwrap_or(&self.request.ruling);
-        let keeping = self.judge(&ruling.caching, StatusCode::OK, &fields).ok()?;
+        let rules = &by_answer.as_ref().unwrap_or(&self.request.ruling).caching;
+        let keeping = self.judge(rules, StatusCode::OK, &fields).ok()?;
         Some(Joined { fields, length, keeping })
     }
 
