@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "browsing",
     title: "Two people's browsing through an RPC proxy",
     shows: "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC",
-    seconds: (60, 165),
+    seconds: (58, 150),
     measure,
     conclude,
     missing: || None,

@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cluster",
     title: "Benefits and costs of more nodes",
     shows: "times, throughput, hit ratio, origin requests and CPU time of 1, 2 and 3 nodes, live and simulated; of up to 100, simulated",
-    seconds: (35, 170),
+    seconds: (26, 145),
     measure,
     conclude,
     missing: nodes::missing,

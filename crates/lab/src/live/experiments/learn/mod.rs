@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "learn",
     title: "Refreshing responses before they expire",
     shows: "latency, waits, and the origin's load and fees with and without refreshing ahead; far, weak and paid origins",
-    seconds: (35, 260),
+    seconds: (30, 230),
     measure,
     conclude,
     missing: || None,

@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "A cache before three services with changing data",
     shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
             and the smallest sufficient cache, with its price",
-    seconds: (65, 405),
+    seconds: (53, 345),
     measure,
     conclude,
     missing: || None,

@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "thrift",
     title: "Policies of an RPC proxy with Apache Thrift",
     shows: "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift, and against locality",
-    seconds: (40, 270),
+    seconds: (41, 255),
     measure,
     conclude,
     missing: || None,
