@@ -125,6 +125,8 @@ fn a_client_that_never_reads_holds_up_no_other_that_asked_for_the_same() {
     larder.wait_for("connections", 2);
     gate.open();
     assert_eq!(other.receive("GET").body.len(), LARGE);
+    // The content is not shared, at whatever time the second request arrives.
+    assert_eq!(origin.count(), 2);
 }
 
 #[test]
