@@ -13,6 +13,8 @@ pub(crate) struct Place {
     pub(crate) candidates: Candidates,
     /// Whether a new object that is worth less than its victims is refused.
     pub(crate) admits: bool,
+    /// The features that trees do not see, by their numbers.
+    pub(crate) without: &'static [usize],
 }
 
 /// The residents among which the victims are chosen.
@@ -45,6 +47,12 @@ const MEMORY: f64 = 8.0;
 
 /// The most samples from which a model is fitted online.
 const MOST_SAMPLES: usize = 32_768;
+
+/// The number of equal parts of a trace by which misses are counted.
+pub(crate) const PARTS: usize = 20;
+
+/// Misses, in requests or bytes, by parts of the trace.
+pub(crate) type Missed = [u64; PARTS];
 
 /// The note for "never".
 pub(crate) const NEVER: u32 = u32::MAX;
@@ -114,22 +122,22 @@ impl Pending {
     }
 }
 
-/// Replays `trace`. Returns the misses, in requests or bytes, and the samples.
+/// Replays `trace`. Returns the misses and the samples.
 pub(crate) fn replay(
     trace: &Trace,
     capacity: u64,
     counts_bytes: bool,
     place: Place,
     judge: Judge,
-) -> (u64, Vec<Sample>) {
+) -> (Missed, Vec<Sample>) {
     let mut cache = Cache::new(trace, capacity, counts_bytes, place, judge);
-    let (mut missed, mut samples, mut pending) = (0, Vec::new(), Pending::default());
+    let (mut missed, mut samples, mut pending) = ([0; PARTS], Vec::new(), Pending::default());
     let (mut fitted_at, mut fits) = (0, 0);
     for (at, request) in trace.requests.iter().enumerate() {
         cache.now = at as u32;
         cache.sample(&mut pending);
         if !cache.request(request.id, at) {
-            missed += if counts_bytes { request.size } else { 1 };
+            missed[trace.part(at)] += if counts_bytes { request.size } else { 1 };
         }
         pending.label(cache.now, &mut samples);
         if matches!(cache.judge, Judge::Online) {
@@ -230,7 +238,7 @@ impl<'a> Cache<'a> {
             count.max(1e-9).log2() as f32
         };
         let mean = f64::from(object.last - object.first) / f64::from(object.count.max(2) - 1);
-        [
+        let mut row = [
             log(age + 1.0),
             gap(object.gaps[0]),
             gap(object.gaps[1]),
@@ -241,7 +249,9 @@ impl<'a> Cache<'a> {
             decayed(1),
             decayed(2),
             if object.count > 1 { log(mean + 1.0) } else { 40.0 },
-        ]
+        ];
+        self.place.without.iter().for_each(|&feature| row[feature] = 0.0);
+        row
     }
 
     /// Returns the benefit of keeping the object for a short time, per unit of weight.
