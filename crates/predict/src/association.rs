@@ -6,9 +6,10 @@
 //! successors with a count that is never larger than the true one (as in Misra and Gries, 1982). It predicts a
 //! successor that followed at least [`SUPPORT`] times, and in at least [`CONFIDENCE`] percent of the occurrences.
 //!
-//! **Privacy**: a sequence that only one client has requested is predicted for this client only, and a sequence of
-//! several but fewer than [`CLIENTS`] clients is predicted for no client. So a prediction never reveals the requests of
-//! a single other client.
+//! **Privacy**: predictions for a client follow from its own requests, counted separately, and from the common counts of
+//! all clients. The common counts predict only successors of at least [`CLIENTS`] clients, and take effect only after the
+//! requests of at least as many clients since the last time. So neither a prediction nor the lack of one reveals the
+//! requests of a single other client.
 //!
 //! [`WINDOW`]: crate::WINDOW
 
@@ -23,13 +24,15 @@ pub const CONFIDENCE: u32 = 50;
 pub const CLIENTS: u32 = 3;
 /// The maximum number of successors in one prediction.
 pub const AT_ONCE: usize = 2;
-/// The maximum number of stored contexts.
-pub const CONTEXTS: usize = 32_768;
+/// The maximum number of stored contexts of all clients.
+pub const CONTEXTS: usize = 28_672;
+/// The maximum number of stored contexts of single clients.
+pub const OWN_CONTEXTS: usize = 8_192;
 
 /// The maximum number of successors of a context.
 const SUCCESSORS: usize = 4;
 /// The number of occurrences at which all counts are halved, so that newer requests count for more.
-const HALVED_AT: u32 = 1_024;
+const HALVED_AT: u16 = 1_024;
 
 /// The last two URLs of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +62,7 @@ impl Past {
 }
 
 /// A prediction with its evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Successor {
     /// The URL.
     pub url: u64,
@@ -72,35 +75,40 @@ pub struct Successor {
 /// The model.
 #[derive(Debug)]
 pub struct Association {
-    contexts: Table<Context>,
+    common: Table<Common>,
+    /// By context and client.
+    own: Table<Counts>,
 }
 
+/// The occurrences of a context, and its successors.
 #[derive(Clone, Copy, Debug, Default)]
-struct Context {
-    seen: u32,
-    followers: [Follower; SUCCESSORS],
+struct Counts {
+    seen: u16,
+    /// By successor; 0 for an unused entry.
+    counts: [u16; SUCCESSORS],
+    urls: [u64; SUCCESSORS],
 }
 
+/// A context of all clients.
 #[derive(Clone, Copy, Debug, Default)]
-struct Follower {
-    url: u64,
-    /// The number of times that it followed; 0 for an unused entry.
-    count: u32,
-    clients: Clients,
+struct Common {
+    counts: Counts,
+    clients: [Clients; SUCCESSORS],
+    /// The clients since `predicted` was determined.
+    recent: Clients,
+    predicted: Likely,
 }
 
-/// The clients that requested a successor.
+/// The most probable successors, the most probable first. An unused entry has no support.
+type Likely = [Successor; AT_ONCE];
+
+/// A set of clients. Each sets one of 32 bits, so that the number of set bits is a lower bound of the number of clients.
 #[derive(Clone, Copy, Debug, Default)]
-struct Clients {
-    first: u32,
-    /// Each client sets one of 32 bits, so that the number of set bits is a lower bound of the number of clients.
-    bits: u32,
-    are_several: bool,
-}
+struct Clients(u32);
 
 impl Default for Association {
     fn default() -> Self {
-        Self { contexts: Table::new(CONTEXTS) }
+        Self { common: Table::new(CONTEXTS), own: Table::new(OWN_CONTEXTS) }
     }
 }
 
@@ -108,8 +116,11 @@ impl Association {
     /// Records that `client` has requested `url` after `past`.
     pub fn follows(&mut self, past: Past, url: u64, client: u64) {
         for context in past.contexts() {
-            if let Some(context) = self.contexts.get_mut(context) {
-                context.follow(url, client);
+            if let Some(common) = self.common.get_mut(context) {
+                common.follow(url, client);
+            }
+            if let Some(own) = self.own.get_mut(of_client(context, client)) {
+                own.follow(url);
             }
         }
     }
@@ -118,84 +129,109 @@ impl Association {
     /// this occurrence, too.
     pub fn occurs(&mut self, past: Past, client: u64) -> impl Iterator<Item = Successor> + use<> {
         let mut found = [None; AT_ONCE];
-        for key in past.contexts() {
-            let Some(context) = self.contexts.entry(key, Context::default) else { continue };
-            for successor in context.successors(client) {
+        let mut find = |likely: Likely| {
+            for successor in likely.into_iter().filter(|successor| successor.support > 0) {
                 let is_known = found.iter().flatten().any(|other: &Successor| other.url == successor.url);
                 if let Some(place) = found.iter_mut().find(|place| place.is_none()).filter(|_| !is_known) {
                     *place = Some(successor);
                 }
             }
-            context.occur();
+        };
+        for context in past.contexts() {
+            if let Some(own) = self.own.entry(of_client(context, client), Counts::default) {
+                find(own.likely(|_| true));
+                own.occur();
+            }
+            if let Some(common) = self.common.entry(context, Common::default) {
+                find(common.occur(client));
+            }
         }
         found.into_iter().flatten()
     }
 
     /// Returns the bytes that the model has allocated.
     pub fn heap_bytes(&self) -> usize {
-        self.contexts.bytes()
+        self.common.bytes() + self.own.bytes()
     }
 }
 
-impl Context {
+fn of_client(context: u64, client: u64) -> u64 {
+    mix(context ^ mix(client))
+}
+
+impl Counts {
     fn occur(&mut self) {
         self.seen += 1;
         if self.seen >= HALVED_AT {
             self.seen /= 2;
-            self.followers.iter_mut().for_each(|follower| follower.count /= 2);
+            self.counts.iter_mut().for_each(|count| *count /= 2);
         }
+    }
+
+    /// Returns the place of the successor `url`, and whether it was not there before.
+    fn follow(&mut self, url: u64) -> Option<(usize, bool)> {
+        let mut places = 0..SUCCESSORS;
+        if let Some(known) = places.clone().find(|&at| self.counts[at] > 0 && self.urls[at] == url) {
+            // Occurrences that were counted before the context was replaced are missing, so there is no other limit.
+            self.counts[known] = self.counts[known].saturating_add(1);
+            return Some((known, false));
+        }
+        let Some(unused) = places.find(|&at| self.counts[at] == 0) else {
+            let least = self.counts.iter_mut().min()?;
+            *least -= 1;
+            return None;
+        };
+        (self.counts[unused], self.urls[unused]) = (1, url);
+        Some((unused, true))
+    }
+
+    /// Returns the successors that support and confidence allow, of those at the places that `is_open` allows.
+    fn likely(&self, is_open: impl Fn(usize) -> bool) -> Likely {
+        let of = u32::from(self.seen);
+        let is_sure = |support: u32| support >= SUPPORT && support * 100 >= CONFIDENCE * of;
+        let mut likely = [Successor::default(); SUCCESSORS];
+        for (at, successor) in likely.iter_mut().enumerate() {
+            let support = self.counts[at].into();
+            if is_open(at) && is_sure(support) {
+                *successor = Successor { url: self.urls[at], support, of };
+            }
+        }
+        likely.sort_by_key(|successor| std::cmp::Reverse(successor.support));
+        std::array::from_fn(|at| likely[at])
+    }
+}
+
+impl Common {
+    /// Returns the predictions, and counts this occurrence. The predictions are determined again only if enough clients
+    /// have changed the counts since the last time.
+    fn occur(&mut self, client: u64) -> Likely {
+        if self.recent.are_enough() {
+            self.recent = Clients::default();
+            self.predicted = self.counts.likely(|at| self.clients[at].are_enough());
+        }
+        self.counts.occur();
+        self.recent.add(client);
+        self.predicted
     }
 
     fn follow(&mut self, url: u64, client: u64) {
-        let known = self.followers.iter_mut().find(|follower| follower.count > 0 && follower.url == url);
-        if let Some(follower) = known {
-            follower.count += 1;
-            follower.clients.add(client);
-            return;
-        }
-        let Some(least) = self.followers.iter_mut().min_by_key(|follower| follower.count) else { return };
-        match least.count {
-            0 => {
-                *least = Follower { url, count: 1, clients: Clients::default() };
-                least.clients.add(client);
+        if let Some((at, is_new)) = self.counts.follow(url) {
+            if is_new {
+                self.clients[at] = Clients::default();
             }
-            _ => least.count -= 1,
+            self.clients[at].add(client);
         }
-    }
-
-    /// Returns the successors that may be predicted for `client`, the most probable first.
-    fn successors(&self, client: u64) -> impl Iterator<Item = Successor> + use<> {
-        let mut likely = self.followers;
-        likely.sort_by_key(|follower| std::cmp::Reverse(follower.count));
-        let of = self.seen;
-        let is_sure = move |follower: &Follower| {
-            follower.count >= SUPPORT
-                && u64::from(follower.count) * 100 >= u64::from(CONFIDENCE) * u64::from(of)
-                && follower.clients.are_open_to(client)
-        };
-        let successor = move |Follower { url, count, .. }| Successor { url, support: count, of };
-        likely.into_iter().filter(is_sure).map(successor)
+        self.recent.add(client);
     }
 }
 
 impl Clients {
     fn add(&mut self, client: u64) {
-        let (tag, bit) = Self::marks(client);
-        if self.bits == 0 {
-            self.first = tag;
-        }
-        self.are_several |= self.first != tag;
-        self.bits |= bit;
+        self.0 |= 1 << (mix(client) >> 59);
     }
 
-    fn are_open_to(self, client: u64) -> bool {
-        let is_own = !self.are_several && self.first == Self::marks(client).0;
-        is_own || self.bits.count_ones() >= CLIENTS
-    }
-
-    fn marks(client: u64) -> (u32, u32) {
-        let mixed = mix(client);
-        (mixed as u32, 1 << (mixed >> 59))
+    fn are_enough(self) -> bool {
+        self.0.count_ones() >= CLIENTS
     }
 }
 
@@ -246,12 +282,37 @@ mod tests {
     fn what_one_client_does_is_predicted_for_no_other_and_what_three_do_for_all() {
         let mut model = Association::default();
         walk(&mut model, &[1, 2], 100, 50);
-        assert_eq!((predicted(&mut model, &[1], 100), predicted(&mut model, &[1], 101)), (vec![2], vec![]));
         walk(&mut model, &[1, 2], 101, 50);
-        assert_eq!((predicted(&mut model, &[1], 100), predicted(&mut model, &[1], 102)), (vec![], vec![]));
+        assert_eq!(predicted(&mut model, &[1], 100), [2]);
+        assert_eq!(predicted(&mut model, &[1], 999), []);
         // Clients that set the same bit count as one: the bits of nine clients are at least three.
         (102..109).for_each(|client| walk(&mut model, &[1, 2], client, 1));
         assert_eq!(predicted(&mut model, &[1], 999), [2]);
+    }
+
+    #[test]
+    fn a_client_at_the_edge_of_the_limits_learns_nothing_about_another() {
+        // Half of the client's occurrences lead to each URL: after one more, neither has half.
+        let mut model = Association::default();
+        walk(&mut model, &[1, 2], 100, SUPPORT);
+        walk(&mut model, &[1, 3], 100, SUPPORT);
+        walk(&mut model, &[1, 4], 101, 50);
+        walk(&mut model, &[1, 2], 101, 50);
+        assert_eq!(predicted(&mut model, &[1], 100), [2, 3]);
+        assert_eq!(predicted(&mut model, &[1], 100), []);
+    }
+
+    #[test]
+    fn two_clients_change_no_prediction_for_a_third() {
+        let mut model = Association::default();
+        // By mark, a client that has it.
+        let clients: Vec<u64> =
+            (0..32).filter_map(|mark| (0..10_000).find(|client| mix(*client) >> 59 == mark)).collect();
+        clients[..30].iter().for_each(|client| walk(&mut model, &[1, 2], *client, 1));
+        // From the first of these occurrences on, only two clients have changed the counts.
+        [29, 28].iter().for_each(|mark| walk(&mut model, &[1, 3], clients[*mark], 2_000));
+        assert_eq!(predicted(&mut model, &[1], clients[5]), [2]);
+        assert_eq!(predicted(&mut model, &[1], clients[5]), []);
     }
 
     #[test]

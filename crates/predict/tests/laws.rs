@@ -44,6 +44,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 struct World {
     planner: Planner,
     share: Share,
+    site: u64,
     now: u64,
     asked: u64,
     bytes: u64,
@@ -63,6 +64,7 @@ impl World {
         Self {
             planner: Planner::default(),
             share: Share::percent(percent),
+            site: 1,
             now: 0,
             asked: 0,
             bytes: 0,
@@ -77,7 +79,7 @@ impl World {
         let ask = Ask {
             now: self.now,
             client: step.client,
-            site: 1,
+            site: self.site,
             host: 1,
             url: id(url),
             text: url,
@@ -89,7 +91,7 @@ impl World {
         self.planner.asked(&ask, &mut wishes);
         self.asked += 1;
         for wish in wishes {
-            if let Some(ticket) = self.planner.start(&wish, id(&wish.url), 1, self.now) {
+            if let Some(ticket) = self.planner.start(&wish, id(&wish.url), self.site, self.now) {
                 assert!(!self.refused.contains(&id(&wish.url)), "{wish:?} was refused before");
                 self.running.push((ticket, wish.clone()));
             }
@@ -196,6 +198,27 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn the_requests_of_another_client_change_no_prediction(
+        walks in prop::collection::vec((prop::bool::ANY, prop::collection::vec(0..5_u64, 2..5)), 1..300),
+    ) {
+        let [mut alone, mut together] = [Association::default(), Association::default()];
+        for (is_other, walk) in walks {
+            let mut past = Past::default();
+            for url in walk {
+                let occurs = |model: &mut Association| {
+                    model.follows(past, url, u64::from(is_other));
+                    model.occurs(past.then(url), u64::from(is_other)).collect::<Vec<_>>()
+                };
+                let predicted = occurs(&mut together);
+                if !is_other {
+                    prop_assert_eq!(predicted, occurs(&mut alone));
+                }
+                past = past.then(url);
+            }
+        }
+    }
 }
 
 #[test]
@@ -214,6 +237,7 @@ fn memory_is_bounded_whatever_is_asked_for() {
             bytes: 1 << 30,
             ending: random.u8(..8),
         };
+        world.site = round % 4_096;
         world.take(&step, &url);
         world.wishes.clear();
     }
