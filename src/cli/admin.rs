@@ -36,6 +36,9 @@ const HTTPS: &str = "https://";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest silence of a connection: the proxy may have to search a slow disk before it can answer.
 const SILENCE: Duration = Duration::from_secs(120);
+/// The longest silence before an answer that the proxy has in memory, and the paths of such answers.
+const SHORT_SILENCE: Duration = Duration::from_secs(10);
+const IN_MEMORY: [&str; 5] = ["stats", "cluster", "live", "log", "top"];
 /// Stands for no time limit.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// The most bytes of a line, which has a URL and request fields; a proxy accepts no longer heads.
@@ -311,7 +314,7 @@ impl AdminClient {
                 over(secured.map_err(unanswered)?).await.map_err(broke)?
             }
         };
-        let silence = silence(query);
+        let silence = silence(path, query);
         let response = match timeout(silence, sender.send_request(request)).await {
             Ok(answered) => answered.map_err(broke)?,
             Err(_) => return Err(unanswered(silent(silence))),
@@ -367,8 +370,11 @@ async fn next(response: &mut Response<Incoming>) -> Result<Option<Bytes>, String
     }
 }
 
-/// Returns the longest silence before the answer to `query`, which may ask the proxy to wait for some seconds.
-fn silence(query: Query<'_>) -> Duration {
+/// Returns the longest silence before the answer to a query, which may ask the proxy to wait for some seconds.
+fn silence(path: &str, query: Query<'_>) -> Duration {
+    if IN_MEMORY.contains(&path) {
+        return SHORT_SILENCE;
+    }
     let waits =
         query.iter().find(|(name, _)| *name == "timeout").and_then(|(_, seconds)| seconds.parse().ok());
     SILENCE + waits.and_then(|waits| Duration::try_from_secs_f64(waits).ok()).unwrap_or_default()
@@ -422,12 +428,14 @@ fn explain(error: &io::Error) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{SILENCE, address, silence};
+    use super::{SHORT_SILENCE, SILENCE, address, silence};
 
     #[test]
     fn an_answer_may_take_as_long_as_the_query_lets_the_proxy_wait() {
-        let waits = |seconds: &str| silence(&[("wait", String::new()), ("timeout", seconds.to_owned())]);
-        assert_eq!(silence(&[("url", "http://a/".to_owned())]), SILENCE);
+        let waits =
+            |seconds: &str| silence("purge", &[("wait", String::new()), ("timeout", seconds.to_owned())]);
+        assert_eq!(silence("stats", &[]), SHORT_SILENCE);
+        assert_eq!(silence("why", &[("url", "http://a/".to_owned())]), SILENCE);
         assert_eq!(waits("600"), SILENCE + Duration::from_secs(600));
         assert_eq!(waits("1.5"), SILENCE + Duration::from_millis(1500));
         assert_eq!(waits("x"), SILENCE);

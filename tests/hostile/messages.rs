@@ -41,6 +41,26 @@ fn interim_responses_reach_clients_without_a_length() {
 }
 
 #[test]
+fn interim_responses_are_limited_in_number_and_length() {
+    let origin = Origin::answering(|seen| {
+        let (length, count) = match seen.target.as_str() {
+            "/few" => (10, 32),
+            "/many" => (10, 33),
+            _ => (40_000, 2),
+        };
+        let interim = format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n", "a".repeat(length));
+        Answer::raw(interim.repeat(count)).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    });
+    let larder = Larder::with_site(&[&origin], "retries = 0");
+    for (path, expected) in [("/few", 200), ("/many", 502), ("/long", 502), ("/few", 200)] {
+        let mut client = larder.client();
+        client.send(&format!("GET {path}"));
+        let last = std::iter::repeat_with(|| client.head()).find(|head| head.status >= 200);
+        assert_eq!(last.map(|head| head.status), Some(expected), "{path}");
+    }
+}
+
+#[test]
 fn trailers_that_belong_into_a_head_reach_nobody() {
     let origin = Origin::answering(|_| {
         let trailers = "Set-Cookie: a=b\r\nContent-Length: 9\r\nTransfer-Encoding: x\r\nHost: y\r\nSum: 6";

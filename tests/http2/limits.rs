@@ -4,39 +4,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use larder_testkit::http2::*;
-use larder_testkit::{Answer, Gate, Larder, Origin, PATIENCE, eventually};
+use larder_testkit::{Answer, Larder, Origin, PATIENCE, eventually};
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
-
-#[test]
-fn interim_responses_that_nobody_reads_do_not_gather() {
-    let gate = Gate::default();
-    let waits = gate.clone();
-    let hint = format!("HTTP/1.1 103 Early Hints\r\nLink: <{}>\r\n\r\n", "x".repeat(4_000));
-    let origin = Origin::answering(move |_| {
-        // The origin sends 8 MB on each stream.
-        let hints = (0..20).fold(Answer::default(), |answer, _| answer.then(hint.repeat(100)));
-        hints.then_wait(&waits).then("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-    });
-    let larder = Larder::before(&origin);
-    let before = larder.resident();
-    let mut client = Client::new(&larder);
-    for stream in (1..20).step_by(2) {
-        client.ask(stream, "GET", &format!("/{stream}"), &[]);
-    }
-    origin.wait_for(10);
-    gate.open();
-    // Until here, the client has not read any bytes.
-    for stream in (1..20).step_by(2) {
-        let response = client.response(stream);
-        assert_eq!((response.status, &response.body[..]), (200, &b"ok"[..]));
-        assert!(response.interim.iter().all(|status| *status == 103));
-    }
-    let grown = larder.resident().saturating_sub(before);
-    assert!(grown < 24 << 20, "80 MB of interim responses hold {grown} bytes");
-}
 
 #[test]
 fn streams_that_stall_hold_little_of_what_a_disk_has() {

@@ -250,6 +250,11 @@ fn an_origin_that_breaks_rules_gives_no_answer_and_harms_no_other_request() {
                     let fields: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
                     head(&fields)
                 }
+                "/interim" => {
+                    let interim = section(&[(":status", "103")]);
+                    (0..33).for_each(|_| server.send(HEADERS, END_HEADERS, stream, &interim));
+                    head(&[])
+                }
                 "/reset" => {
                     server.send(RST_STREAM, 0, stream, &CANCEL.to_be_bytes());
                     continue;
@@ -263,11 +268,19 @@ fn an_origin_that_breaks_rules_gives_no_answer_and_harms_no_other_request() {
         }
     });
     let mut client = Client::new(&larder);
-    for (number, path) in
-        ["/connection", "/upper", "/lengths", "/number", "/none", "/less", "/more", "/fields", "/reset"]
-            .iter()
-            .enumerate()
-    {
+    let paths = [
+        "/connection",
+        "/upper",
+        "/lengths",
+        "/number",
+        "/none",
+        "/less",
+        "/more",
+        "/fields",
+        "/interim",
+        "/reset",
+    ];
+    for (number, path) in paths.iter().enumerate() {
         client.ask(2 * number as u32 + 1, "GET", path, &[]);
         let response = client.response(2 * number as u32 + 1);
         let is_cut = response.status == 200 && response.reset.is_some();

@@ -21,6 +21,7 @@ fn a_rule_for_a_path_or_a_host_holds_for_each_spelling_of_it() {
         "/a\\..\\b",
         "/a/..;/admin/x",
         "/a/%2e%2e;b/x",
+        "/admin%00",
     ] {
         assert_eq!(larder.get(path).status, 400, "{path}");
     }
@@ -65,12 +66,16 @@ fn an_address_has_one_spelling_in_the_forward_proxy() {
 fn names_of_cookies_and_parameters_may_be_patterns() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = "[[site.rule]]\nmatch = { cookie = ['session', 'wordpress_logged_in_*'] }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { cookie = { role = 'adm*' } }\nrespond = 403\n\
                  [[site.rule]]\nmatch = { query = { 'utm_*' = 'a*' } }\nrespond = 404\n";
     let larder = with_rules(&origin, rules);
     for (request, status) in [
         ("GET /\nCookie: a=b; wordpress_logged_in_5f4d=x", 403),
         ("GET /\nCookie: session =x", 403),
         ("GET /\nCookie: session=", 403),
+        ("GET /\nCookie: role = admin", 403),
+        ("GET /\nCookie: role=\"admin\"", 403),
+        ("GET /\nCookie: role=\"", 200),
         ("GET /\nCookie: wordpress_logged=x; b=session", 200),
         ("GET /?utm%5Fsource=ab", 404),
         ("GET /?utm_source=b&a=a", 200),

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, OFlags, PROC_SUPER_MAGIC, access, statfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -54,6 +54,10 @@ pub fn examine_directory(path: &Path) -> io::Result<()> {
     }
     if nearest == path {
         judge(&about)?;
+    }
+    // Root has all rights below /proc and /sys (0x62656572 in statfs(2)), which keep no files.
+    if matches!(statfs(nearest)?.f_type, PROC_SUPER_MAGIC | 0x6265_6572) {
+        return Err(denied("the kernel keeps no files there"));
     }
     access(nearest, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
 }
@@ -193,6 +197,9 @@ mod tests {
             let error = examine_directory(wrong).expect_err("a file");
             assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{wrong:?}");
             assert!(make_directory(wrong).is_err());
+        }
+        for kernels in ["/proc", "/proc/none", "/sys/none/below"] {
+            assert!(examine_directory(Path::new(kernels)).is_err(), "{kernels}");
         }
         make_directory(&inner).expect("made");
         fs::set_permissions(&inner, Permissions::from_mode(0o777)).expect("our own");

@@ -407,8 +407,8 @@ fn gather<'b>(
     if first.has(flag::END_HEADERS) {
         return Ok(Some(Block { bytes, used, dependency }));
     }
-    block.clear();
-    block.extend_from_slice(bytes);
+    // The frames are copied only when all are there: they may come byte by byte.
+    let (start, mut length) = (used, bytes.len());
     for number in 1.. {
         let Some(next) = input.get(used..).and_then(Header::read) else { return Ok(None) };
         if next.kind != kind::CONTINUATION || next.stream != first.stream {
@@ -417,16 +417,22 @@ fn gather<'b>(
         if next.length > MOST_PAYLOAD {
             return Err(Failure::frame_size("a frame is longer than was allowed"));
         }
-        if number > CONTINUATIONS || block.len() + next.length > limits.block() {
+        length += next.length;
+        if number > CONTINUATIONS || length > limits.block() {
             return Err(Failure::flood("a field section is too long"));
         }
-        let payload = used + HEADER;
-        used = payload + next.length;
-        let Some(more) = input.get(payload..used) else { return Ok(None) };
-        block.extend_from_slice(more);
+        used += HEADER + next.length;
         if next.has(flag::END_HEADERS) {
             break;
         }
+    }
+    let Some(mut rest) = input.get(start..used) else { return Ok(None) };
+    block.clear();
+    block.extend_from_slice(bytes);
+    while let Some((next, after)) = Header::read(rest).zip(rest.get(HEADER..)) {
+        let (payload, frames) = after.split_at(next.length);
+        block.extend_from_slice(payload);
+        rest = frames;
     }
     Ok(Some(Block { bytes: block, used, dependency }))
 }

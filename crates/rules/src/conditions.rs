@@ -218,10 +218,15 @@ fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
         let pair = pair.trim_ascii();
         match memchr::memchr(b'=', pair) {
             // Some origins accept a space between the name and the equals sign.
-            Some(at) => (pair[..at].trim_ascii_end(), &pair[at + 1..]),
+            Some(at) => (pair[..at].trim_ascii_end(), bare(pair[at + 1..].trim_ascii_start())),
             None => (pair, &[][..]),
         }
     })
+}
+
+/// Returns the value of a cookie without the quotes around it, which many origins remove (RFC 6265 section 4.1.1).
+fn bare(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
 /// Decodes a part of a query in the encoding of forms.

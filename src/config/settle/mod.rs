@@ -7,6 +7,7 @@ mod node_tls;
 mod problems;
 mod statistics;
 mod tls;
+mod without_effect;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let first = listen.first().map(|listener| listener.address);
     let first = first.or_else(|| doors.first().map(|(_, address)| *address));
     Ok(Settings {
-        without_effect: cluster::without_effect(&draft).into_iter().collect(),
+        without_effect: without_effect::find(&draft),
         listen,
         sockets,
         proxy_protocol: draft.proxy_protocol,

@@ -78,6 +78,7 @@ impl Asker {
             content: &mut upload,
             on_interim: &mut drop,
             lost_try: None,
+            client: None,
             waits: Waits::default(),
         };
         let (head, mut download) = self.client.send(outgoing).await.map_err(|error| error.detail)?;

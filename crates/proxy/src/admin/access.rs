@@ -50,6 +50,8 @@ const PASSED_ON: Refusal = Refusal {
 const WRONG: Refusal = Refusal { status: StatusCode::UNAUTHORIZED, why: "this is not the admin token" };
 const STRANGER: Refusal =
     forbidden("a request without the admin token has to name this machine by its address or as localhost");
+const REPEATED: Refusal =
+    Refusal { status: StatusCode::BAD_REQUEST, why: "a request has one Host, and one Origin at most" };
 const FOREIGN: Refusal = forbidden("a page of another site sent this request");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
@@ -67,6 +69,9 @@ pub(super) fn check(
 ) -> Result<(), Refusal> {
     if OPEN.contains(&path) || page::is_public(path) {
         return Ok(());
+    }
+    if [HOST, ORIGIN].iter().any(|name| fields.get_all(name).iter().count() > 1) {
+        return Err(REPEATED);
     }
     match (bearer(fields), token) {
         (Some(shown), Some(token)) if !token.is(shown) => return Err(WRONG),
@@ -201,6 +206,8 @@ mod tests {
         let cross = ("sec-fetch-site", "cross-site");
         assert_eq!(post(&[HERE, intent]), None);
         assert_eq!(post(&[HERE, intent, ours]), None);
+        assert_eq!(post(&[HERE, intent, ours, ("origin", "null")]), Some(REPEATED.why));
+        assert_eq!(get(&[HERE, ("host", "evil.example")]), Some(REPEATED.why));
         assert_eq!(post(&[HERE]), Some(NO_INTENT.why));
         assert_eq!(post(&[HERE, RIGHT]), Some(NO_INTENT.why));
         assert_eq!(post(&[HERE, intent, ("origin", "http://evil.example")]), Some(FOREIGN.why));

@@ -247,6 +247,7 @@ impl Other {
             content: &mut content,
             on_interim: &mut interims_of(request),
             lost_try: None,
+            client: None,
             waits: Waits {
                 first_byte: tries.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
                 between: tries.origin_idle,

@@ -124,6 +124,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
         content: &mut Upload::Empty,
         on_interim: &mut |_| (),
         lost_try: None,
+        client: None,
         waits: Waits::default(),
     };
     matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))

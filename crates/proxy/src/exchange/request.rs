@@ -456,7 +456,7 @@ fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option
 }
 
 const DOT_SEGMENTS: Refusal =
-    Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..'");
+    Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..', and no %00");
 
 /// Returns `path` with the part of its query that counts.
 fn counted(ruling: &Ruling, path: &str) -> Option<String> {

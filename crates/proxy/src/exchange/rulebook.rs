@@ -226,7 +226,9 @@ impl Rulebook {
 
     /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
-        self.looks_at_paths && has_dot_segments(path.split('?').next().unwrap_or_default())
+        let path = path.split('?').next().unwrap_or_default();
+        // Programs in C end a path at a null byte.
+        self.looks_at_paths && (has_dot_segments(path) || path.contains("%00"))
     }
 
     /// Whether rules have conditions on responses.

@@ -304,6 +304,7 @@ async fn once(
         content,
         on_interim: &mut interims_of(request),
         lost_try: Some(&request.lost_try),
+        client: Some(request.client.ip()),
         waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
     };
     let answered = client.send(outgoing).await;

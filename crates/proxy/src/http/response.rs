@@ -34,6 +34,18 @@ pub struct Head {
     pub(crate) framing: Framing,
 }
 
+/// The most interim responses before a final one, and the most bytes of their fields. Without a limit, an origin could
+/// occupy a request with them until its time is over.
+const MOST_INTERIMS: usize = 32;
+const LONGEST_INTERIMS: usize = LONGEST;
+
+/// The number and length of the interim responses that came before a final one.
+#[derive(Debug, Default)]
+pub(crate) struct Interims {
+    count: usize,
+    bytes: usize,
+}
+
 /// The field lines of an answer, in order, in the form in which they are sent to a client.
 #[derive(Clone, Default)]
 pub struct Lines {
@@ -200,6 +212,21 @@ fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
     match length {
         None if fields.contains("content-length") => Err(Malformed("content-length is empty")),
         length => Ok(length),
+    }
+}
+
+impl Interims {
+    /// Counts an interim response.
+    ///
+    /// # Errors
+    /// If there are too many, or their fields are too long together.
+    pub(crate) fn count(&mut self, interim: &Head) -> Result<(), Malformed> {
+        self.count += 1;
+        self.bytes += interim.fields.bytes.len();
+        match self.count <= MOST_INTERIMS && self.bytes <= LONGEST_INTERIMS {
+            true => Ok(()),
+            false => Err(Malformed("too many interim responses, or too long ones")),
+        }
     }
 }
 

@@ -91,38 +91,49 @@ impl Connector {
         }
     }
 
-    /// Opens a TCP connection to `host`, without TLS.
+    /// Opens a TCP connection to `host`, without TLS, for a request of `client`.
     ///
     /// # Errors
     /// The reason of the failure, after all addresses were tried.
-    pub async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
+    pub async fn tcp(
+        &self,
+        host: &str,
+        port: u16,
+        client: Option<IpAddr>,
+    ) -> Result<TcpStream, ConnectError> {
         let name = format!("{host}:{port}");
-        match tokio::time::timeout(self.timeout, self.connect(host, port, &name)).await {
+        match tokio::time::timeout(self.timeout, self.connect(host, port, &name, client)).await {
             Ok(connected) => connected,
             Err(_) => Err(ConnectError::Timeout(name, self.timeout)),
         }
     }
 
-    /// Opens a connection to `authority`, under TLS for https.
+    /// Opens a connection to `authority`, under TLS for https, for a request of `client`.
     ///
     /// # Errors
     /// The reason of the failure.
-    pub(super) async fn open(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
-        self.open_for(https, authority, None).await
+    pub(super) async fn open(
+        &self,
+        https: bool,
+        authority: &str,
+        client: Option<IpAddr>,
+    ) -> Result<Stream, ConnectError> {
+        self.open_for(https, authority, client, None).await
     }
 
-    /// The same for HTTP/2, which the origin has to negotiate under TLS.
+    /// Opens a connection for HTTP/2, which the origin has to negotiate under TLS.
     ///
     /// # Errors
     /// The reason of the failure.
     pub(super) async fn open_for_http2(&self, https: bool, authority: &str) -> Result<Stream, ConnectError> {
-        self.open_for(https, authority, Some(HTTP2)).await
+        self.open_for(https, authority, None, Some(HTTP2)).await
     }
 
     async fn open_for(
         &self,
         https: bool,
         authority: &str,
+        client: Option<IpAddr>,
         protocol: Option<&'static [u8]>,
     ) -> Result<Stream, ConnectError> {
         if let Some(path) = socket_of(authority) {
@@ -131,9 +142,9 @@ impl Connector {
         let host = host_of(authority);
         let port = authority[host.len()..].strip_prefix(':').and_then(|port| port.parse().ok());
         if !https {
-            return self.tcp(host, port.unwrap_or(80)).await.map(Stream::Plain);
+            return self.tcp(host, port.unwrap_or(80), client).await.map(Stream::Plain);
         }
-        let stream = self.tcp(host, port.unwrap_or(443)).await?;
+        let stream = self.tcp(host, port.unwrap_or(443), client).await?;
         match tokio::time::timeout(self.timeout, self.secure(host, stream, protocol)).await {
             Ok(secured) => secured.map_err(|error| ConnectError::Tls(authority.to_owned(), error.into())),
             Err(_) => Err(ConnectError::Timeout(authority.to_owned(), self.timeout)),
@@ -174,9 +185,15 @@ impl Connector {
         Ok(Stream::Tls(Box::new(secured)))
     }
 
-    async fn connect(&self, host: &str, port: u16, name: &str) -> Result<TcpStream, ConnectError> {
+    async fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        name: &str,
+        client: Option<IpAddr>,
+    ) -> Result<TcpStream, ConnectError> {
         let host = bare(host);
-        let found = self.resolver.resolve(host).await.map_err(|why| match why {
+        let found = self.resolver.resolve(host, client).await.map_err(|why| match why {
             Unresolved::NotFound(error) => ConnectError::Resolve(host.to_owned(), error),
             Unresolved::Busy => ConnectError::Busy(host.to_owned()),
         })?;

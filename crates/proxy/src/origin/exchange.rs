@@ -19,7 +19,7 @@ use super::resolve::Resolver;
 use super::sending::Sending;
 use crate::base::networks::host_of;
 use crate::http::chunked::{Chunked, ChunkedStep};
-use crate::http::response::{self, Framing, Head, Malformed};
+use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
 use crate::net::input::{Input, Looking};
 use crate::net::stream::{State, Stream};
@@ -196,9 +196,11 @@ impl Exchange {
         connection.send(request.head, sent).await?;
         connection.deadline.restart();
         connection.sending = Sending::new(std::mem::take(request.content));
+        let mut interims = Interims::default();
         loop {
             let head = poll_fn(|cx| connection.poll_head(cx, request.method)).await?;
             if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                interims.count(&head).map_err(Failure::Malformed)?;
                 (request.on_interim)(head);
                 continue;
             }

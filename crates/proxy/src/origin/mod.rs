@@ -20,6 +20,7 @@ mod source;
 mod tests;
 mod tls_fault;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub struct Outgoing<'r> {
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
     /// Set when an attempt failed after the origin may have received the whole request, and another attempt follows.
     pub lost_try: Option<&'r AtomicBool>,
+    /// The client, which gets its share of the lookups of names; `None` for a request of this process.
+    pub client: Option<IpAddr>,
     /// Time limits for the response.
     pub waits: Waits,
 }
@@ -152,7 +155,8 @@ impl Client {
                 Some(connection) => connection,
                 // Boxed, since it is rare and much larger than the rest of this future.
                 None => {
-                    let opened = Box::pin(connector.open(request.https, request.authority)).await;
+                    let opened =
+                        Box::pin(connector.open(request.https, request.authority, request.client)).await;
                     let stream = opened.map_err(|error| OriginError { unsent, ..error.into() })?;
                     Box::new(Connection::new(stream, request.https, request.authority))
                 }

@@ -48,6 +48,7 @@ impl Client {
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
             lost_try: None,
+            client: None,
             waits: Waits::default(),
         };
         let answered = exchange.ask(&mut asked, self.0.first_byte, &mut 0).await;

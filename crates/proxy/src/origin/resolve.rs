@@ -1,26 +1,28 @@
 //! Resolves host names on dedicated threads: the system's resolver blocks on name servers, and would block the threads
 //! that read from disks.
 //!
-//! Concurrent requests for one name share one lookup. A failed lookup is cached for a moment, so that a name that does
-//! not exist costs one query to the name server and not one for each request. A successful lookup is not cached for new
-//! connections: the system's resolver may do that, since it knows the TTL.
+//! A client whose names take long leaves threads to others. Concurrent requests for one name share one lookup. A failed
+//! lookup is cached for a moment, so that a name that does not exist costs one query to the name server and not one for
+//! each request. A successful lookup is not cached for new connections: the system's resolver may do that, since it
+//! knows the TTL.
 //!
 //! The names of sites' origins are watched: they are resolved again at intervals. The addresses found since the last
 //! time decide which connections may carry further requests, and are used while a lookup fails.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::base::clock;
+use crate::net::concurrency::{ConcurrencyLimit, Permit};
 
-/// Maximum of concurrent lookups.
-const THREADS: usize = 16;
-/// Maximum of names that wait for a thread; further ones are refused.
+/// Maximum of concurrent lookups. One client gets at most half of them.
+const THREADS: usize = 32;
+/// Maximum of requests that wait for a lookup; further ones are refused. One client gets at most half of the places.
 const QUEUE: usize = 512;
 /// Time for which a failed lookup is cached, in milliseconds, and the maximum of cached failures.
 const NEGATIVE: u64 = 3_000;
@@ -37,12 +39,14 @@ pub(super) enum Unresolved {
     #[error("{0}")]
     NotFound(Arc<io::Error>),
     /// The queue is full.
-    #[error("{QUEUE} other names wait to be resolved")]
+    #[error("too many other names wait to be resolved")]
     Busy,
 }
 
 /// The result of a lookup.
 type Found = Result<Arc<[IpAddr]>, Unresolved>;
+/// The result of a lookup in progress.
+type Answer = watch::Receiver<Option<Found>>;
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// Resolves names.
@@ -50,6 +54,7 @@ pub(super) struct Resolver(Arc<Inner>);
 
 struct Inner {
     lookup: Box<Lookup>,
+    limit: Arc<ConcurrencyLimit>,
     state: Mutex<State>,
     work: Condvar,
     /// The addresses of watched names: those found when the name was last resolved again, and those found since; the
@@ -59,13 +64,21 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Arc<str>, watch::Sender<Option<Found>>)>,
+    /// Lookups that begin as soon as a thread is there.
+    queue: VecDeque<Job>,
     /// Names in the queue or in a lookup.
-    asked: HashMap<Arc<str>, watch::Receiver<Option<Found>>>,
+    asked: HashMap<Arc<str>, Answer>,
     /// Failed lookups, and the times until which they are cached (`clock::millis`).
     unknown: HashMap<Arc<str>, (Unresolved, u64)>,
     threads: usize,
     resting: usize,
+}
+
+/// A lookup.
+struct Job {
+    name: Arc<str>,
+    sender: watch::Sender<Option<Found>>,
+    _permit: Permit,
 }
 
 impl Default for Resolver {
@@ -84,19 +97,20 @@ impl std::fmt::Debug for Resolver {
 impl Resolver {
     pub(super) fn by(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         let (state, work, watched) = (Mutex::default(), Condvar::new(), RwLock::default());
-        Self(Arc::new(Inner { lookup: Box::new(lookup), state, work, watched }))
+        let limit = Arc::new(ConcurrencyLimit::new(THREADS, QUEUE));
+        Self(Arc::new(Inner { lookup: Box::new(lookup), limit, state, work, watched }))
     }
 
-    /// Returns the addresses of `host`, which may be an address itself. For a watched name whose lookup fails, returns
-    /// its last known addresses.
+    /// Returns the addresses of `host`, which may be an address itself, for a request of `client`. For a watched name
+    /// whose lookup fails, returns its last known addresses.
     ///
     /// # Errors
     /// The reason why there are none.
-    pub(super) async fn resolve(&self, host: &str) -> Found {
+    pub(super) async fn resolve(&self, host: &str, client: Option<IpAddr>) -> Found {
         if let Ok(address) = host.parse() {
             return Ok(Arc::new([address]));
         }
-        match self.look_up(host).await {
+        match self.look_up(host, client).await {
             Ok(found) => {
                 self.change(host, |known| {
                     known.retain(|ip| !found.contains(ip));
@@ -125,7 +139,7 @@ impl Resolver {
     /// # Errors
     /// The reason of the failure; the known addresses stay as they were.
     pub(super) async fn resolve_again(&self, name: &str) -> Result<(), Unresolved> {
-        let found = self.look_up(name).await?;
+        let found = self.look_up(name, None).await?;
         self.change(name, |known| *known = found.to_vec());
         Ok(())
     }
@@ -147,15 +161,25 @@ impl Resolver {
         }
     }
 
-    async fn look_up(&self, host: &str) -> Found {
-        let mut answer = self.ask(host)?;
-        let answer = answer.wait_for(Option::is_some).await;
+    async fn look_up(&self, host: &str, client: Option<IpAddr>) -> Found {
         // The lookup thread always sends a result, unless it panicked.
         let ended = || Unresolved::NotFound(Arc::new(io::ErrorKind::Interrupted.into()));
+        let answer = match self.ask(host, None)? {
+            None => {
+                let client = client.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+                let permit = self.0.limit.enter(self.0.limit.claim(host, client), None).await;
+                // Meanwhile, another request may have begun the same lookup.
+                self.ask(host, Some(permit.map_err(|_| Unresolved::Busy)?))?
+            }
+            answer => answer,
+        };
+        let mut answer = answer.ok_or_else(ended)?;
+        let answer = answer.wait_for(Option::is_some).await;
         answer.ok().and_then(|answer| answer.clone()).unwrap_or_else(|| Err(ended()))
     }
 
-    fn ask(&self, host: &str) -> Result<watch::Receiver<Option<Found>>, Unresolved> {
+    /// Returns the lookup of `host` in progress. If there is none, begins one if there is a `permit`.
+    fn ask(&self, host: &str, permit: Option<Permit>) -> Result<Option<Answer>, Unresolved> {
         let mut state = self.0.state();
         if let Some((why, until)) = state.unknown.get(host)
             && clock::millis() < *until
@@ -163,11 +187,9 @@ impl Resolver {
             return Err(why.clone());
         }
         if let Some(answer) = state.asked.get(host) {
-            return Ok(answer.clone());
+            return Ok(Some(answer.clone()));
         }
-        if state.queue.len() >= QUEUE {
-            return Err(Unresolved::Busy);
-        }
+        let Some(permit) = permit else { return Ok(None) };
         if state.resting <= state.queue.len() && state.threads < THREADS {
             let inner = Arc::clone(&self.0);
             let thread = std::thread::Builder::new().name("resolver".to_owned()).stack_size(STACK);
@@ -179,15 +201,15 @@ impl Resolver {
         }
         let (name, (sender, answer)) = (Arc::from(host), watch::channel(None));
         state.asked.insert(Arc::clone(&name), answer.clone());
-        state.queue.push_back((name, sender));
+        state.queue.push_back(Job { name, sender, _permit: permit });
         self.0.work.notify_one();
-        Ok(answer)
+        Ok(Some(answer))
     }
 }
 
 impl Inner {
     fn work(&self) {
-        while let Some((name, sender)) = self.next() {
+        while let Some(Job { name, sender, _permit }) = self.next() {
             let found = (self.lookup)(&name);
             let found = match found {
                 Ok(found) if found.is_empty() => Err(io::ErrorKind::NotFound.into()),
@@ -205,7 +227,7 @@ impl Inner {
     }
 
     /// Takes the next name from the queue; `None` after [`REST`] without one.
-    fn next(&self) -> Option<(Arc<str>, watch::Sender<Option<Found>>)> {
+    fn next(&self) -> Option<Job> {
         let mut state = self.state();
         state.resting += 1;
         let waited = self.work.wait_timeout_while(state, REST, |state| state.queue.is_empty());
@@ -237,15 +259,22 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
+
+    fn poll(asked: &mut Pin<Box<impl Future<Output = Found>>>) -> Poll<Found> {
+        asked.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
 
     #[tokio::test]
     async fn an_address_needs_no_looking_up() {
         let resolver = Resolver::by(|name| panic!("{name} was looked up"));
         for address in ["127.0.0.1", "::1"] {
-            assert_eq!(*resolver.resolve(address).await.unwrap(), [address.parse::<IpAddr>().unwrap()]);
+            let found = resolver.resolve(address, None).await.unwrap();
+            assert_eq!(*found, [address.parse::<IpAddr>().unwrap()]);
         }
     }
 
@@ -264,13 +293,13 @@ mod tests {
         }));
         let closed = held.lock().unwrap();
         let name = |n: usize| if n.is_multiple_of(2) { "known" } else { "unknown" };
-        let waiting: Vec<_> = (0..10).map(|n| resolver.ask(name(n)).unwrap()).collect();
+        let mut waiting: Vec<_> = (0..10).map(|n| Box::pin(resolver.resolve(name(n), None))).collect();
+        assert!(waiting.iter_mut().all(|asked| poll(asked).is_pending()));
         drop(closed);
-        for (n, mut answer) in waiting.into_iter().enumerate() {
-            let found = answer.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-            assert_eq!(found.is_ok(), name(n) == "known");
+        for (n, asked) in waiting.into_iter().enumerate() {
+            assert_eq!(asked.await.is_ok(), name(n) == "known");
         }
-        assert!(resolver.resolve("unknown").await.is_err());
+        assert!(resolver.resolve("unknown", None).await.is_err());
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
@@ -289,42 +318,41 @@ mod tests {
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [false, true]);
         say(&[two]);
-        assert_eq!(*resolver.resolve("watched").await.unwrap(), [two]);
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [two]);
         assert_eq!(left(&resolver), [false; 2], "a new address is known at once, and none has left");
         resolver.resolve_again("watched").await.unwrap();
         assert_eq!(left(&resolver), [true, false]);
         say(&[]);
         assert!(resolver.resolve_again("watched").await.is_err());
         assert_eq!(left(&resolver), [true, false]);
-        assert_eq!(*resolver.resolve("watched").await.unwrap(), [two]);
-        assert!(resolver.resolve("other").await.is_err());
+        assert_eq!(*resolver.resolve("watched", None).await.unwrap(), [two]);
+        assert!(resolver.resolve("other", None).await.is_err());
         resolver.watch(&[]);
-        assert!(resolver.resolve("watched").await.is_err());
+        assert!(resolver.resolve("watched", None).await.is_err());
         assert_eq!(left(&resolver), [false; 2]);
     }
 
     #[tokio::test]
-    async fn names_that_take_long_hold_so_many_threads_and_so_many_wait() {
-        let (under_way, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
-        let (counted, gate) = (Arc::clone(&under_way), Arc::clone(&held));
-        let resolver = Resolver::by(move |_| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            drop(gate.lock().unwrap());
+    async fn names_that_take_long_leave_threads_to_others() {
+        let is_open = Arc::new(AtomicBool::new(false));
+        let gate = Arc::clone(&is_open);
+        let resolver = Resolver::by(move |name| {
+            while name.starts_with("slow") && !gate.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Ok(vec!["192.0.2.1".parse().unwrap()])
         });
-        let closed = held.lock().unwrap();
-        for n in 0..THREADS {
-            resolver.ask(&format!("slow{n}")).unwrap();
-            while under_way.load(Ordering::SeqCst) <= n {
-                std::thread::yield_now();
-            }
-        }
-        let answers: Vec<_> = (0..QUEUE).map(|n| resolver.ask(&format!("{n}")).unwrap()).collect();
-        assert!(matches!(resolver.ask("beyond"), Err(Unresolved::Busy)));
-        assert_eq!(under_way.load(Ordering::SeqCst), THREADS);
-        drop(closed);
-        for mut answer in answers {
-            assert!(answer.wait_for(Option::is_some).await.unwrap().clone().unwrap().is_ok());
+        let client = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let names: Vec<_> = (0..THREADS + QUEUE).map(|n| format!("slow{n}")).collect();
+        let mut asked: Vec<_> =
+            names.iter().map(|name| Box::pin(resolver.resolve(name, client(1)))).collect();
+        asked.retain_mut(|asked| poll(asked).is_pending());
+        assert_eq!(asked.len(), THREADS / 2 + QUEUE / 2, "the others are refused");
+        assert!(resolver.resolve("quick", client(2)).await.is_ok());
+        is_open.store(true, Ordering::SeqCst);
+        while !asked.is_empty() {
+            asked.retain_mut(|asked| poll(asked).map(|found| assert!(found.is_ok())).is_pending());
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -53,6 +53,7 @@ async fn connections_to_an_address_that_has_left_the_answer_get_no_further_reque
             content: &mut Upload::Empty,
             on_interim: &mut drop,
             lost_try: None,
+            client: None,
             waits: Waits::default(),
         };
         client.send(request).await.unwrap().0.status.as_u16()

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use larder_store::fill::{self, Ending};
 use larder_store::{Entry, Extent};
 
-use super::budget::{Budget, Collected, Obstacle};
-use super::decode;
+use super::budget::{Collected, Obstacle};
+use super::{Visitor, decode};
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 use crate::origin::Chunk;
 
@@ -112,7 +112,7 @@ fn block(extent: &Extent, from: u64, len: u64) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Buffers a page of at most `most` bytes, and decodes it.
+/// Buffers a page of at most `most` bytes for `visitor`, and decodes it.
 ///
 /// # Errors
 /// The reason why the page cannot be buffered.
@@ -120,9 +120,10 @@ pub(super) async fn collect(
     reply: &mut Reply,
     coding: Option<decode::Coding>,
     most: u64,
-    budget: &Budget,
+    visitor: &Visitor,
 ) -> Result<Collected, Obstacle> {
-    let mut share = budget.share();
+    let budget = &visitor.doors.budget;
+    let mut share = budget.share(visitor.client.ip());
     let mut whole = BytesMut::new();
     let mut pieces = Pieces::of(reply);
     while let Some(piece) = pieces.next().await.map_err(Obstacle::Broken)? {
@@ -137,6 +138,11 @@ pub(super) async fn collect(
     let coded = Collected { bytes: whole.freeze(), share };
     let Some(coding) = coding else { return Ok(coded) };
     // Decoding may take long, and would block the worker's other clients.
-    let work = tokio::task::spawn_blocking(move || decode::decode(coding, coded, most));
+    let permit = budget.decoder().await;
+    let work = tokio::task::spawn_blocking(move || {
+        // It goes on after its client has left.
+        let _permit = permit;
+        decode::decode(coding, coded, most)
+    });
     work.await.unwrap_or_else(|error| Err(Obstacle::Broken(error.to_string())))
 }

@@ -135,7 +135,7 @@ async fn whole(
         return Err(too_long());
     }
     let most = plan.settings.doors.max_page.min(LONGEST as u64);
-    let page = collect(reply, coding, most, &visitor.doors.budget).await;
+    let page = collect(reply, coding, most, visitor).await;
     let page = page.map_err(|obstacle| obstacle.failure(url))?.bytes;
     let envelope = encoder.page(page.len()).ok_or_else(too_long)?;
     Ok(envelope.around(page).concat().into())

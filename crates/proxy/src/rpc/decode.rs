@@ -124,6 +124,7 @@ impl Read for Inflating<'_> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::net::Ipv4Addr;
 
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
@@ -145,7 +146,10 @@ mod tests {
     }
 
     fn undo(coding: Coding, bytes: &[u8], most: u64) -> Result<Bytes, Obstacle> {
-        let coded = Collected { bytes: Bytes::copy_from_slice(bytes), share: Budget::default().share() };
+        let coded = Collected {
+            bytes: Bytes::copy_from_slice(bytes),
+            share: Budget::default().share(Ipv4Addr::LOCALHOST.into()),
+        };
         decode(coding, coded, most).map(|page| page.bytes)
     }
 

@@ -80,7 +80,7 @@ impl<R: Replying> Delivery<'_, R> {
         coding: Option<Coding>,
     ) -> Result<Result<(), Failure>, SendError> {
         let most = self.plan.settings.doors.max_page;
-        let whole = collect(reply, coding, most, &self.visitor.doors.budget).await;
+        let whole = collect(reply, coding, most, self.visitor).await;
         let Collected { bytes, share: _held } = match whole {
             Ok(whole) => whole,
             Err(obstacle) => return Ok(Err(self.logged(obstacle.failure(self.url)))),

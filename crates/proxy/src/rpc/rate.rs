@@ -39,7 +39,7 @@ impl Rate {
 
 /// Returns the address that identifies a sender. All addresses of an IPv6 /64 network are one sender, since a client
 /// may have all of them.
-fn sender(ip: IpAddr) -> IpAddr {
+pub(super) fn sender(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -66,6 +66,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
         content: &mut Upload::Empty,
         on_interim: &mut drop,
         lost_try: None,
+        client: None,
         waits: Waits::default(),
     };
     match tokio::time::timeout(health.interval, client.send(request)).await {

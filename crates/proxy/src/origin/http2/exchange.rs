@@ -12,7 +12,7 @@ use http::{Request, Response};
 
 use super::connection::Stream;
 use super::sending::Sending;
-use crate::http::response::{self, Framing, Head, Malformed};
+use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
 use crate::origin::Outgoing;
 use crate::origin::exchange::{Failure, Piece};
@@ -57,12 +57,15 @@ impl Exchange {
         let (mut answer, sender) = stream.send(message, is_bodiless).map_err(Failure::Unprocessed)?;
         let sending = (!is_bodiless).then(|| Sending::start(sender, std::mem::take(request.content)));
         let mut waiting = Waiting { deadline, sending };
+        let mut interims = Interims::default();
         let answered = loop {
             match poll_fn(|cx| poll_head(cx, &mut answer, &mut waiting)).await {
                 Ok(Answered::Interim(interim)) => {
                     let (parts, ()) = interim.into_parts();
                     let head = response::of_stream(request.method, parts.status, &parts.headers, false);
-                    (request.on_interim)(head.map_err(Failure::Malformed)?);
+                    let head = head.map_err(Failure::Malformed)?;
+                    interims.count(&head).map_err(Failure::Malformed)?;
+                    (request.on_interim)(head);
                 }
                 Ok(Answered::Final(answer)) => break answer,
                 Err(failure) => {

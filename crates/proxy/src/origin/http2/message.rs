@@ -57,6 +57,7 @@ mod tests {
             content: &mut Upload::Empty,
             on_interim: &mut drop,
             lost_try: None,
+            client: None,
             waits: Waits::default(),
         })
     }
