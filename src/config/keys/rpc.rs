@@ -66,7 +66,8 @@ pub(super) const DOORS: &[Key<Draft>] = &[
         "max_page",
         Size(1..=2 << 30),
         doors.max_page,
-        "largest page that is assembled before it is sent: coded, or of unknown length (502)"
+        "largest page that is assembled before it is sent: coded, or of unknown length (502). The pages of a client take 128MiB \
+         together at most"
     ),
     key!("idle", AtLeast(1), doors.idle, "between two calls of a connection (closed)"),
 ];
