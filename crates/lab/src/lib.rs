@@ -8,6 +8,7 @@
 pub mod cache_lines;
 pub mod curve;
 pub mod describe;
+mod html;
 pub mod live;
 pub mod nodes;
 pub mod plot;
