@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 
 use larder_lab::nodes::{Cell, Plan, Sharing};
 use larder_lab::plot::{Axis, Plot, Unit};
-use larder_lab::sweep::{self, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep;
 use serde_json::json;
 
 use super::args::Simulate;

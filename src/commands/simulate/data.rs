@@ -1,8 +1,10 @@
 //! The results for programs: JSON and comma-separated values. Names and units are stable.
 
 use larder_evict::Spec;
+use larder_lab::anomaly::Anomaly;
 use larder_lab::curve::Curve;
-use larder_lab::sweep::{Anomaly, Cell, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep::Cell;
 use serde_json::{Value, json};
 
 use super::results::Results;

@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_evict::{By, Capacity};
+use larder_lab::anomaly::anomalies;
 use larder_lab::curve::{self, Curve};
 use larder_lab::nodes;
 use larder_lab::plot::Plot;
 use larder_lab::prefetch;
-use larder_lab::sweep::{Plan, Size, Subject, Unsuitable, anomalies};
+use larder_lab::subject::{Size, Subject, Unsuitable};
+use larder_lab::sweep::Plan;
 use larder_lab::trace;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;

@@ -3,7 +3,8 @@
 use larder_evict::By;
 use larder_lab::plot::{Axis, Plot, Unit};
 use larder_lab::prefetch::{Cell, Plan};
-use larder_lab::sweep::{self, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep;
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};
 use serde_json::json;
