@@ -83,7 +83,7 @@ impl Engine {
                 continue;
             };
             let is_empty_enough = emptiest.kept() * MOST_KEPT.1 <= emptiest.end() * MOST_KEPT.0;
-            if is_empty_enough || self.shared.index.figures().0 == 0 {
+            if is_empty_enough || self.shared.index.is_empty() {
                 return Some((emptiest, true));
             }
             if self.ceiling.is_low() && count < FEWEST_TO_EVICT {
