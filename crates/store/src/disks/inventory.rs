@@ -155,7 +155,7 @@ impl Disks {
         let state = |head: &Head<'_>| {
             let (freshness, fields) = (head.freshness, LinesRef::written(head.shared, head.own));
             let reach = self.purges().reach(Since::Second(freshness.received), key, Some(&fields));
-            let freshness = reach.map_or(Some(freshness), |reach| reach.left_of(&freshness));
+            let freshness = reach.map_or(Some(freshness), |reach| reach.freshness_left(&freshness));
             Some((head.status, freshness?))
         };
         let newer = newer_head(disk, &listed.key, listed.serial, listed.len, state);
