@@ -37,7 +37,6 @@ use crate::args;
 use anyhow::{Context, Result, bail};
 use goal::Goal;
 use peers::Subject;
-pub(crate) use tls::certify;
 
 /// The core of the server under test, and that of all other processes.
 const SERVER_CORE: usize = 0;
