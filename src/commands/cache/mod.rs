@@ -12,7 +12,7 @@ use larder_proxy::inventory::Object;
 use larder_store::disks::Name;
 
 use crate::cli::progress::Bar;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, clock, say};
 pub(super) use args::CacheArgs;
 use args::{Command, Key};
 use out::{Dump, Out};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
 }
 
 fn list(place: &CacheSource, json: bool) -> Result<(), Failure> {
-    let (mut out, mut total, now) = (Out::to(None), show::Total::default(), show::now());
+    let (mut out, mut total, now) = (Out::to(None), show::Total::default(), clock::now());
     let listed = place.list(None, &mut |object| {
         let is_first = total.is_empty();
         total.add(&object);
