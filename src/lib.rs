@@ -13,13 +13,13 @@ use clap::error::ErrorKind;
 
 use crate::cli::exit_with_parent::exit_with_parent;
 use crate::cli::{Failure, WatchAllocator};
-use crate::commands::Line;
+use crate::commands::CommandLine;
 pub use crate::config::problems;
 
 /// Runs the command line of this process. A command that serves requests calls `watch` with its store.
 pub fn run(watch: WatchAllocator) -> ExitCode {
     larder_proxy::net::tls::install();
-    let line = match Line::read(std::env::args_os()) {
+    let line = match CommandLine::read(std::env::args_os()) {
         Ok(line) => line,
         Err(said)
             if said.exit_code() == 0
@@ -60,12 +60,12 @@ fn in_one_line(error: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::Line;
+    use crate::commands::CommandLine;
 
     #[test]
     fn wrong_words_are_told_in_one_line() {
         let told = |line: &str| {
-            let error = Line::read(line.split(' ')).unwrap_err();
+            let error = CommandLine::read(line.split(' ')).unwrap_err();
             super::in_one_line(&error.render().to_string())
         };
         for (line, expected) in [

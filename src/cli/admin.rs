@@ -48,6 +48,9 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// The most characters of an explanation that are shown.
 const LONGEST_WHY: usize = 300;
 
+/// Takes a line with its end, and returns whether to continue.
+type LineSink<'l> = dyn FnMut(&[u8]) -> Result<bool, String> + 'l;
+
 /// Takes the name and the data of a server-sent event, and returns whether to continue.
 pub(crate) type EventSink<'l> = dyn FnMut(&str, &[u8]) -> Result<bool, String> + 'l;
 
@@ -217,8 +220,19 @@ impl AdminClient {
         method: Method,
         path: &str,
         query: Query<'_>,
-        take: &mut dyn FnMut(&[u8]) -> Result<bool, String>,
+        take: &mut LineSink<'_>,
     ) -> Result<(), Problem> {
+        self.runtime.block_on(self.lines_of(method, path, query, take)).map(drop)
+    }
+
+    /// Does the same, and returns whether the answer ended before that.
+    async fn lines_of(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        take: &mut LineSink<'_>,
+    ) -> Result<bool, Problem> {
         let (mut line, mut outcome) = (Vec::new(), Ok(true));
         let mut split = |piece: &[u8]| {
             for part in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -235,8 +249,8 @@ impl AdminClient {
             }
             true
         };
-        self.runtime.block_on(self.pieces_of(method, path, query, &mut split))?;
-        outcome.map(drop).map_err(Problem::Broken)
+        self.pieces_of(method, path, query, &mut split).await?;
+        outcome.map_err(Problem::Broken)
     }
 
     /// Passes the name and the data of each server-sent event to `take`, until `take` returns false or `limit` has
@@ -259,83 +273,88 @@ impl AdminClient {
             take(&name, line.strip_prefix(b"data: ").unwrap_or_default())
         };
         let until = Instant::now() + limit.unwrap_or(YEAR);
-        let (mut line, mut outcome) = (Vec::new(), Ok(true));
-        let mut take = |piece: &[u8]| {
-            for byte in piece {
-                line.push(*byte);
-                if *byte == b'\n' {
-                    outcome = event(&line);
-                    line.clear();
-                }
-                if !matches!(outcome, Ok(true)) || line.len() > LONGEST {
-                    return false;
-                }
-            }
-            true
-        };
-        let pieces = self.pieces_of(Method::GET, path, query, &mut take);
-        match self.runtime.block_on(async { timeout_at(until, pieces).await }) {
-            Ok(ended) => ended?,
-            Err(_) => return Ok(()),
-        }
-        match outcome {
-            Ok(true) => Err(Problem::Broken(format!("{} has ended", self.admin))),
-            Ok(false) => Ok(()),
-            Err(why) => Err(Problem::Broken(why)),
+        let lines = self.lines_of(Method::GET, path, query, &mut event);
+        match self.runtime.block_on(async { timeout_at(until, lines).await }) {
+            Ok(Ok(true)) => Err(Problem::Broken(format!("{} has ended", self.admin))),
+            Ok(Err(problem)) => Err(problem),
+            Ok(Ok(false)) | Err(_) => Ok(()),
         }
     }
 
     async fn ask(&self, method: Method, path: &str, query: Query<'_>) -> Result<Response<Incoming>, Problem> {
         let unanswered = |why| Problem::Broken(unanswered(&self.admin, why));
-        let failed = |error: io::Error| unanswered(explain(&error));
-        let url = Url::parse_with_params(&format!("http://{}/{path}", self.address), query)
-            .map_err(|error| unanswered(error.to_string()))?;
-        let target = [url.path(), url.query().unwrap_or_default()].join("?");
+        let target = self.target(path, query).map_err(unanswered)?;
+        let (mut sender, shown) = self.connect().await.map_err(unanswered)?;
+        let request = self.request(method, target, &shown).map_err(unanswered)?;
+        let silence = silence(path, query);
+        let response = match timeout(silence, sender.send_request(request)).await {
+            Ok(answered) => answered.map_err(|error| unanswered(cause(&error)))?,
+            Err(_) => return Err(unanswered(silent(silence))),
+        };
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            _ => Err(self.refused(response, &shown).await),
+        }
+    }
+
+    /// Returns the target of a request.
+    fn target(&self, path: &str, query: Query<'_>) -> Result<String, String> {
+        let url = Url::parse_with_params(&format!("http://{}/{path}", self.address), query);
+        let url = url.map_err(|error| error.to_string())?;
+        Ok([url.path(), url.query().unwrap_or_default()].join("?"))
+    }
+
+    /// Connects to the listener. Also returns how the token is shown over this connection.
+    async fn connect(&self) -> Result<(SendRequest<Empty<Bytes>>, Shown), String> {
+        let failed = |error: io::Error| explain(&error);
         let stream = timeout(PATIENCE, TcpStream::connect(&self.address)).await;
         let stream = stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).map_err(failed)?;
         let (here, there) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
         let shown = Secret::at(self.secret.as_ref(), here, there);
+        let sender = match &self.tls {
+            None => over(stream).await,
+            Some(tls) => {
+                let host = self.address.rsplit_once(':').map_or("", |(host, _)| host);
+                let secured = timeout(PATIENCE, tls.secure(host, stream)).await;
+                over(secured.unwrap_or_else(|_| Err(failed(ErrorKind::TimedOut.into())))?).await
+            }
+        };
+        sender.map(|sender| (sender, shown)).map_err(|error| cause(&error))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        target: String,
+        shown: &Shown,
+    ) -> Result<Request<Empty<Bytes>>, String> {
         let mut request = Request::builder()
             .method(method)
             .uri(target)
             .header("host", &self.address)
             .header("larder-admin", "1");
-        if let Shown::Authorization(authorization) = &shown {
+        if let Shown::Authorization(authorization) = shown {
             request = request.header("authorization", authorization);
         }
-        let request = request.body(Empty::<Bytes>::new()).map_err(|error| unanswered(error.to_string()))?;
-        let broke = |error: hyper::Error| unanswered(cause(&error));
-        let mut sender = match &self.tls {
-            None => over(stream).await.map_err(broke)?,
-            Some(tls) => {
-                let host = self.address.rsplit_once(':').map_or("", |(host, _)| host);
-                let secured = timeout(PATIENCE, tls.secure(host, stream)).await;
-                let secured = secured.unwrap_or_else(|_| Err(explain(&ErrorKind::TimedOut.into())));
-                over(secured.map_err(unanswered)?).await.map_err(broke)?
-            }
-        };
-        let silence = silence(path, query);
-        let response = match timeout(silence, sender.send_request(request)).await {
-            Ok(answered) => answered.map_err(broke)?,
-            Err(_) => return Err(unanswered(silent(silence))),
-        };
-        if response.status() == StatusCode::OK {
-            return Ok(response);
-        }
+        request.body(Empty::new()).map_err(|error| error.to_string())
+    }
+
+    /// Returns the problem that an answer other than 200 reports. For a token that is missing, it has the remedy.
+    async fn refused(&self, response: Response<Incoming>, shown: &Shown) -> Problem {
         let is_text = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/plain");
         if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
-            let status = response.status().as_u16();
-            return Err(unanswered(format!("status {status}; is this its admin listener?")));
+            let why = format!("status {}; is this its admin listener?", response.status().as_u16());
+            return Problem::Broken(unanswered(&self.admin, why));
         }
-        let (status, mut why) = words(response).await;
-        match (status, shown) {
-            (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) => why = format!("{why}; {reason}"),
+        let (status, why) = words(response).await;
+        let why = match (status, shown) {
+            (StatusCode::UNAUTHORIZED, Shown::Withheld(reason)) => format!("{why}; {reason}"),
             (StatusCode::UNAUTHORIZED, Shown::Nothing) => {
-                why = format!("{why}; set ${TOKEN} here, or name it by --token");
+                format!("{why}; set ${TOKEN} here, or name it by --token")
             }
-            _ => {}
-        }
-        Err(Problem::Refused(status, format!("{} says: {why}", self.admin)))
+            _ => why,
+        };
+        Problem::Refused(status, format!("{} says: {why}", self.admin))
     }
 
     fn said(&self, why: &str) -> Problem {

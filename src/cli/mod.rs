@@ -8,6 +8,7 @@ use larder_store::Store;
 pub(crate) mod admin;
 pub(crate) mod admin_tls;
 pub(crate) mod admin_token;
+pub(crate) mod clock;
 pub(crate) mod counters;
 pub(crate) mod exit_with_parent;
 pub(crate) mod files;

@@ -18,10 +18,10 @@ Examples:
   larder cluster resume c
   larder cluster --json | jq '.nodes[].name'";
 
-/// Looks at the cluster, or changes it.
+/// The arguments of `cluster`, which shows the cluster or changes it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Line {
+pub(crate) struct ClusterArgs {
     #[command(subcommand)]
     change: Option<Change>,
     /// Print JSON
@@ -51,18 +51,18 @@ struct Node {
 }
 
 /// Runs the command.
-pub(crate) fn run(line: &Line) -> Result<(), Failure> {
+pub(crate) fn run(args: &ClusterArgs) -> Result<(), Failure> {
     let change = |path, node: &Node, done| {
         let told: Value = remote(&node.listener)?.post(path, &[("node", node.name.clone())])?;
         say(&format!("{}: {done}", printable(told["node"].as_str().unwrap_or_default())));
         Ok(())
     };
-    match &line.change {
+    match &args.change {
         Some(Change::Drain(node)) => change("cluster/drain", node, "owns no keys from the next heartbeat on"),
         Some(Change::Resume(node)) => change("cluster/resume", node, "owns keys from the next heartbeat on"),
         None => {
-            let cluster: Value = remote(&line.listener)?.get("cluster", &[])?;
-            match line.json {
+            let cluster: Value = remote(&args.listener)?.get("cluster", &[])?;
+            match args.json {
                 true => say(&cluster.to_string()),
                 false => lines(&cluster).iter().for_each(|line| say(line)),
             }

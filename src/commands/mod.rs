@@ -38,7 +38,7 @@ Examples:
 /// A caching web proxy, with a laboratory that simulates caches.
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXAMPLES)]
-pub(crate) struct Line {
+pub(crate) struct CommandLine {
     /// End when standard input is closed, as happens when the parent process ends
     #[arg(long, hide = true)]
     pub(crate) exit_with_parent: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Line {
     pub(crate) command: Command,
 }
 
-impl Line {
+impl CommandLine {
     /// Parses `words`, which begin with the program's name.
     ///
     /// # Errors
@@ -99,9 +99,9 @@ pub(crate) enum Command {
     Passwd(passwd::Passwd),
     /// Show cluster nodes and their state
     #[command(after_help = cluster::EXAMPLES)]
-    Cluster(cluster::Line),
+    Cluster(cluster::ClusterArgs),
     /// List, print or verify stored responses
-    Cache(cache::Line),
+    Cache(cache::CacheArgs),
     /// Fetch pages through a proxy, or send a workload to it
     #[command(after_help = fetch::EXAMPLES)]
     Fetch(Box<fetch::Fetch>),
@@ -112,10 +112,10 @@ pub(crate) enum Command {
     #[command(after_help = describe::EXAMPLES)]
     Describe(describe::Describe),
     /// Generate a workload
-    Workload(workload::Line),
+    Workload(workload::WorkloadArgs),
     /// Run experiments on a live proxy and write a report
     #[command(after_help = experiment::EXAMPLES)]
-    Experiment(experiment::Line),
+    Experiment(experiment::ExperimentArgs),
     /// Run a part of a live experiment
     #[command(subcommand, hide = true)]
     Live(live::Live),
@@ -135,13 +135,13 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
         Command::Top(top) => top::run(&top),
         Command::Purge(purge) => purge::run(&purge),
         Command::Passwd(passwd) => passwd::run(&passwd),
-        Command::Cluster(line) => cluster::run(&line),
-        Command::Cache(line) => cache::run(&line),
+        Command::Cluster(args) => cluster::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Fetch(fetch) => fetch::run(&fetch),
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),
-        Command::Workload(line) => workload::run(line),
-        Command::Experiment(line) => experiment::run(&line),
+        Command::Workload(args) => workload::run(args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Live(live) => live::run(&live),
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));

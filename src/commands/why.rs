@@ -1,7 +1,6 @@
 //! `larder why`: the decision of a running larder on a request, and the reasons. Also the list of all reasons.
 
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use larder_proxy::explanation::{
@@ -13,7 +12,7 @@ use crate::cli::admin::{AdminClient, AdminListener};
 use crate::cli::tables::aligned;
 use crate::cli::units::about_size;
 use crate::cli::words::printable;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, clock, say};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +73,7 @@ pub(crate) fn run(why: &Why) -> Result<(), Failure> {
     let explanation: Explanation = remote.get("why", &query)?;
     match why.json {
         true => say(&serde_json::to_string_pretty(&explanation).unwrap_or_default()),
-        false => aligned(&rows(&explanation, now()), 2, "  ").iter().for_each(|line| say(line)),
+        false => aligned(&rows(&explanation, clock::now()), 2, "  ").iter().for_each(|line| say(line)),
     }
     Ok(())
 }
@@ -90,10 +89,6 @@ fn reasons() -> String {
         }
     }
     page
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// Returns the rows of an explanation, each with its subject.

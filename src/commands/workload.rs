@@ -33,10 +33,10 @@ const WALK: RangeInclusive<u64> = 0..=1_000_000_000;
 /// Numbers of at least one.
 const SOME: RangeInclusive<u64> = 1..=u64::MAX;
 
-/// Makes a workload.
+/// The arguments of `workload`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-pub(crate) struct Line {
+pub(crate) struct WorkloadArgs {
     #[command(subcommand)]
     kind: Kind,
 }
@@ -192,8 +192,8 @@ struct Common {
 }
 
 /// Writes the workload that the user described.
-pub(crate) fn run(line: Line) -> Result<(), Failure> {
-    let (order, common) = match line.kind {
+pub(crate) fn run(args: WorkloadArgs) -> Result<(), Failure> {
+    let (order, common) = match args.kind {
         Kind::Crud { requests, entities, writes, exponent, endpoints, common } => {
             let crud = Crud { requests, entities, writes, exponent };
             if let Some(directory) = endpoints {

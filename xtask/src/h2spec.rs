@@ -1,7 +1,7 @@
 //! `cargo x h2spec`: all cases of h2spec, strictly, over TLS and in clear.
 
-use crate::conformance::run::start;
-use crate::{args, bench, cargo, go};
+use crate::program::{build_debug, certify, debug_build, start};
+use crate::{args, go};
 use anyhow::{Context, Result, ensure};
 use larder_testkit::{Origin, free_ports};
 use std::collections::BTreeSet;
@@ -44,10 +44,10 @@ impl Options {
         let h2spec = go::H2SPEC.find()?;
         let larder = match self.larder {
             Some(larder) => larder,
-            None => build()?,
+            None => build_debug()?,
         };
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let [cert, key, _] = bench::certify(folder.path())?;
+        let [cert, key, _] = certify(folder.path())?;
         let ([clear, tls], origin) = (free_ports(), Origin::always(PAGE));
         let mut command = Command::new(larder);
         command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
@@ -91,21 +91,6 @@ impl Verdict {
         ensure!(failed.is_empty() == sum.ends_with(" 0 failed"), "h2spec says `{sum}`, but names {failed:?}");
         Ok(Self { cases: cases.trim().parse().context("h2spec's sum")?, failed })
     }
-}
-
-/// Builds the debug build, and returns its path.
-///
-/// # Errors
-/// If the build fails.
-pub(crate) fn build() -> Result<PathBuf> {
-    let status = cargo().args(["build", "--quiet", "--package", "larder"]).status();
-    ensure!(status.context("cannot start cargo")?.success(), "`cargo build` failed");
-    debug_build()
-}
-
-/// Returns the path of the debug build, which is beside this program.
-fn debug_build() -> Result<PathBuf> {
-    Ok(std::env::current_exe().context("cannot find the debug build")?.with_file_name("larder"))
 }
 
 /// Runs all cases both ways against the debug build of the tests.

@@ -10,6 +10,7 @@ mod fuzz;
 mod go;
 mod h2spec;
 mod packages;
+mod program;
 mod python;
 mod soak;
 mod steps;

@@ -1,8 +1,8 @@
 //! `cargo x testssl`: runs testssl.sh on the listeners with TLS.
 
-use crate::conformance::run::start;
 use crate::packages::{Package, install};
-use crate::{args, bench, h2spec};
+use crate::program::{build_debug, certify, start};
+use crate::{args, h2spec};
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::programs::find;
 use larder_testkit::{Origin, free_ports};
@@ -49,9 +49,9 @@ impl Options {
         if find(TESTSSL.program).is_none() {
             install(&[&TESTSSL])?;
         }
-        let larder = self.larder.map_or_else(h2spec::build, Ok)?;
+        let larder = self.larder.map_or_else(build_debug, Ok)?;
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let [cert, key, _] = bench::certify(folder.path())?;
+        let [cert, key, _] = certify(folder.path())?;
         let ([site, admin], origin) = (free_ports(), Origin::always(h2spec::PAGE));
         let mut command = Command::new(larder);
         command.args(["serve", "--stats", "none", "--tls-cert", &cert, "--tls-key", &key]);

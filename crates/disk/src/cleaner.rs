@@ -32,6 +32,15 @@ const PIECE: u64 = 1 << 20;
 /// The limit of steps in the search for a victim.
 const TURNS: usize = 256;
 
+/// The fate of the live objects of a segment that is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LiveObjects {
+    /// They are copied to another segment.
+    Move,
+    /// They are removed from the store.
+    Remove,
+}
+
 impl Engine {
     /// Makes room for `bytes` more. Returns false if that fails: readers hold too much, or no segment can be freed.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
@@ -45,7 +54,7 @@ impl Engine {
                 return occupied + bytes <= size + size / HELD_SHARE;
             }
             match self.victim() {
-                Some((victim, keep)) if self.empty(&victim, keep) => {}
+                Some((victim, live)) if self.empty(&victim, live) => {}
                 _ => break,
             }
         }
@@ -63,19 +72,19 @@ impl Engine {
         }
         let shortest = all.into_iter().filter(is_idle).min_by_key(|segment| segment.end());
         if let Some(shortest) = shortest.filter(|shortest| shortest.end() < self.shared.segment / 2) {
-            self.empty(&shortest, true);
+            self.empty(&shortest, LiveObjects::Move);
         }
     }
 
-    /// Returns the next segment to free, and whether its live objects are kept.
-    fn victim(&mut self) -> Option<(Arc<Segment>, bool)> {
+    /// Returns the next segment to free.
+    fn victim(&mut self) -> Option<(Arc<Segment>, LiveObjects)> {
         for _ in 0..TURNS {
             let all = self.shared.segments.all();
             let count = all.len();
             let marks: u64 = all.iter().map(|segment| segment.marks.load(Ordering::Relaxed)).sum();
             if marks > self.shared.size() / MARKS_SHARE {
                 let oldest = all.into_iter().filter(is_idle).min_by_key(|segment| segment.oldest());
-                return oldest.map(|oldest| (oldest, false));
+                return oldest.map(|oldest| (oldest, LiveObjects::Remove));
             }
             let share = |segment: &Arc<Segment>| (segment.kept() as f64 / segment.end() as f64).to_bits();
             let Some(emptiest) = all.into_iter().filter(is_idle).min_by_key(share) else {
@@ -83,8 +92,8 @@ impl Engine {
                 continue;
             };
             let is_empty_enough = emptiest.kept() * MOST_KEPT.1 <= emptiest.end() * MOST_KEPT.0;
-            if is_empty_enough || self.shared.index.figures().0 == 0 {
-                return Some((emptiest, true));
+            if is_empty_enough || self.shared.index.is_empty() {
+                return Some((emptiest, LiveObjects::Move));
             }
             if self.ceiling.is_low() && count < FEWEST_TO_EVICT {
                 return None;
@@ -103,8 +112,8 @@ impl Engine {
         had.then_some(())
     }
 
-    /// Moves the live objects of `victim`, if `keep` is set, and frees the segment.
-    fn empty(&mut self, victim: &Arc<Segment>, keep: bool) -> bool {
+    /// Frees `victim`. Returns false if it stays, at least for now.
+    fn empty(&mut self, victim: &Arc<Segment>, live: LiveObjects) -> bool {
         // A removed segment or mark must not be needed by a segment that reappears after a crash.
         if !self.sync_log() {
             return false;
@@ -117,7 +126,8 @@ impl Engine {
                 marks.insert(fixed.serial, *fixed);
                 return ControlFlow::Continue(());
             }
-            let moved = self.move_object(victim, at, fixed, keep && outcome.is_ok());
+            let live = if outcome.is_ok() { live } else { LiveObjects::Remove };
+            let moved = self.empty_object(victim, at, fixed, live);
             outcome = std::mem::replace(&mut outcome, Ok(())).and(moved);
             match &outcome {
                 Err(error) if !is_full(error) => ControlFlow::Break(()),
@@ -158,12 +168,19 @@ impl Engine {
         others.map(|segment| segment.oldest()).min().unwrap_or(u64::MAX)
     }
 
-    fn move_object(&mut self, victim: &Segment, at: u64, fixed: &Fixed, keep: bool) -> io::Result<()> {
+    /// Moves or removes an object of `victim`, if it is live.
+    fn empty_object(
+        &mut self,
+        victim: &Segment,
+        at: u64,
+        fixed: &Fixed,
+        live: LiveObjects,
+    ) -> io::Result<()> {
         let Some(from) = Location::new(victim.number, at) else { return Ok(()) };
         if self.shared.index.peek(fixed.hash).is_none_or(|place| place.location() != from) {
             return Ok(());
         }
-        if !keep {
+        if live == LiveObjects::Remove {
             self.shared.index.remove_at(fixed.hash, from);
             return Ok(());
         }

@@ -339,27 +339,27 @@ impl Disk {
     /// Returns the current figures.
     pub fn usage(&self) -> Usage {
         let (shared, counts) = (&self.shared, &self.shared.counts);
-        let (objects, live, evictions, memory) = shared.index.figures();
+        let index = shared.index.usage();
         let occupied = shared.segments.occupied();
         Usage {
             size: shared.size(),
             occupied,
-            live,
-            dead: occupied.saturating_sub(live + shared.segments.held()),
-            objects,
+            live: index.record_bytes,
+            dead: occupied.saturating_sub(index.record_bytes + shared.segments.held()),
+            objects: index.objects,
             segments: shared.segments.all().len() as u64,
             hits: counts.hits.get(),
             misses: counts.misses.get(),
             stored: counts.stored.get(),
             refused: counts.refused.get(),
             dropped: counts.dropped.get(),
-            evictions,
+            evictions: index.evictions,
             corrupt: counts.corrupt.get(),
             write_errors: counts.write_errors.get(),
             queued: shared.queue.bytes() as u64,
             accepted_bytes: counts.accepted_bytes.get(),
             written_bytes: counts.written_bytes.get(),
-            memory,
+            memory: index.memory,
             scanning: self.is_scanning(),
             paused: shared.is_paused.load(Ordering::Relaxed),
             full: shared.is_full.load(Ordering::Relaxed),

@@ -105,6 +105,19 @@ pub(crate) enum Put {
     Forbidden,
 }
 
+/// Figures of the index at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IndexUsage {
+    /// Entries, pending or not.
+    pub(crate) objects: u64,
+    /// Bytes of their records.
+    pub(crate) record_bytes: u64,
+    /// Entries evicted so far.
+    pub(crate) evictions: u64,
+    /// Bytes of memory of the entries and the policy.
+    pub(crate) memory: u64,
+}
+
 type Shard = Mutex<Box<dyn AnyShard<ObjectLocation>>>;
 
 /// All locations, under one policy.
@@ -262,13 +275,23 @@ impl Index {
         }
     }
 
-    /// Returns objects, bytes of their records, evictions, and bytes of memory.
-    pub(crate) fn figures(&self) -> (u64, u64, u64, u64) {
-        self.shards.iter().map(lock).fold((0, 0, 0, 0), |(objects, bytes, evictions, memory), shard| {
-            let len = shard.len() as u64;
-            let taken = (shard.overhead_per_object() * len as f64) as u64 + len * PLACE as u64;
-            (objects + len, bytes + shard.bytes(), evictions + shard.evictions(), memory + taken)
+    /// Returns the current figures.
+    pub(crate) fn usage(&self) -> IndexUsage {
+        self.shards.iter().map(lock).fold(IndexUsage::default(), |sum, shard| {
+            let objects = shard.len() as u64;
+            let memory = (shard.overhead_per_object() * objects as f64) as u64 + objects * PLACE as u64;
+            IndexUsage {
+                objects: sum.objects + objects,
+                record_bytes: sum.record_bytes + shard.bytes(),
+                evictions: sum.evictions + shard.evictions(),
+                memory: sum.memory + memory,
+            }
         })
+    }
+
+    /// Whether there are no entries.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_empty())
     }
 
     /// Checks the shards, and that every segment counts the bytes of its index entries.
@@ -367,12 +390,9 @@ mod tests {
                 index.put(hash, place, || true);
             }
         }
-        let (there, _, evictions, memory) = index.figures();
-        assert!(
-            evictions > 0 && there > objects * 8 / 10,
-            "{policy}: {there} objects, {evictions} evictions"
-        );
-        memory as f64 / there as f64
+        let usage = index.usage();
+        assert!(usage.evictions > 0 && usage.objects > objects * 8 / 10, "{policy}: {usage:?}");
+        usage.memory as f64 / usage.objects as f64
     }
 
     #[test]

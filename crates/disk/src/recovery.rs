@@ -147,7 +147,7 @@ pub(crate) fn scan_all(shared: &Shared, segments: &[Arc<Segment>]) {
     for segment in segments {
         segment.known.store(true, Ordering::Release);
     }
-    shared.tell(Event::Scanned { objects: shared.index.figures().0, damaged });
+    shared.tell(Event::Scanned { objects: shared.index.usage().objects, damaged });
     *shared.late() = Late::Known;
 }
 

@@ -8,7 +8,8 @@ use larder_evict::By;
 use crate::plot::{Axis, Plot, Unit};
 use crate::replay::ratio;
 use crate::stack;
-use crate::sweep::{Cell, Subject};
+use crate::subject::Subject;
+use crate::sweep::Cell;
 
 /// The minimum factor between the capacities of consecutive points.
 const STEP: f64 = 1.01;

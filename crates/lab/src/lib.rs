@@ -5,15 +5,19 @@
 //!
 //! Only [`live`] uses sockets: its experiments start the real program, with a backend and clients.
 
+pub mod anomaly;
 pub mod cache_lines;
 pub mod curve;
 pub mod describe;
+mod html;
 pub mod live;
 pub mod nodes;
+mod parallel;
 pub mod plot;
 pub mod prefetch;
 pub mod replay;
 pub mod stack;
+pub mod subject;
 pub mod sweep;
 pub mod trace;
 pub mod workload;

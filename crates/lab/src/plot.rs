@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use crate::html::escape;
 use axis::label;
 pub use axis::{Axis, Unit};
 
@@ -382,11 +383,6 @@ fn legend_stroke(at: usize, Series { shape, pen: Pen { colour, dashes }, .. }: &
     format!(
         "<path d=\"M{x} {y}h20\" stroke=\"{colour}\" stroke-width=\"3\" stroke-dasharray=\"{dashes}\"/>\n"
     )
-}
-
-/// Returns `text` as the value of an attribute.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec, spread};
 use larder_predict::budget::Share;
 use larder_predict::{Answer, Ask, Ending, Planner, Predictor, Predictors, Wish};
 
+use crate::parallel::in_parallel;
 use crate::replay::{Run, in_units, ratio};
-use crate::sweep::{Subject, in_parallel};
+use crate::subject::Subject;
 use crate::trace::Trace;
 
 /// The milliseconds between two requests, if the trace has no times.

@@ -5,7 +5,8 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use larder_cluster::{Node, Ring, key_hash};
 use larder_evict::{By, Capacity, POLICIES, Spec};
 use larder_lab::nodes::{Cell, Placement, Plan, Sharing};
-use larder_lab::sweep::{self, Subject};
+use larder_lab::subject::Subject;
+use larder_lab::sweep;
 use larder_lab::trace::{Builder, Record, Trace};
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use larder_evict::{By, Capacity, Spec};
 use larder_lab::prefetch::{Counts, Plan};
-use larder_lab::sweep::Subject;
+use larder_lab::subject::Subject;
 use larder_lab::trace::{Builder, Record, Trace};
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};

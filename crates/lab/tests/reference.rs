@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use larder_evict::{Capacity, Spec};
-use larder_lab::sweep::{Plan, Subject};
+use larder_lab::subject::Subject;
+use larder_lab::sweep::Plan;
 use larder_lab::trace::{Options, read};
 
 /// The fourth digit: the effect of rounding and of one request more or less.

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use larder_evict::{By, Capacity, Object, POLICIES, Spec, spread};
+use larder_lab::anomaly::anomalies;
 use larder_lab::curve::Curve;
-use larder_lab::sweep::{Cell, Plan, Size, Subject, anomalies};
+use larder_lab::subject::{Size, Subject};
+use larder_lab::sweep::{Cell, Plan};
 use larder_lab::trace::{Builder, Options, Record, Trace, read};
 
 fn plan(policies: &[&str], threads: usize) -> Plan {

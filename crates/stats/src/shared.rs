@@ -7,7 +7,8 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::figures::{Counters, Figures};
-use crate::tally::{Sums, Tally};
+use crate::sums::SumTable;
+use crate::tally::Tally;
 use crate::transaction::{Content, Transaction};
 
 /// The most requests that wait for the writing thread.
@@ -84,7 +85,7 @@ impl Shared {
     }
 
     /// Passes everything summed before `second` to `take`, by means of `empty`.
-    pub(crate) fn collect(&self, second: u32, empty: &mut Sums, mut take: impl FnMut(Transaction, u64)) {
+    pub(crate) fn collect(&self, second: u32, empty: &mut SumTable, mut take: impl FnMut(Transaction, u64)) {
         let tallies = lock(&self.tallies).clone();
         for tally in tallies {
             if tally.take(second, empty) {

@@ -5,42 +5,12 @@
 //! caller sums further requests under fewer words, or counts them as dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use crate::sums::{Mark, Measures, SumTable};
 use crate::transaction::Transaction;
 
 /// One in this many requests that share rows is timed; the others count with the time of the last timed one.
 const TIMED: u32 = 16;
-/// The most rows of one second that are useful.
-const MOST_ROWS: usize = 8_192;
-/// Rows beyond the limit, for requests that are summed under fewer words.
-const MORE_ROWS: usize = 1_024;
-
-/// The identity of requests that may share a row. Requests with equal marks are equal in all their words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// The second of the request's arrival, since 1970.
-    pub second: u32,
-    /// A hash of its URL, which also indexes the sums.
-    pub url: u64,
-    /// All other words, as numbers that the caller assigns.
-    pub words: u64,
-    /// The client, as far as it may be recorded.
-    pub client: u128,
-}
-
-/// The measures of a request that are summed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Measures {
-    /// Bytes sent to the client, the head included.
-    pub bytes: u64,
-    /// The time from its arrival to the end of its response, if that was [timed](Sheet::wants_time).
-    pub service: Option<Duration>,
-    /// The part of that time that an origin needed; `None` if none was asked.
-    pub origin: Option<Duration>,
-    /// Seconds since the response was generated or validated, if it was stored.
-    pub age: Option<u32>,
-}
 
 /// A thread's sheet, shared with the writing thread.
 #[derive(Clone)]
@@ -48,7 +18,7 @@ pub struct Tally(Arc<Mutex<Sheet>>);
 
 /// Sums of the requests of one or two seconds.
 pub struct Sheet {
-    sums: Sums,
+    sums: SumTable,
     /// The requests of a second that have separate rows.
     rate: u32,
     second: u32,
@@ -63,33 +33,10 @@ pub struct Sheet {
     is_closed: bool,
 }
 
-/// An unfinished row, and the sums of its measures.
-struct Sum {
-    mark: Mark,
-    requests: u64,
-    bytes: u64,
-    service_ns: u64,
-    origin_ns: u64,
-    age: Option<u32>,
-}
-
-/// Sums by their marks.
-pub(crate) struct Sums {
-    /// The most sums by URL.
-    room: usize,
-    /// The indices of sums, from 1, by their marks' hashes; 0 for an empty place. At most half of the places are used.
-    index: Box<[u16]>,
-    sums: Vec<Sum>,
-    /// The other fields of each row; separate, since they are read only once.
-    rows: Vec<Transaction>,
-    /// A secret of this process, so that clients cannot choose marks that collide.
-    factor: u64,
-}
-
 impl Tally {
     pub(crate) fn new(rate: u32) -> Self {
         let sheet = Sheet {
-            sums: Sums::new(rate),
+            sums: SumTable::new(rate),
             rate,
             second: 0,
             came: 0,
@@ -110,9 +57,9 @@ impl Tally {
     }
 
     /// Exchanges the sums from before `second` for `empty`; returns whether there were any.
-    pub(crate) fn take(&self, second: u32, empty: &mut Sums) -> bool {
+    pub(crate) fn take(&self, second: u32, empty: &mut SumTable) -> bool {
         let mut sheet = self.sheet();
-        let is_due = sheet.sums.sums.first().is_some_and(|first| first.mark.second < second);
+        let is_due = sheet.sums.first_second().is_some_and(|first| first < second);
         if is_due {
             std::mem::swap(&mut sheet.sums, empty);
         }
@@ -160,21 +107,21 @@ impl Sheet {
     pub fn add(&mut self, mark: &Mark, of: &Measures) -> bool {
         let Some(at) = self.sums.find(mark) else { return false };
         let service = self.service(of);
-        self.sums.sums[at].add(of, service);
+        self.sums.sum(at).add(of, service);
         self.recorded += 1;
         true
     }
 
     /// Whether there is no more room for sums, except for a few under fewer words.
     pub fn is_full(&self) -> bool {
-        self.sums.sums.len() >= self.sums.room
+        self.sums.is_full()
     }
 
     /// Adds the first request of its mark. The measures of `row` are replaced; if there is no room at all,
     /// the request is counted as dropped.
     pub fn insert(&mut self, mark: Mark, of: &Measures, mut row: Transaction) {
         self.recorded += 1;
-        if self.is_closed || self.sums.sums.len() >= self.sums.room + MORE_ROWS {
+        if self.is_closed || self.sums.is_overfull() {
             self.refused += 1;
             return;
         }
@@ -192,83 +139,15 @@ impl Sheet {
     }
 }
 
-impl Sum {
-    fn add(&mut self, of: &Measures, service_ns: u64) {
-        self.requests += 1;
-        self.bytes += of.bytes;
-        self.service_ns += service_ns;
-        self.origin_ns += of.origin.map_or(0, |origin| origin.as_nanos() as u64);
-        self.age = self.age.max(of.age);
-    }
-}
-
-impl Sums {
-    pub(crate) fn new(rate: u32) -> Self {
-        let room = (rate as usize).saturating_mul(2).clamp(1, MOST_ROWS);
-        let index = vec![0; (2 * (room + MORE_ROWS)).next_power_of_two()];
-        Self { room, index: index.into(), sums: Vec::new(), rows: Vec::new(), factor: fastrand::u64(..) | 1 }
-    }
-
-    /// Takes out all rows, each with the number of its requests.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Transaction, u64)> + '_ {
-        self.index.fill(0);
-        self.sums.drain(..).zip(self.rows.drain(..)).map(|(sum, row)| {
-            let row = Transaction {
-                bytes: sum.bytes,
-                service_us: sum.service_ns / 1_000,
-                origin_us: row.origin_us.map(|_| sum.origin_ns / 1_000),
-                age: sum.age.map(u64::from),
-                ..row
-            };
-            (row, sum.requests)
-        })
-    }
-
-    fn clear(&mut self) {
-        self.drain().for_each(drop);
-    }
-
-    fn find(&self, mark: &Mark) -> Option<usize> {
-        let mut slot = self.slot(mark);
-        loop {
-            let place = usize::from(self.index[slot]).checked_sub(1)?;
-            if self.sums[place].mark == *mark {
-                return Some(place);
-            }
-            slot = self.after(slot);
-        }
-    }
-
-    fn insert(&mut self, mark: Mark, row: Transaction) -> &mut Sum {
-        let mut slot = self.slot(&mark);
-        while self.index[slot] != 0 {
-            slot = self.after(slot);
-        }
-        self.rows.push(row);
-        let at = self.sums.len();
-        self.index[slot] = (at + 1) as u16;
-        self.sums.push(Sum { mark, requests: 0, bytes: 0, service_ns: 0, origin_ns: 0, age: None });
-        &mut self.sums[at]
-    }
-
-    fn slot(&self, mark: &Mark) -> usize {
-        let client = (mark.client ^ (mark.client >> 64)) as u64;
-        let mixed = mark.url ^ (mark.words ^ client.rotate_left(32)).wrapping_mul(self.factor);
-        let mixed = (mixed ^ u64::from(mark.second)).wrapping_mul(self.factor);
-        (mixed >> 32) as usize & (self.index.len() - 1)
-    }
-
-    fn after(&self, slot: usize) -> usize {
-        (slot + 1) & (self.index.len() - 1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sums::MORE_ROWS;
 
     fn row(url: &str) -> Transaction {
         Transaction {
@@ -298,7 +177,7 @@ mod tests {
 
     /// Returns the contents of a sheet: URL, requests, bytes, age.
     fn taken(tally: &Tally, second: u32) -> Vec<(String, u64, u64, Option<u64>)> {
-        let mut empty = Sums::new(1);
+        let mut empty = SumTable::new(1);
         tally.take(second, &mut empty);
         empty.drain().map(|(row, requests)| (row.url, requests, row.bytes, row.age)).collect()
     }
@@ -392,7 +271,7 @@ mod tests {
         });
         assert_eq!(timed.collect::<Vec<_>>(), [0, 17, 34]);
         drop(sheet);
-        let mut sums = Sums::new(0);
+        let mut sums = SumTable::new(0);
         assert!(tally.take(1, &mut sums));
         assert_eq!(sums.drain().map(|(row, _)| row.service_us).sum::<u64>(), 17 + 17 * 18 + 6 * 35);
     }

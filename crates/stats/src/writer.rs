@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::row::Row;
 use crate::shared::Shared;
 use crate::store::Store;
-use crate::tally::Sums;
+use crate::sums::SumTable;
 use crate::target::Target;
 use crate::transaction::Transaction;
 
@@ -43,7 +43,7 @@ struct Intake {
     backlog: Backlog,
     waiting: Vec<Transaction>,
     /// Empty sums to exchange for those of a thread.
-    sums: Sums,
+    sums: SumTable,
     hasher: DefaultHashBuilder,
     report: OnEvent,
     /// The interval of checks without a wake-up.
@@ -66,7 +66,7 @@ impl Writer {
             shared,
             backlog: Backlog::new(limits, now),
             waiting: Vec::new(),
-            sums: Sums::new(options.rate),
+            sums: SumTable::new(options.rate),
             hasher: DefaultHashBuilder::default(),
             report: Arc::clone(&options.report),
             tick: (options.delay / 4).clamp(Duration::from_millis(1), Duration::from_millis(250)),

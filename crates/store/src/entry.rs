@@ -59,8 +59,8 @@ const LONGEST_DELAY: u32 = 3;
 /// The parts of a freshness that most responses lack: `initial_age`, `stale_while_revalidate`, `stale_if_error`.
 type Rare = [u32; 3];
 
-/// The parts from which an entry is assembled.
-struct Source<'e> {
+/// The parts of an entry in the form in which it stores them.
+struct RawParts<'e> {
     body: Body,
     shared: Option<SharedLines>,
     checked: Generation,
@@ -132,7 +132,7 @@ impl Entry {
         ];
         let marks = marks.iter().filter(|(_, holds)| *holds).fold(0, |marks, (mark, _)| marks | mark);
         let date = if marks & DATED == 0 { lines.date_line() } else { &[] };
-        Self::assemble(Source {
+        Self::assemble(RawParts {
             body: parts.body,
             shared: parts.fields.shared.clone(),
             checked: parts.born,
@@ -148,11 +148,11 @@ impl Entry {
     }
 
     /// Returns `None` if key or signature are too long.
-    fn assemble(source: Source<'_>) -> Option<Self> {
-        let Source { key, signature, freshness, modified, .. } = source;
+    fn assemble(raw: RawParts<'_>) -> Option<Self> {
+        let RawParts { key, signature, freshness, modified, .. } = raw;
         let signature_len = u16::try_from(signature.len()).ok()?.to_le_bytes();
         let delay = delay(&freshness);
-        let rare = rare(&freshness, source.marks & MARKED_RARE != 0 || delay.is_none()).map(bytes_of);
+        let rare = rare(&freshness, raw.marks & MARKED_RARE != 0 || delay.is_none()).map(bytes_of);
         let time = modified.map(|modified| modified.time.to_le_bytes());
         let marks = [
             (MODIFIED, modified.is_some()),
@@ -161,24 +161,23 @@ impl Entry {
         ];
         let set = marks.iter().filter(|(_, holds)| *holds);
         let fixed = Fixed {
-            body: source.body,
-            shared: source.shared,
-            checked: AtomicU64::new(source.checked.0),
+            body: raw.body,
+            shared: raw.shared,
+            checked: AtomicU64::new(raw.checked.0),
             received: freshness.received,
             lifetime: freshness.lifetime,
             date: freshness.date,
-            cost: source.cost,
+            cost: raw.cost,
             key_len: key.len().try_into().ok()?,
             modified_at: modified.map_or(0, |modified| modified.at),
-            status: source.status,
+            status: raw.status,
             flags: freshness.flags,
-            marks: set.fold(source.marks, |marks, (mark, _)| marks | mark)
-                | delay.unwrap_or(0) << DELAY_SHIFT,
+            marks: set.fold(raw.marks, |marks, (mark, _)| marks | mark) | delay.unwrap_or(0) << DELAY_SHIFT,
         };
         let signature_len = if signature.is_empty() { &[][..] } else { &signature_len[..] };
         let rare = rare.as_ref().map_or(&[][..], |bytes| &bytes[..]);
         let time = time.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-        let [own, more] = source.own;
+        let [own, more] = raw.own;
         let bytes = [key, rare, time, signature_len, signature, own, more].concat();
         Some(Self(ThinArc::from_header_and_slice(fixed, &bytes)))
     }
@@ -210,7 +209,7 @@ impl Entry {
 
     fn again(&self, body: Body, freshness: Freshness, checked: Generation) -> Option<Self> {
         let (old, tail) = (&self.0.header.header, self.tail());
-        Self::assemble(Source {
+        Self::assemble(RawParts {
             body,
             shared: old.shared.clone(),
             checked,

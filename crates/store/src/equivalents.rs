@@ -284,7 +284,7 @@ impl Store {
             return Some(entry);
         }
         match self.purges.reach(Since::Generation(began.generation), key, None::<&LinesRef<'_>>) {
-            Some(reach) => reach.leaves(&entry, now),
+            Some(reach) => reach.apply_to(&entry, now),
             None => Some(entry),
         }
     }

@@ -22,6 +22,7 @@ pub mod lines;
 mod mapping;
 pub mod memory;
 pub mod purges;
+mod recall;
 pub mod reclaim;
 pub mod store;
 

@@ -23,7 +23,7 @@ mod room;
 mod walk;
 
 pub(crate) use filling::{Filling, Purpose};
-use resident::{Kept, Uses};
+use resident::{UsedResident, Uses};
 use room::Withheld;
 
 pub use budget::{Budget, Counts};
@@ -33,7 +33,7 @@ pub use walk::Used;
 /// The divisor for the part of the memory for responses in progress that is reserved for field lines.
 const LINES_SHARE: u64 = 16;
 
-type Shard = Mutex<Box<dyn AnyShard<Kept>>>;
+type Shard = Mutex<Box<dyn AnyShard<UsedResident>>>;
 
 /// The memory tier.
 pub struct Memory {
@@ -129,7 +129,7 @@ impl Memory {
 
     /// Finds the responses stored under `key`, without counting a use.
     pub fn peek(&self, key: &[u8], hash: u64) -> Option<Resident> {
-        self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(Kept::resident)
+        self.shard(hash).peek(hash).filter(|kept| kept.is_for(key)).map(UsedResident::resident)
     }
 
     /// Stores `entry` beside or instead of the variants of its URL. Returns false when it is too large.
@@ -160,7 +160,7 @@ impl Memory {
         let is_new = old.is_none();
         let uses =
             old.map(|kept| kept.uses().clone()).unwrap_or_default().renewed(entry.freshness().received);
-        let kept = old.map_or(&[][..], Kept::variants).iter().filter(|stored| {
+        let kept = old.map_or(&[][..], UsedResident::variants).iter().filter(|stored| {
             stored.signature() != entry.signature()
                 && !stored.signature().is_empty()
                 && !entry.signature().is_empty()
@@ -169,7 +169,7 @@ impl Memory {
         let mut variants = vec![entry.clone()];
         variants.extend(kept.take(self.max_variants.load(Ordering::Relaxed).saturating_sub(1)).cloned());
         let resident = Resident::of(variants).unwrap_or(Resident::One(entry));
-        let stored = self.place(&mut **shard, hash, Kept::new(resident, uses), &mut dropped);
+        let stored = self.place(&mut **shard, hash, UsedResident::new(resident, uses), &mut dropped);
         drop(shard);
         self.note_dropped(&dropped);
         let is_stored = matches!(stored, Inserted::Stored);
@@ -205,7 +205,7 @@ impl Memory {
         let Some(kept) = shard.peek(hash).filter(|kept| kept.variants().iter().any(|own| own.is(old))) else {
             return false;
         };
-        let before = Kept::new(kept.resident(), kept.uses().clone());
+        let before = UsedResident::new(kept.resident(), kept.uses().clone());
         let grown = before.variants().iter().map(|own| if own.is(old) { new } else { own });
         let grown = Resident::of(grown.cloned().collect());
         let grows = before.charge() + new.charge().saturating_sub(old.charge()) <= self.largest() / 2;
@@ -322,11 +322,11 @@ impl Memory {
     /// state: a refreshed head is no new object.
     fn place(
         &self,
-        shard: &mut dyn AnyShard<Kept>,
+        shard: &mut dyn AnyShard<UsedResident>,
         hash: u64,
-        kept: Kept,
-        dropped: &mut Vec<Kept>,
-    ) -> Inserted<Kept> {
+        kept: UsedResident,
+        dropped: &mut Vec<UsedResident>,
+    ) -> Inserted<UsedResident> {
         let counts = self.budget.counts;
         let (object, content) = (kept.object(hash, counts), kept.content());
         let uncounted = kept.uncounted(counts);
@@ -347,34 +347,34 @@ impl Memory {
     /// Replaces the resident under this hash by `resident`, with the same uses, or removes it.
     fn leave(
         &self,
-        shard: &mut dyn AnyShard<Kept>,
+        shard: &mut dyn AnyShard<UsedResident>,
         hash: u64,
         resident: Option<Resident>,
-        dropped: &mut Vec<Kept>,
+        dropped: &mut Vec<UsedResident>,
     ) {
         let uses = shard.peek(hash).map(|kept| kept.uses().clone());
         match resident.zip(uses) {
-            Some((resident, uses)) => _ = self.place(shard, hash, Kept::new(resident, uses), dropped),
+            Some((resident, uses)) => _ = self.place(shard, hash, UsedResident::new(resident, uses), dropped),
             None => dropped.extend(shard.remove(hash)),
         }
     }
 
     /// Updates the figures after these residents were removed.
-    fn note_dropped(&self, dropped: &[Kept]) {
+    fn note_dropped(&self, dropped: &[UsedResident]) {
         if !dropped.is_empty() {
-            let content = dropped.iter().map(Kept::content).sum();
+            let content = dropped.iter().map(UsedResident::content).sum();
             self.content.fetch_sub(content, Ordering::Relaxed);
             let uncounted = dropped.iter().map(|kept| kept.uncounted(self.budget.counts)).sum();
             self.uncounted.fetch_sub(uncounted, Ordering::Relaxed);
         }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Box<dyn AnyShard<UsedResident>>> {
         // The index inside a shard uses the low bits.
         lock(&self.shards[(hash >> 48) as usize % self.shards.len()])
     }
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<Kept>>> {
+fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<UsedResident>>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -232,7 +232,7 @@ impl Store {
     fn settle(&self, entry: &Entry, until: Generation) {
         let since = Since::Generation(entry.checked());
         match self.purges.reach_until(until, since, entry.key(), entry.tagged().as_ref()) {
-            Some(reach) => self.memory.exchange(entry, reach.leaves(entry, until).as_ref()),
+            Some(reach) => self.memory.exchange(entry, reach.apply_to(entry, until).as_ref()),
             None => entry.note_checked(until),
         }
     }

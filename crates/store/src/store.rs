@@ -10,19 +10,12 @@ use std::sync::Arc;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
-use larder_semantics::vary;
 
-use crate::disks::Glance;
-use crate::equivalents::Source;
-use crate::fill::{Epoch, Fills};
 use crate::purges::{Generation, Reach, Since};
 use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges};
 
 /// One in this many hits in memory counts as a use on the disk.
 const TOUCHED: u32 = 16;
-/// One in this many hits on the disk is put into memory: a response requested once or twice is not worth the
-/// evictions.
-const PROMOTED: u32 = 4;
 
 /// The result of pruning the tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +67,7 @@ impl Store {
             entry.note_checked(now);
             return Some(entry);
         };
-        let left = reach.leaves(&entry, now);
+        let left = reach.apply_to(&entry, now);
         self.memory.exchange(&entry, left.as_ref());
         left
     }
@@ -82,7 +75,7 @@ impl Store {
     /// Does the same without changing the store.
     pub fn left(&self, entry: &Entry) -> Option<Entry> {
         match self.reach(entry) {
-            Some(reach) => reach.leaves(entry, self.purges.now()),
+            Some(reach) => reach.apply_to(entry, self.purges.now()),
             None => Some(entry.clone()),
         }
     }
@@ -96,17 +89,18 @@ impl Store {
     }
 
     /// Applies purges to `entry`, which was found on a disk.
-    fn recalled(&self, entry: Entry) -> Option<Entry> {
+    pub(crate) fn recalled(&self, entry: Entry) -> Option<Entry> {
         let now = self.purges.now();
         let since = Since::Second(entry.freshness().received);
         match self.purges.reach(since, entry.key(), entry.tagged().as_ref()) {
-            Some(reach) => reach.leaves(&entry, now),
+            Some(reach) => reach.apply_to(&entry, now),
             None => {
                 entry.note_checked(now);
                 Some(entry)
             }
         }
     }
+
     /// Removes everything stored under `key`, in all tiers; returns how many responses and bytes memory had.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
         self.disks.remove(key);
@@ -163,102 +157,14 @@ impl Store {
     }
 }
 
-impl Fills {
-    /// Returns the disk's response to a request with these fields, if the lookup need not wait.
-    pub fn recall_at_once(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
-        let store = self.store();
-        if store.disks.is_empty() {
-            return None;
-        }
-        let began = self.now(key);
-        match store.disks.glance(key, request, store.memory.lines(), now) {
-            Glance::Entry(entry) => Some(self.promoted(self.latest(self.left_of(entry)?)?, began)),
-            Glance::Absent | Glance::Waits => None,
-        }
-    }
-
-    /// Returns the disk's response to a request with these fields.
-    pub async fn recall(&self, key: &[u8], request: &impl Fields, now: u32) -> Option<Entry> {
-        self.recall_variant(key, |varies| vary::again(varies, request), now).await
-    }
-
-    /// Returns the disk's response under `key` whose signature `signature` derives from that of another variant.
-    pub async fn recall_variant(
-        &self,
-        key: &[u8],
-        signature: impl Fn(&[u8]) -> Vec<u8>,
-        now: u32,
-    ) -> Option<Entry> {
-        let store = self.store();
-        if store.disks.is_empty() {
-            return None;
-        }
-        let began = self.now(key);
-        let entry = store.disks.find(key, signature, store.memory.lines(), now).await?;
-        Some(self.promoted(self.latest(self.left_of(entry)?)?, began))
-    }
-
-    /// Returns `entry`, which was found on a disk, unless a later response of another URL that answers the
-    /// same requests is stored.
-    fn latest(&self, entry: Entry) -> Option<Entry> {
-        if !entry.says_queries() {
-            return Some(entry);
-        }
-        let (store, received) = (self.store(), entry.freshness().received);
-        let (key, signature) = (entry.key(), entry.signature());
-        let learned =
-            store.learn((key, signature), entry.status(), &entry.fields(), (Source::Found, received));
-        let is_latest = !learned.is_refused;
-        store.learned(key, received, learned);
-        is_latest.then_some(entry)
-    }
-
-    /// Applies purges and changes to `entry`, which a request for the key with this hash found at `looked`. A
-    /// change affects the entry in memory, not copies of it: after a change, or if the entry has another key,
-    /// the entry is looked up again.
-    pub fn left_since(&self, (of, looked): (u64, Epoch), entry: Entry) -> Option<Entry> {
-        let (store, hash) = (self.store(), self.store().memory.hash(entry.key()));
-        if hash != of || self.is_cancelled_since(hash, looked) {
-            let resident = store.memory.peek(entry.key(), hash)?;
-            let variant =
-                resident.variants().iter().find(|variant| variant.signature() == entry.signature())?;
-            return store.current(variant.clone());
-        }
-        store.current(entry)
-    }
-
-    /// Applies purges to `entry`, which was found on a disk; removes it from the disk if a purge removes it.
-    fn left_of(&self, entry: Entry) -> Option<Entry> {
-        let (store, is_alone) = (self.store(), entry.signature().is_empty());
-        let key = is_alone.then(|| entry.key().to_vec());
-        let left = store.recalled(entry);
-        if let (None, Some(key)) = (&left, key) {
-            store.disks.remove(&key);
-        }
-        left
-    }
-
-    /// Puts a fraction of the entries found on a disk into memory, unless their bodies are sent by `sendfile`. A
-    /// response stored or a purge ordered since `began` takes precedence.
-    fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
-        if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
-            self.store().memory.put(entry.clone(), None);
-            if !self.now(entry.key()).is_like(began) {
-                self.store().memory.remove(entry.key());
-            }
-        }
-        entry
-    }
-}
-
 impl Reach {
     /// Applies this effect to `entry`, which is then checked up to `now`.
-    pub(crate) fn leaves(self, entry: &Entry, now: Generation) -> Option<Entry> {
-        entry.aged(self.left_of(&entry.freshness())?, now)
+    pub(crate) fn apply_to(self, entry: &Entry, now: Generation) -> Option<Entry> {
+        entry.aged(self.freshness_left(&entry.freshness())?, now)
     }
 
-    /// Applies this effect to a freshness; returns `None` if the response is removed.
-    pub(crate) fn left_of(self, freshness: &Freshness) -> Option<Freshness> {
+    /// Returns the freshness of a response after this effect; `None` if it is removed.
+    pub(crate) fn freshness_left(self, freshness: &Freshness) -> Option<Freshness> {
         match self.effect {
             Effect::Stale => Some(freshness.purged(self.second)),
             Effect::Invalid => Some(freshness.invalid()),

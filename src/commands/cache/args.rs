@@ -47,7 +47,7 @@ Damaged objects are removed, and fetched again on request. The exit code is 1 if
 /// The arguments of `cache`, which inspects stored responses.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-pub(crate) struct Line {
+pub(crate) struct CacheArgs {
     #[command(subcommand)]
     pub(super) command: Command,
 }

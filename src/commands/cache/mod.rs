@@ -12,8 +12,8 @@ use larder_proxy::inventory::Object;
 use larder_store::disks::Name;
 
 use crate::cli::progress::Bar;
-use crate::cli::{Failure, say};
-pub(super) use args::Line;
+use crate::cli::{Failure, clock, say};
+pub(super) use args::CacheArgs;
 use args::{Command, Key};
 use out::{Dump, Out};
 use source::CacheSource;
@@ -22,8 +22,8 @@ use source::CacheSource;
 const TOLD: usize = 5;
 
 /// Runs the command.
-pub(crate) fn run(line: &Line) -> Result<(), Failure> {
-    match &line.command {
+pub(crate) fn run(args: &CacheArgs) -> Result<(), Failure> {
+    match &args.command {
         Command::Ls { json, place } => list(&CacheSource::open(place)?, *json),
         Command::Get { key, include, output, place } => {
             get(&CacheSource::open(place)?, key, *include, output.as_deref()).map_err(Failure::Failed)
@@ -33,7 +33,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Failure> {
 }
 
 fn list(place: &CacheSource, json: bool) -> Result<(), Failure> {
-    let (mut out, mut total, now) = (Out::to(None), show::Total::default(), show::now());
+    let (mut out, mut total, now) = (Out::to(None), show::Total::default(), clock::now());
     let listed = place.list(None, &mut |object| {
         let is_first = total.is_empty();
         total.add(&object);

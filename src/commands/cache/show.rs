@@ -1,7 +1,6 @@
 //! The output of `larder cache`, for people.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_proxy::inventory::{Object, Progress};
 
@@ -12,11 +11,6 @@ pub(super) const HEADING: &str = "name                    size  stored    used  
 
 /// Seconds and units, largest first.
 const AGES: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-
-/// Returns the current time, in seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-}
 
 /// Formats an object's line in a list.
 pub(super) fn row(object: &Object, now: u64) -> String {

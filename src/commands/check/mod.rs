@@ -3,7 +3,6 @@
 mod expectations;
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use larder_proxy::net::tls::certificates::Certificate;
@@ -12,7 +11,7 @@ use larder_proxy::{KeptCertificate, Settings, examine_access_log, examine_acme};
 use larder_store::Directory;
 
 use crate::cli::units::counted;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, clock, say};
 use crate::config::flags::Run;
 use crate::config::{self, docs, self_signed};
 
@@ -111,7 +110,7 @@ fn certificates(settings: &Settings) -> Result<(Vec<String>, Vec<String>), Strin
         return Err(problems.join("\n"));
     }
     let read: Vec<_> = read.into_iter().flatten().collect();
-    let now = now();
+    let now = clock::now();
     let lines = read.iter().filter_map(|certificate| describe(certificate, now)).collect();
     let trouble = |certificate: &Certificate| {
         let trouble = certificate.trouble(now).or_else(|| certificate.chain_trouble(now));
@@ -138,15 +137,11 @@ fn describe_kept(kept: &KeptCertificate) -> String {
     let KeptCertificate { name, directory, not_after } = kept;
     let state = match not_after {
         Ok(None) => format!("to be ordered from {directory}"),
-        Ok(Some(end)) => match end.checked_sub(now()) {
+        Ok(Some(end)) => match end.checked_sub(clock::now()) {
             Some(left) => counted(left / 86_400, "day left", "days left"),
             None => format!("has expired, to be ordered from {directory}"),
         },
         Err(_) => "its file cannot be used".to_owned(),
     };
     format!("{:<8} {name}, {state}", "acme")
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -42,9 +42,9 @@ The report is DIR/report.html, a self-contained page. Beside it are the figures'
 lines). Each measured proxy is a separate larder serve on free ports of loopback.
 Ctrl-C ends it with a report of the measurements so far and exits with 1; a second one stops at once.";
 
-/// Which experiments to run, and how much of them.
+/// The arguments of `experiment`: the experiments to run, and the number of their measurements.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Line {
+pub(crate) struct ExperimentArgs {
     /// An experiment, all, list, or prices
     #[arg(value_name = "NAME")]
     name: String,
@@ -75,31 +75,31 @@ pub(crate) struct Line {
 }
 
 /// Runs the command.
-pub(crate) fn run(line: &Line) -> Result<(), Failure> {
-    match line.name.as_str() {
+pub(crate) fn run(args: &ExperimentArgs) -> Result<(), Failure> {
+    match args.name.as_str() {
         "list" => return show_list(),
         "prices" => return show_prices(),
         _ => {}
     }
-    if let Some(python) = &line.python {
+    if let Some(python) = &args.python {
         check_python(python).map_err(|halt| Failure::Refused(halt.to_string()))?;
     }
-    let chosen = chosen(&line.name).map_err(Failure::Refused)?;
-    let directory = line.output.as_deref();
+    let chosen = chosen(&args.name).map_err(Failure::Refused)?;
+    let directory = args.output.as_deref();
     let directory =
         directory.ok_or_else(|| Failure::Refused("name a folder for the report: --output DIR".to_owned()))?;
-    let prices = prices::read(line.prices.as_deref()).map_err(Failure::Refused)?;
+    let prices = prices::read(args.prices.as_deref()).map_err(Failure::Refused)?;
     let stop = watch_for_interrupt().map_err(|error| Failure::Failed(error.to_string()))?;
-    let journals = journals(line, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
+    let journals = journals(args, directory, &chosen).map_err(|halt| Failure::Failed(halt.to_string()))?;
     let begun = Instant::now();
-    let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(line.size())).sum();
+    let estimate: Duration = chosen.iter().map(|experiment| experiment.estimate(args.size())).sum();
     eprintln!("larder: {}: about {}", names(&chosen), about(estimate));
-    let (parts, halted) = measure(line, &chosen, journals, (&prices, &stop));
-    let size = line.size();
+    let (parts, halted) = measure(args, &chosen, journals, &prices, &stop);
+    let size = args.size();
     let provenance = Provenance {
         commands: vec![env::args().collect::<Vec<_>>().join(" ")],
-        scale: Scale { size, seed: line.seed },
-        more: vec![("time", took(begun.elapsed(), estimate, line.resume))],
+        scale: Scale { size, seed: args.seed },
+        more: vec![("time", took(begun.elapsed(), estimate, args.resume))],
         date: Zoned::now().strftime("%-d %B %Y").to_string(),
     };
     if let Err(unwritten) = live::write_report(directory, &parts, &provenance) {
@@ -123,7 +123,7 @@ fn took(time: Duration, estimate: Duration, is_resumed: bool) -> String {
     format!("{} s{part}; the estimate for all was {} s", time.as_secs(), estimate.as_secs())
 }
 
-impl Line {
+impl ExperimentArgs {
     fn size(&self) -> Size {
         match (self.smoke, self.quick) {
             (true, _) => Size::Smoke,
@@ -173,39 +173,40 @@ fn is_possible(experiment: &Experiment) -> bool {
 }
 
 /// Creates a journal for each experiment, before any measurement, so that an error of a journal is reported at once.
-fn journals(line: &Line, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
+fn journals(args: &ExperimentArgs, directory: &Path, chosen: &[&Experiment]) -> Result<Vec<Journal>, Halt> {
     let failed = |error: io::Error| {
         Halt::Failed(format!("cannot write to '{}': {}", directory.display(), unwritten(&error)))
     };
     fs::create_dir_all(directory).map_err(failed)?;
     let head = |experiment: &&Experiment| Head {
         experiment: experiment.name.to_owned(),
-        seed: line.seed,
-        size: line.size(),
+        seed: args.seed,
+        size: args.size(),
     };
-    chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), line.resume)).collect()
+    chosen.iter().map(|experiment| Journal::open(directory, &head(experiment), args.resume)).collect()
 }
 
 /// Runs the experiments one after the other, until one cannot continue. Returns the results so far, and the reason of
 /// an early end.
 fn measure(
-    line: &Line,
+    args: &ExperimentArgs,
     chosen: &[&'static Experiment],
     journals: Vec<Journal>,
-    (prices, stop): (&Prices, &Arc<AtomicBool>),
+    prices: &Prices,
+    stop: &Arc<AtomicBool>,
 ) -> (Vec<Part>, Option<Halt>) {
     let (mut parts, mut halted) = (Vec::new(), None);
     for (experiment, journal) in chosen.iter().zip(journals) {
         let progress = Progress { name: experiment.name, bar: RefCell::new(None) };
         let mut bench = Bench {
-            program: line
+            program: args
                 .larder
                 .clone()
                 .or_else(|| env::current_exe().ok())
                 .unwrap_or_else(|| "larder".into()),
-            python: line.python.clone(),
+            python: args.python.clone(),
             prices: prices.clone(),
-            scale: Scale { size: line.size(), seed: line.seed },
+            scale: Scale { size: args.size(), seed: args.seed },
             stop: Arc::clone(stop),
             journal,
             watch: &progress,

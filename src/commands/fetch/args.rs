@@ -107,7 +107,7 @@ pub(crate) struct Fetch {
     pub(super) timeout: Duration,
 }
 
-/// A door of the server.
+/// The protocol of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Via {
     Http,

@@ -20,8 +20,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::door::{Door, Problem, said};
-use super::said::{first_line, is_text, reason};
+use super::client::{PageClient, Problem, describe};
+use super::explanations::{first_line, is_text, reason};
 use super::tunnel;
 use crate::cli::units::show_duration;
 
@@ -29,14 +29,14 @@ use crate::cli::units::show_duration;
 const REDIRECTS: usize = 10;
 
 /// A client of a forward proxy.
-pub(super) struct Http {
+pub(super) struct HttpClient {
     runtime: Runtime,
     client: Client,
     server: String,
     patience: Duration,
 }
 
-impl Http {
+impl HttpClient {
     /// Creates a client of the proxy at `server`, a host and a port, whose pages may take at most `patience`. `tls`
     /// also says whether it uses HTTP/2.
     ///
@@ -148,7 +148,7 @@ impl Foreign for Tunnels {
     }
 }
 
-impl Door for Http {
+impl PageClient for HttpClient {
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem> {
         let Call::Fetch { url } = call else {
             return Err(Problem::Failed(
@@ -197,7 +197,7 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.downcast_ref().map_or_else(|| cause.to_string(), said)
+    cause.downcast_ref().map_or_else(|| cause.to_string(), describe)
 }
 
 /// Returns a config that trusts the system's certificates, and offers HTTP/2 if `http2` is set.

@@ -11,8 +11,9 @@ use http::StatusCode;
 use larder_lab::live::load::{Answered, Load, Onlooker, Outcome, Pace, Reply};
 use larder_lab::workload::Requests;
 
+use super::client::describe;
+use super::explanations::{first_line, reason};
 use super::keep::Keep;
-use super::said::{first_line, reason};
 use super::server::Server;
 use crate::cli::Failure;
 use crate::cli::progress::Bar;
@@ -107,7 +108,7 @@ pub(super) fn run(server: &Server, plan: Plan, keep: Keep) -> Result<Measured, F
 
 fn resolved(server: &str) -> Result<SocketAddr, Failure> {
     let failed = |why: String| Failure::Failed(format!("cannot connect to {server}: {why}"));
-    let addresses = server.to_socket_addrs().map_err(|error| failed(super::door::said(&error)))?;
+    let addresses = server.to_socket_addrs().map_err(|error| failed(describe(&error)))?;
     let addresses: Vec<_> = addresses.collect();
     // A name may have an address without a listener, such as that of the other version of IP.
     let answers = |to: &&SocketAddr| std::net::TcpStream::connect(*to).is_ok();

@@ -1,14 +1,15 @@
 //! `larder fetch`: pages from a server, over any of its protocols, once or as a workload.
 
 mod args;
-mod door;
+mod client;
+mod explanations;
 mod http;
 mod keep;
 mod measure;
 mod names;
 mod pages;
 mod report;
-mod said;
+mod rpc;
 mod server;
 mod tunnel;
 
@@ -35,29 +36,28 @@ const OPEN: usize = 64;
 
 /// Fetches the pages that the user named.
 pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
-    let measured = args.workload.is_some() || args.repeat.is_some() || args.rate.is_some() || args.json;
+    let is_measured = args.workload.is_some() || args.repeat.is_some() || args.rate.is_some() || args.json;
     let server = Server::new(args)?;
-    let source = Source::new(args);
-    if args.reset && !args.via.has_statistics() {
-        let why = format!("--reset works with thrift and line only, not with {}", args.via.name());
-        return Err(Failure::Refused(why));
-    }
-    if !args.headers.is_empty() && args.via != Via::Http {
-        let why = format!("--header works with http only, not with {}", args.via.name());
-        return Err(Failure::Refused(why));
-    }
-    let keep = Keep::new(args, measured)?;
-    let plan = if measured && !args.stats { Some(plan(args)?) } else { None };
+    check_protocol(args)?;
+    let statistics = StatisticsSource::new(args);
+    let keep = Keep::new(args, is_measured)?;
+    let plan = if is_measured && !args.stats { Some(plan(args)?) } else { None };
     if args.reset {
         server.call(&Call::Reset)?;
     }
     if args.stats {
-        let figures = source.figures(&server).map_err(Failure::Failed)?;
+        let figures = statistics.figures(&server).map_err(Failure::Failed)?;
         show(args, &server, figures.as_ref(), None);
         return Ok(());
     }
     let failures = match plan {
-        Some(plan) => measured_by(args, &server, &source, (plan, keep))?,
+        Some(plan) => {
+            let measured = measure::run(&server, plan, keep)?;
+            let mut failures = failures(&measured);
+            let figures = statistics.figures(&server).map_err(|why| failures.push(why)).ok().flatten();
+            show(args, &server, figures.as_ref(), Some(&measured));
+            failures
+        }
         None => {
             let connections = if keep.in_order() { 1 } else { args.connections.unwrap_or(1) };
             pages::run(&server, &args.urls, connections, &keep)?
@@ -66,35 +66,34 @@ pub(crate) fn run(args: &Fetch) -> Result<(), Failure> {
     if failures.is_empty() { Ok(()) } else { Err(Failure::Failed(failures.join("\n"))) }
 }
 
-/// Sends the requests of `plan`, shows the measurements of client and server, and returns the failures.
-fn measured_by(
-    args: &Fetch,
-    server: &Server,
-    source: &Source,
-    (plan, keep): (Plan, Keep),
-) -> Result<Vec<String>, Failure> {
-    let seen = measure::run(server, plan, keep)?;
-    let mut failures = failures(&seen);
-    let figures = source.figures(server).unwrap_or_else(|why| {
-        failures.push(why);
-        None
-    });
-    show(args, server, figures.as_ref(), Some(&seen));
-    Ok(failures)
+/// Checks that the protocol has what the arguments request.
+fn check_protocol(args: &Fetch) -> Result<(), Failure> {
+    let works = |option: &str, with: &str| {
+        Err(Failure::Refused(format!("{option} works with {with} only, not with {}", args.via.name())))
+    };
+    if args.reset && !args.via.has_statistics() {
+        return works("--reset", "thrift and line");
+    }
+    if !args.headers.is_empty() && args.via != Via::Http {
+        return works("--header", "http");
+    }
+    Ok(())
 }
 
 /// The source of the server's statistics.
-enum Source {
-    Nobody,
+enum StatisticsSource {
+    /// No statistics are wanted.
+    Off,
     /// The server, by the protocol of the pages.
     Calls,
+    /// The admin listener at this address.
     Admin(String),
 }
 
-impl Source {
+impl StatisticsSource {
     fn new(args: &Fetch) -> Self {
         match (args.admin.as_deref(), args.via) {
-            (Some("off"), _) => Self::Nobody,
+            (Some("off"), _) => Self::Off,
             (Some(admin), _) => Self::Admin(admin.to_owned()),
             (None, via) if via.has_statistics() => Self::Calls,
             (None, _) => Self::Admin(ADMIN.to_owned()),
@@ -104,7 +103,7 @@ impl Source {
     /// Returns the server's statistics, or the reason why there are none, in one line.
     fn figures(&self, server: &Server) -> Result<Option<Figures>, String> {
         match self {
-            Self::Nobody => Ok(None),
+            Self::Off => Ok(None),
             Self::Admin(admin) => {
                 let (_, numbers) = counters::read(&AdminListener::at(admin))?;
                 Ok(Some(report::of_admin(numbers)))

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::door;
+use super::client;
 use super::keep::Keep;
 use super::server::Server;
 use crate::cli::Failure;
@@ -23,7 +23,7 @@ pub(super) fn run(
     keep: &Keep,
 ) -> Result<Vec<String>, Failure> {
     let bar = Bar::new(server.via.name(), urls.len());
-    let work = Work { server, urls, next: AtomicUsize::new(0), keep: Mutex::new(keep), bar: &bar };
+    let work = SharedWork { server, urls, next: AtomicUsize::new(0), keep: Mutex::new(keep), bar: &bar };
     let parts: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..connections).map(|_| scope.spawn(|| work.run())).collect();
         workers.into_iter().map(thread::ScopedJoinHandle::join).collect()
@@ -37,7 +37,7 @@ pub(super) fn run(
 }
 
 /// The state that workers share.
-struct Work<'w> {
+struct SharedWork<'w> {
     server: &'w Server,
     urls: &'w [String],
     next: AtomicUsize,
@@ -46,11 +46,11 @@ struct Work<'w> {
     bar: &'w Bar,
 }
 
-impl Work<'_> {
+impl SharedWork<'_> {
     fn run(&self) -> Result<Vec<String>, Failure> {
-        let (mut failures, mut door) = (Vec::new(), self.server.open()?);
+        let (mut failures, mut client) = (Vec::new(), self.server.client()?);
         while let Some(url) = self.urls.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let page = door::page(&mut *door, url);
+            let page = client::page(&mut *client, url);
             let kept = page
                 .and_then(|page| self.keep.lock().unwrap_or_else(PoisonError::into_inner).page(url, &page));
             failures.extend(kept.err().map(|why| format!("{url}: {why}")));

@@ -10,8 +10,9 @@ use larder_rpc::{Answer, Call};
 use rustls::ClientConfig;
 
 use super::args::{Fetch, Via};
-use super::door::{self, Door, Rpc, Speech};
-use super::http::{self, Http, Tunnels};
+use super::client::{self, PageClient};
+use super::http::{self, HttpClient, Tunnels};
+use super::rpc::{RpcClient, RpcProtocol};
 use crate::cli::Failure;
 
 /// The server of the pages, and its protocol.
@@ -25,7 +26,7 @@ pub(super) struct Server {
 
 enum Way {
     Http { tls: Box<ClientConfig>, http2: bool },
-    Rpc(Speech),
+    Rpc(RpcProtocol),
 }
 
 impl Server {
@@ -50,26 +51,27 @@ impl Server {
                 let tls = http::tls(args.http2).map_err(Failure::Failed)?;
                 Way::Http { tls: Box::new(tls), http2: args.http2 }
             }
-            Via::Thrift => Way::Rpc(Speech::Thrift(
+            Via::Thrift => Way::Rpc(RpcProtocol::Thrift(
                 args.transport.map_or(Transport::Framed, Transport::from),
                 args.protocol.map_or(Protocol::Binary, Protocol::from),
             )),
-            Via::Onc => Way::Rpc(Speech::Onc),
-            Via::Line => Way::Rpc(Speech::Line(args.form.map_or(Form::Framed, Form::from))),
+            Via::Onc => Way::Rpc(RpcProtocol::Onc),
+            Via::Line => Way::Rpc(RpcProtocol::Line(args.form.map_or(Form::Framed, Form::from))),
         };
         let address = args.server.clone().unwrap_or_else(|| args.via.address().to_string());
         Ok(Self { via: args.via, address, way, patience: args.timeout })
     }
 
     /// Creates a client for one thread; it connects at the first call.
-    pub(super) fn open(&self) -> Result<Box<dyn Door>, Failure> {
+    pub(super) fn client(&self) -> Result<Box<dyn PageClient>, Failure> {
         Ok(match &self.way {
             Way::Http { tls, http2 } => {
-                let door = Http::new(&self.address, (ClientConfig::clone(tls), *http2), self.patience);
+                let client =
+                    HttpClient::new(&self.address, (ClientConfig::clone(tls), *http2), self.patience);
                 let failed = |error| Failure::Failed(format!("cannot ask {}: {error}", self.address));
-                Box::new(door.map_err(failed)?)
+                Box::new(client.map_err(failed)?)
             }
-            Way::Rpc(speech) => Box::new(Rpc::new(&self.address, *speech, self.patience)),
+            Way::Rpc(protocol) => Box::new(RpcClient::new(&self.address, *protocol, self.patience)),
         })
     }
 
@@ -78,11 +80,11 @@ impl Server {
         let usual = Dialect::default();
         match self.way {
             Way::Http { .. } => (load::Via::Http, usual),
-            Way::Rpc(Speech::Thrift(transport, protocol)) => {
+            Way::Rpc(RpcProtocol::Thrift(transport, protocol)) => {
                 (load::Via::Thrift, Dialect { transport, protocol, ..usual })
             }
-            Way::Rpc(Speech::Onc) => (load::Via::Onc, usual),
-            Way::Rpc(Speech::Line(form)) => (load::Via::Line, Dialect { form, ..usual }),
+            Way::Rpc(RpcProtocol::Onc) => (load::Via::Onc, usual),
+            Way::Rpc(RpcProtocol::Line(form)) => (load::Via::Line, Dialect { form, ..usual }),
         }
     }
 
@@ -107,7 +109,7 @@ impl Server {
     /// Returns the answer to `call`, on a separate connection.
     pub(super) fn call(&self, call: &Call) -> Result<Answer, Failure> {
         let failed = |why: String| Failure::Failed(format!("{}: {why}", self.address));
-        match door::ask(&mut *self.open()?, call) {
+        match client::ask(&mut *self.client()?, call) {
             Ok(Answer::Failure(failure)) => Err(failed(failure.why)),
             Ok(answer) => Ok(answer),
             Err(problem) => Err(failed(problem.to_string())),

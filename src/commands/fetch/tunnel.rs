@@ -10,7 +10,7 @@ use larder_semantics::status::Why;
 use reqwest::Url;
 use tokio::net::TcpStream;
 
-use super::said::{first_line, is_text, reason};
+use super::explanations::{first_line, is_text, reason};
 
 /// Requests a tunnel to the server of `url` from the proxy at `server` once more. Returns its answer in one line, if it
 /// refuses.

@@ -1,7 +1,7 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
 
 mod logging;
-mod watch;
+mod watched_files;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -17,11 +17,11 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
-use self::watch::Watch;
+use self::watched_files::WatchedFiles;
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
 use crate::config::self_signed::{self, SelfSigned};
-use crate::config::{self, names, places};
+use crate::config::{self, ConfigError, names, places};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -43,20 +43,18 @@ LARDER_LOG=debug shows more on standard error.";
 const OTHER_FILES: u64 = 1_000;
 
 /// Serves until told to stop.
-pub(crate) fn run(run: &Run, watch: WatchAllocator) -> Result<(), Failure> {
+pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Failure> {
     logging::start().map_err(Failure::Refused)?;
     raise_open_files();
-    let files = Watch::default();
-    let load = || config::load(run.config.as_deref(), &run.flags);
-    let mut settings = files.load(load).map_err(|error| Failure::Refused(error.to_string()))?;
-    config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
-    leave_open_files(&mut settings.limits);
+    let files = WatchedFiles::default();
+    let source = ConfigSource { run: run.clone(), files: files.clone() };
+    let settings = source.load().map_err(|error| Failure::Refused(error.to_string()))?;
     let self_signed = self_signed::provide(&settings).map_err(Failure::Failed)?;
     let of_admin = self_signed::provide_for_admin(&settings).map_err(Failure::Failed)?;
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ])
         .map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))?;
     let server = Server::bind(settings.clone()).map_err(|error| Failure::Failed(error.to_string()))?;
-    watch(Arc::clone(server.store()))
+    watch_allocator(Arc::clone(server.store()))
         .map_err(|error| Failure::Failed(format!("cannot watch the allocator: {error}")))?;
     announce(&server, &settings, of_admin.as_ref());
     if let Some(SelfSigned { file, fingerprint }) = self_signed {
@@ -64,28 +62,57 @@ pub(crate) fn run(run: &Run, watch: WatchAllocator) -> Result<(), Failure> {
         say(&format!("to try it: {}", trusting(&file, &server, &settings)));
     }
     let (sender, control) = unbounded_channel();
-    let (watched, watch) = (run.clone(), files.clone());
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || obey(signals, &settings, (&watched, &watch), &sender))
+        .spawn(move || obey(signals, &settings, &source, &sender))
         .map_err(|error| Failure::Failed(format!("cannot watch signals: {error}")))?;
     files.start().map_err(|error| Failure::Failed(format!("cannot watch files: {error}")))?;
     server.run(control).map_err(|error| Failure::Failed(error.to_string()))
 }
 
+/// The arguments and the files from which the settings are read, at the start and after each SIGHUP.
+struct ConfigSource {
+    run: Run,
+    files: WatchedFiles,
+}
+
+impl ConfigSource {
+    /// Returns the settings at present; warnings go to the log.
+    fn load(&self) -> Result<Settings, ConfigError> {
+        let mut settings = self.files.load(|| config::load(self.run.config.as_deref(), &self.run.flags))?;
+        config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
+        leave_open_files(&mut settings.limits);
+        Ok(settings)
+    }
+
+    /// Returns the settings at present; `None`, with the reasons in the log, to keep the old ones.
+    fn reload(&self, running: &Settings) -> Option<Settings> {
+        match self.load() {
+            Ok(settings) => {
+                for difference in config::needs_restart(running, &settings) {
+                    warn!("{difference}");
+                }
+                Some(settings)
+            }
+            Err(wrong) => {
+                for problem in wrong.problems {
+                    error!("{problem}");
+                }
+                error!("the old config stays in force");
+                None
+            }
+        }
+    }
+}
+
 /// Turns signals into commands for the server, for as long as the process lives.
-fn obey(
-    mut signals: Signals,
-    running: &Settings,
-    (run, files): (&Run, &Watch),
-    sender: &UnboundedSender<Control>,
-) {
+fn obey(mut signals: Signals, running: &Settings, source: &ConfigSource, sender: &UnboundedSender<Control>) {
     let mut draining = false;
     for signal in signals.forever() {
         let control = match signal {
             // The write also fails, with the error that the file is too large.
             SIGXFSZ => continue,
-            SIGHUP => match reload(running, run, files) {
+            SIGHUP => match source.reload(running) {
                 Some(settings) => Control::Reload(Box::new(settings)),
                 None => Control::Reopen,
             },
@@ -98,27 +125,6 @@ fn obey(
         };
         // If the server has ended, the process ends too, and the command is not needed.
         let _ = sender.send(control);
-    }
-}
-
-/// Returns the settings of the file at present; `None`, with the reasons in the log, to keep the old ones.
-fn reload(running: &Settings, run: &Run, files: &Watch) -> Option<Settings> {
-    match files.load(|| config::load(run.config.as_deref(), &run.flags)) {
-        Ok(mut settings) => {
-            config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
-            leave_open_files(&mut settings.limits);
-            for difference in config::needs_restart(running, &settings) {
-                warn!("{difference}");
-            }
-            Some(settings)
-        }
-        Err(wrong) => {
-            for problem in wrong.problems {
-                error!("{problem}");
-            }
-            error!("the old config stays in force");
-            None
-        }
     }
 }
 

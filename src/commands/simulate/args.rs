@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use larder_evict::By;
-use larder_lab::sweep::Size;
+use larder_lab::subject::Size;
 use larder_predict::Predictor;
 
 use crate::cli::numbers::whole;

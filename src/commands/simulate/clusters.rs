@@ -4,14 +4,14 @@ use std::num::NonZeroU16;
 
 use larder_lab::nodes::{Cell, Plan, Sharing};
 use larder_lab::plot::{Axis, Plot, Unit};
-use larder_lab::sweep::{self, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep;
 use serde_json::json;
 
 use super::args::Simulate;
-use super::data::{self, Column, is_offline};
-use super::table::{capacity, percent};
-use crate::cli::tables::{self, fitted};
-use crate::cli::terminal;
+use super::data::{self, Column};
+use super::policies;
+use super::table::{Figure, capacity, figure_rows, percent};
 use crate::cli::units::{about_count, about_size, counted};
 
 /// The meaning of the figures.
@@ -49,11 +49,8 @@ const COLUMNS: &[Column<Cell>] = &[
     ("hit_ratio_after_loss", |cell| json!(cell.counts.around_loss.map(|(_, after)| after))),
 ];
 
-/// A name, a rank in the order of omission if there is no room, and a formatter of a cell.
-type Shown = (&'static str, u8, fn(&Cell) -> String);
-
 /// The columns for people.
-const FIGURES: &[Shown] = &[
+const FIGURES: &[Figure<Cell>] = &[
     ("nodes", 0, |cell| cell.nodes.to_string()),
     ("hot", 0, hot),
     ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
@@ -82,16 +79,8 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
             cluster.lose
         ));
     }
-    let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
-    let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
-    if specs.is_empty() {
-        return Err(format!("{}: {OFFLINE}", offline.join(", ")));
-    }
-    if !offline.is_empty() {
-        eprintln!("larder: {}: left out; {OFFLINE}", offline.join(", "));
-    }
     Ok(Plan {
-        specs,
+        specs: policies::without_offline(plain.specs, OFFLINE)?,
         nodes: cluster.nodes.iter().filter_map(|nodes| NonZeroU16::new(*nodes)).collect(),
         hot: cluster.hot.clone(),
         sharing: Sharing { affinity: cluster.affinity, slots: cluster.slots, lost: cluster.lose },
@@ -103,13 +92,7 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
 
 /// Formats the outcome as `args` say.
 pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
-    if args.json {
-        json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
-    } else if args.csv {
-        data::csv(COLUMNS, cells)
-    } else {
-        table(cells)
-    }
+    data::page(args, COLUMNS, cells, table)
 }
 
 fn table(cells: &[Cell]) -> String {
@@ -132,18 +115,11 @@ fn table(cells: &[Cell]) -> String {
     page
 }
 
-/// Returns a table that fits the terminal; all columns if there is no terminal.
+/// Returns the table; without its last column if no nodes are lost.
 fn rows(cells: &[Cell]) -> Vec<String> {
     let is_lossy = cells.iter().any(|cell| cell.counts.around_loss.is_some());
     let figures = &FIGURES[..FIGURES.len() - usize::from(!is_lossy)];
-    let names = ["capacity each", "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
-    let columns = figures.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
-    let columns: Vec<_> = names.into_iter().chain(columns).collect();
-    let row = |cell: &Cell| {
-        let figures = figures.iter().map(|(_, _, text)| text(cell));
-        [capacity(cell.capacity), cell.spec.to_string()].into_iter().chain(figures).collect()
-    };
-    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
+    figure_rows("capacity each", |cell| (cell.capacity, &cell.spec), figures, cells)
 }
 
 fn around_the_loss(cell: &Cell) -> String {

@@ -1,10 +1,13 @@
 //! The results for programs: JSON and comma-separated values. Names and units are stable.
 
 use larder_evict::Spec;
+use larder_lab::anomaly::Anomaly;
 use larder_lab::curve::Curve;
-use larder_lab::sweep::{Anomaly, Cell, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep::Cell;
 use serde_json::{Value, json};
 
+use super::args::Simulate;
 use super::results::Results;
 
 /// A column's name, and its value for a cell.
@@ -42,8 +45,22 @@ pub(super) fn json(results: &Results) -> String {
     .to_string()
 }
 
+/// Formats `cells` as `args` say: as JSON, as comma-separated values, or for people by `table`.
+pub(super) fn page<C>(
+    args: &Simulate,
+    columns: &[Column<C>],
+    cells: &[C],
+    table: fn(&[C]) -> String,
+) -> String {
+    match (args.json, args.csv) {
+        (true, _) => json!({ "cells": objects(columns, cells) }).to_string(),
+        (false, true) => csv(columns, cells),
+        (false, false) => table(cells),
+    }
+}
+
 /// Returns an object for each cell, with a key for each column.
-pub(super) fn objects<C>(columns: &[Column<C>], cells: &[C]) -> Value {
+fn objects<C>(columns: &[Column<C>], cells: &[C]) -> Value {
     let object =
         |cell| columns.iter().map(|(name, value)| ((*name).to_owned(), value(cell))).collect::<Value>();
     cells.iter().map(object).collect()

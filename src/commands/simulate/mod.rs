@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_evict::{By, Capacity};
+use larder_lab::anomaly::anomalies;
 use larder_lab::curve::{self, Curve};
 use larder_lab::nodes;
 use larder_lab::plot::Plot;
 use larder_lab::prefetch;
-use larder_lab::sweep::{Plan, Size, Subject, Unsuitable, anomalies};
+use larder_lab::subject::{Size, Subject, Unsuitable};
+use larder_lab::sweep::Plan;
 use larder_lab::trace;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
@@ -71,7 +73,8 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
     let mut results = Results::default();
     let mut outcome = Ok(());
     for (path, name) in args.traces.iter().zip(names(&args.traces)) {
-        outcome = one(args, &work, path, name, &interrupted, &mut results);
+        let subject = read(args, path, name);
+        outcome = subject.and_then(|subject| simulate(args, &work, &subject, &interrupted, &mut results));
         if outcome.is_err() {
             break;
         }
@@ -83,30 +86,33 @@ pub(crate) fn run(args: &Simulate) -> Result<(), Failure> {
     outcome
 }
 
-/// Reads a trace, runs the work over it, and adds the results to `results`.
-fn one(
-    args: &Simulate,
-    work: &Work,
-    path: &Path,
-    name: String,
-    interrupted: &AtomicBool,
-    results: &mut Results,
-) -> Result<(), Failure> {
-    let refused = |why: &dyn ToString| Failure::Refused(why.to_string());
+/// Reads a trace, and prints the notes of the reader.
+fn read(args: &Simulate, path: &Path, name: String) -> Result<Subject, Failure> {
     let options = args.reading.options();
     let reads = Bar::wait(format!("reading {name}"));
-    let (trace, reading) = trace::read(path, &options).map_err(|error| refused(&error))?;
+    let (trace, reading) =
+        trace::read(path, &options).map_err(|error| Failure::Refused(error.to_string()))?;
     reads.finish();
     for note in reading.notes() {
         eprintln!("larder: {name}: {note}");
     }
-    let subject = Subject { name, trace, sample: options.sample, requests: reading.requests };
-    let capacities = capacities(args, &subject).map_err(|error| refused(&error))?;
+    Ok(Subject { name, trace, sample: options.sample, requests: reading.requests })
+}
+
+/// Runs the work over a trace, adds the results to `results`, and draws them if the user wants it.
+fn simulate(
+    args: &Simulate,
+    work: &Work,
+    subject: &Subject,
+    interrupted: &AtomicBool,
+    results: &mut Results,
+) -> Result<(), Failure> {
+    let capacities = capacities(args, subject).map_err(|error| Failure::Refused(error.to_string()))?;
     if capacities.is_empty() {
         let why = "it is too small for the usual capacities; name some, such as --capacity 10";
         return Err(Failure::Refused(format!("{}: {why}", subject.name)));
     }
-    let by = unit(args, &subject);
+    let by = unit(args, subject);
     results.whole.insert(subject.name.clone(), Capacity { by, amount: subject.distinct(by) });
     let expected = capacities.len() * work.cells();
     let progress = Bar::new(&subject.name, expected * subject.trace.len());
@@ -116,21 +122,21 @@ fn one(
     };
     let (done, picture) = match work {
         Work::Policies(plan) => {
-            let cells = plan.run(&subject, &capacities, &watch);
+            let cells = plan.run(subject, &capacities, &watch);
             if args.curve {
-                results.curves.push(Curve::lru(&subject, unit(args, &subject), plan.warmup));
+                results.curves.push(Curve::lru(subject, by, plan.warmup));
             }
             let exact = results.curves.iter().filter(|curve| curve.trace == subject.name);
             let picture = curve::plot(&subject.name, &cells, exact);
             (append(&mut results.cells, cells), picture)
         }
         Work::Clusters(plan) => {
-            let cells = plan.run(&subject, &capacities, &watch);
+            let cells = plan.run(subject, &capacities, &watch);
             let picture = clusters::plot(&subject.name, &cells);
             (append(&mut results.clusters, cells), picture)
         }
         Work::Prefetches(plan) => {
-            let cells = plan.run(&subject, &capacities, &watch);
+            let cells = plan.run(subject, &capacities, &watch);
             let picture = prefetches::plot(&subject.name, &cells);
             (append(&mut results.prefetches, cells), picture)
         }

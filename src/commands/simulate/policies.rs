@@ -32,6 +32,21 @@ pub(super) fn parse(words: &[String], filter: Option<&str>) -> Result<Vec<Spec>,
     Ok(specs)
 }
 
+/// Returns the policies of `specs` that need no future requests, and prints the names of the others. `why` is the reason
+/// why those cannot run; it is the error if no policy remains.
+pub(super) fn without_offline(specs: Vec<Spec>, why: &str) -> Result<Vec<Spec>, String> {
+    let (offline, online): (Vec<_>, Vec<_>) = specs.into_iter().partition(|spec| spec.listing().is_offline);
+    let names = offline.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match (offline.is_empty(), online.is_empty()) {
+        (_, true) => Err(format!("{names}: {why}")),
+        (true, false) => Ok(online),
+        (false, false) => {
+            eprintln!("larder: {names}: left out; {why}");
+            Ok(online)
+        }
+    }
+}
+
 /// Splits policies at commas. Commas also separate a policy's parameters: a part with an assignment before any colon
 /// belongs to the policy in front of it.
 fn split(words: &str) -> Vec<String> {

@@ -3,16 +3,16 @@
 use larder_evict::By;
 use larder_lab::plot::{Axis, Plot, Unit};
 use larder_lab::prefetch::{Cell, Plan};
-use larder_lab::sweep::{self, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep;
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};
 use serde_json::json;
 
 use super::args::Simulate;
-use super::data::{self, Column, is_offline};
-use super::table::{capacity, percent};
-use crate::cli::tables::{self, fitted};
-use crate::cli::terminal;
+use super::data::{self, Column};
+use super::policies;
+use super::table::{Figure, figure_rows, percent};
 use crate::cli::units::{about_count, about_time, counted};
 
 /// The meaning of the figures.
@@ -47,11 +47,8 @@ const COLUMNS: &[Column<Cell>] = &[
     ("saved_micros_per_request", |cell| json!(cell.counts.saved_per_request())),
 ];
 
-/// A name, a rank in the order of omission if there is no room, and a formatter of a cell.
-type Shown = (&'static str, u8, fn(&Cell) -> String);
-
 /// The columns for people.
-const FIGURES: &[Shown] = &[
+const FIGURES: &[Figure<Cell>] = &[
     ("hit ratio", 0, |cell| percent(cell.counts.hit_ratio())),
     ("without", 2, |cell| percent(cell.counts.plain_hit_ratio())),
     ("early", 0, |cell| percent(cell.counts.early_ratio())),
@@ -70,16 +67,8 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
     if args.reading.sample < 1.0 {
         return Err("a sample does not show the next requests; leave out --sample or --prefetch".into());
     }
-    let (offline, specs): (Vec<_>, Vec<_>) = plain.specs.into_iter().partition(is_offline);
-    let offline: Vec<_> = offline.iter().map(ToString::to_string).collect();
-    if specs.is_empty() {
-        return Err(format!("{}: {OFFLINE}", offline.join(", ")));
-    }
-    if !offline.is_empty() {
-        eprintln!("larder: {}: left out; {OFFLINE}", offline.join(", "));
-    }
     Ok(Plan {
-        specs,
+        specs: policies::without_offline(plain.specs, OFFLINE)?,
         kinds: Predictors::of(&args.prefetch.kinds),
         share: Share::percent(args.prefetch.traffic * 100.0),
         warmup: plain.warmup,
@@ -90,13 +79,7 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
 
 /// Formats the outcome as `args` say.
 pub(super) fn page(args: &Simulate, cells: &[Cell]) -> String {
-    if args.json {
-        json!({ "cells": data::objects(COLUMNS, cells) }).to_string()
-    } else if args.csv {
-        data::csv(COLUMNS, cells)
-    } else {
-        table(cells)
-    }
+    data::page(args, COLUMNS, cells, table)
 }
 
 fn table(cells: &[Cell]) -> String {
@@ -109,24 +92,12 @@ fn table(cells: &[Cell]) -> String {
             kinds(*predicted).join(" and "),
             percent(share.part()),
         );
-        for line in rows(trace) {
+        for line in figure_rows("capacity", |cell| (cell.capacity, &cell.spec), FIGURES, trace) {
             page += &(line + "\n");
         }
         page.push('\n');
     }
     page + LEGEND
-}
-
-/// Returns a table that fits the terminal; all columns if there is no terminal.
-fn rows(cells: &[Cell]) -> Vec<String> {
-    let names = ["capacity", "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
-    let columns = FIGURES.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
-    let columns: Vec<_> = names.into_iter().chain(columns).collect();
-    let row = |cell: &Cell| {
-        let figures = FIGURES.iter().map(|(_, _, text)| text(cell));
-        [capacity(cell.capacity), cell.spec.to_string()].into_iter().chain(figures).collect()
-    };
-    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
 }
 
 /// Plots the miss ratios of one trace's `cells` against the capacity: a line for each policy with prefetching, and one

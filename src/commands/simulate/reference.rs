@@ -2,7 +2,8 @@
 //! program.
 
 use larder_evict::{FILTERS, Listing, POLICIES};
-use larder_lab::sweep::{Cell, unit};
+use larder_lab::subject::unit;
+use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
 use super::policies::{filter_metadata, metadata};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use larder_evict::Capacity;
+use larder_lab::anomaly::Anomaly;
 use larder_lab::curve::Curve;
 use larder_lab::nodes;
 use larder_lab::prefetch;
-use larder_lab::sweep::{Anomaly, Cell};
+use larder_lab::sweep::Cell;
 
 /// The measurements of the replays.
 #[derive(Default)]

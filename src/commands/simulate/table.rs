@@ -1,11 +1,11 @@
 //! The results for people: a table for each trace, a row for each cell, the best of each column marked.
 
-use larder_evict::{By, Capacity};
+use larder_evict::{By, Capacity, Spec};
 use larder_lab::sweep::Cell;
 
 use super::data::is_offline;
 use super::results::Results;
-use crate::cli::tables::aligned;
+use crate::cli::tables::{self, aligned, fitted};
 use crate::cli::terminal;
 use crate::cli::units::{about_count, about_size, counted};
 
@@ -105,6 +105,29 @@ fn best(column: &Column, cells: &[Cell]) -> Option<String> {
     let best = able.iter().min_by(|one, next| rank(one).total_cmp(&rank(next)))?;
     let text = (column.text)(best);
     able.iter().any(|cell| (column.text)(cell) != text).then_some(text)
+}
+
+/// A column of figures of clusters or prefetches: its name, a rank in the order of omission if there is no room, and a
+/// formatter of a cell.
+pub(super) type Figure<C> = (&'static str, u8, fn(&C) -> String);
+
+/// Returns a table that fits the terminal, with capacity, policy and `figures` of each cell; all columns if there is no
+/// terminal. `capacity_name` is the heading of the capacities, and `subject` returns capacity and policy of a cell.
+pub(super) fn figure_rows<C>(
+    capacity_name: &'static str,
+    subject: fn(&C) -> (Capacity, &Spec),
+    figures: &[Figure<C>],
+    cells: &[C],
+) -> Vec<String> {
+    let names = [capacity_name, "policy"].map(|name| tables::Column { name, is_text: true, rank: 0 });
+    let columns = figures.iter().map(|(name, rank, _)| tables::Column { name, is_text: false, rank: *rank });
+    let columns: Vec<_> = names.into_iter().chain(columns).collect();
+    let row = |cell: &C| {
+        let (amount, spec) = subject(cell);
+        let figures = figures.iter().map(|(_, _, text)| text(cell));
+        [capacity(amount), spec.to_string()].into_iter().chain(figures).collect()
+    };
+    fitted(&columns, &cells.iter().map(row).collect::<Vec<_>>(), 1, terminal::columns())
 }
 
 /// Formats a capacity in its unit, rounded for people.

@@ -25,7 +25,7 @@ pub(super) fn lines(numbers: &Map<String, Value>, width: Option<usize>) -> Vec<S
     lines.extend(["association", "sequence"].iter().filter_map(|kind| prefetches(&all, kind)));
     lines.push(in_progress(&all));
     lines.extend(reasons(&all));
-    lines.iter().map(|line| shortened(line, width)).collect()
+    lines.iter().map(|line| cut(line, width)).collect()
 }
 
 fn line(name: &str, text: &str) -> String {
@@ -261,7 +261,8 @@ fn word(value: &Value, name: &str) -> String {
     printable(value[name].as_str().unwrap_or("unknown"))
 }
 
-fn shortened(line: &str, width: Option<usize>) -> String {
+/// Cuts the end off a line that is longer than `width`.
+fn cut(line: &str, width: Option<usize>) -> String {
     match width {
         Some(width) if line.chars().count() > width => {
             line.chars().take(width.saturating_sub(2)).chain("..".chars()).collect()

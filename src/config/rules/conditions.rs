@@ -2,7 +2,7 @@
 
 use larder_proxy::settings::{Conditions, Pattern};
 
-use super::key::RuleKey;
+use super::key::{RuleKey, rule_key};
 use super::lists::{domains, networks};
 use super::patterns::{host_pattern, path_pattern, type_pattern};
 use super::values::{each, field, named, status, word};
@@ -11,147 +11,108 @@ use crate::config::names;
 
 /// The keys of a rule's `match`.
 pub(crate) const MATCH: &[RuleKey<Conditions>] = &[
-    RuleKey {
-        name: "path",
-        values: "list of paths",
-        about: "the path without its query; `*` stands for any characters, `~` begins a regular expression",
-        set: |own, value| {
-            own.path = each(value, path_pattern)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "extension",
-        values: "list of extensions",
-        about: "the extension of the path's last segment, such as \"css\", in any case",
-        set: |own, value| {
-            own.extension = each(value, extension)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "host",
-        values: "list of hosts",
-        about: "the host without its port; `*` and `~` as for path",
-        set: |own, value| {
-            own.host = each(value, host_pattern)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "domains",
-        values: "list of files",
-        about: "files with any number of domains, one on each line or as in a hosts file: the host is one of them, or below one",
-        set: |own, value| {
-            own.domains = each(value, domains)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "method",
-        values: "list of methods",
-        about: "the method, such as \"GET\"",
-        set: |own, value| {
-            own.method = each(value, method)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "scheme",
-        values: "\"http\" or \"https\"",
-        about: "the scheme of the request",
-        set: |own, value| {
+    rule_key!(
+        "path",
+        "list of paths",
+        |own, value| own.path = each(value, path_pattern)?,
+        "the path without its query; `*` stands for any characters, `~` begins a regular expression"
+    ),
+    rule_key!(
+        "extension",
+        "list of extensions",
+        |own, value| own.extension = each(value, extension)?,
+        "the extension of the path's last segment, such as \"css\", in any case"
+    ),
+    rule_key!(
+        "host",
+        "list of hosts",
+        |own, value| own.host = each(value, host_pattern)?,
+        "the host without its port; `*` and `~` as for path"
+    ),
+    rule_key!(
+        "domains",
+        "list of files",
+        |own, value| own.domains = each(value, domains)?,
+        "files with any number of domains, one on each line or as in a hosts file: the host is one of them, or below one"
+    ),
+    rule_key!(
+        "method",
+        "list of methods",
+        |own, value| own.method = each(value, method)?,
+        "the method, such as \"GET\""
+    ),
+    rule_key!(
+        "scheme",
+        "\"http\" or \"https\"",
+        |own, value| {
             let scheme = |text: &str| word(text, &[("http", "http"), ("https", "https")]).map(Box::from);
             own.scheme = each(value, scheme)?;
-            Ok(())
         },
-    },
-    RuleKey {
-        name: "client",
-        values: "list of networks",
-        about: "the client's address; \"@FILE\": the networks in a file, one on each line",
-        set: |own, value| {
-            own.client = networks(value)?;
-            Ok(())
+        "the scheme of the request"
+    ),
+    rule_key!(
+        "client",
+        "list of networks",
+        |own, value| own.client = networks(value)?,
+        "the client's address; \"@FILE\": the networks in a file, one on each line"
+    ),
+    rule_key!(
+        "query",
+        "names, or a table of names and values",
+        |own, value| own.query = named(value, Pattern::parse)?,
+        "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path"
+    ),
+    rule_key!(
+        "field",
+        "names, or a table of names and values",
+        |own, value| own.field = named(value, field)?,
+        "fields of the request, in the same way"
+    ),
+    rule_key!(
+        "cookie",
+        "names, or a table of names and values",
+        |own, value| own.cookie = named(value, Pattern::parse)?,
+        "cookies of the request, in the same way"
+    ),
+    rule_key!(
+        "status",
+        "list of status codes",
+        |own, value| own.status = match value.as_array() {
+            Some(items) => items.iter().map(|item| status(item.get_ref())).collect::<Result<_, _>>()?,
+            None => vec![status(value)?],
         },
-    },
-    RuleKey {
-        name: "query",
-        values: "names, or a table of names and values",
-        about: "parameters of the query: one of these names, or all of these names with one of their values each; `*` and `~` as for path",
-        set: |own, value| {
-            own.query = named(value, Pattern::parse)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "field",
-        values: "names, or a table of names and values",
-        about: "fields of the request, in the same way",
-        set: |own, value| {
-            own.field = named(value, field)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "cookie",
-        values: "names, or a table of names and values",
-        about: "cookies of the request, in the same way",
-        set: |own, value| {
-            own.cookie = named(value, Pattern::parse)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "status",
-        values: "list of status codes",
-        about: "the status of the origin's response: 404, \"5xx\" or \"500-503\"",
-        set: |own, value| {
-            own.status = match value.as_array() {
-                Some(items) => items.iter().map(|item| status(item.get_ref())).collect::<Result<_, _>>()?,
-                None => vec![status(value)?],
-            };
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "type",
-        values: "list of media types",
-        about: "the media type of the response without parameters; `*` and `~` as for path",
-        set: |own, value| {
-            own.content_type = each(value, type_pattern)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "min_length",
-        values: "size",
-        about: "the least length of the response; one of unknown length does not match",
-        set: |own, value| {
+        "the status of the origin's response: 404, \"5xx\" or \"500-503\""
+    ),
+    rule_key!(
+        "type",
+        "list of media types",
+        |own, value| own.content_type = each(value, type_pattern)?,
+        "the media type of the response without parameters; `*` and `~` as for path"
+    ),
+    rule_key!(
+        "min_length",
+        "size",
+        |own, value| {
             let least: u64 = SIZE.read(value)?;
             own.length = Some(least..=own.length.as_ref().map_or(u64::MAX, |range| *range.end()));
-            Ok(())
         },
-    },
-    RuleKey {
-        name: "max_length",
-        values: "size",
-        about: "the largest length of the response; one of unknown length does not match",
-        set: |own, value| {
+        "the least length of the response; one of unknown length does not match"
+    ),
+    rule_key!(
+        "max_length",
+        "size",
+        |own, value| {
             let most: u64 = SIZE.read(value)?;
             own.length = Some(own.length.as_ref().map_or(0, |range| *range.start())..=most);
-            Ok(())
         },
-    },
-    RuleKey {
-        name: "response_field",
-        values: "names, or a table of names and values",
-        about: "fields of the response, as for query",
-        set: |own, value| {
-            own.response_field = named(value, |name| names::field_name(name).map(Box::from))?;
-            Ok(())
-        },
-    },
+        "the largest length of the response; one of unknown length does not match"
+    ),
+    rule_key!(
+        "response_field",
+        "names, or a table of names and values",
+        |own, value| own.response_field = named(value, |name| names::field_name(name).map(Box::from))?,
+        "fields of the response, as for query"
+    ),
 ];
 
 const SIZE: Size = Size(0..=1 << 60);

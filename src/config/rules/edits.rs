@@ -3,56 +3,41 @@
 use larder_proxy::settings::{CookieFilter, Edits, Pattern};
 use toml::de::DeValue;
 
-use super::key::RuleKey;
+use super::key::{RuleKey, rule_key};
 use super::values::{each, entries, fields, unknown, written_field};
 
 /// The keys of a rule's `request`, `response` and `reply`.
 pub(crate) const EDITS: &[RuleKey<Edits>] = &[
-    RuleKey {
-        name: "remove",
-        values: "list of field names",
-        about: "fields that are removed",
-        set: |own, value| {
-            own.remove = each(value, written_field)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "cookies",
-        values: "\"drop\", or { keep = [names] } or { drop = [names] }",
-        about: "cookies that are kept or dropped; `*` and `~` as for path",
-        set: |own, value| {
-            own.cookies = Some(cookies(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "set",
-        values: "table of fields and values",
-        about: "fields that are set to these values, in place of existing ones",
-        set: |own, value| {
-            own.set = fields(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "default",
-        values: "table of fields and values",
-        about: "fields that are added if there is none of that name",
-        set: |own, value| {
-            own.default = fields(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "add",
-        values: "table of fields and values",
-        about: "fields that are added, beside existing ones",
-        set: |own, value| {
-            own.add = fields(value)?;
-            Ok(())
-        },
-    },
+    rule_key!(
+        "remove",
+        "list of field names",
+        |own, value| own.remove = each(value, written_field)?,
+        "fields that are removed"
+    ),
+    rule_key!(
+        "cookies",
+        "\"drop\", or { keep = [names] } or { drop = [names] }",
+        |own, value| own.cookies = Some(cookies(value)?),
+        "cookies that are kept or dropped; `*` and `~` as for path"
+    ),
+    rule_key!(
+        "set",
+        "table of fields and values",
+        |own, value| own.set = fields(value)?,
+        "fields that are set to these values, in place of existing ones"
+    ),
+    rule_key!(
+        "default",
+        "table of fields and values",
+        |own, value| own.default = fields(value)?,
+        "fields that are added if there is none of that name"
+    ),
+    rule_key!(
+        "add",
+        "table of fields and values",
+        |own, value| own.add = fields(value)?,
+        "fields that are added, beside existing ones"
+    ),
 ];
 
 fn cookies(value: &DeValue<'_>) -> Result<CookieFilter, String> {

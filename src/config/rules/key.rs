@@ -1,4 +1,4 @@
-//! A key of a rule.
+//! A key of a rule, and the macro that makes one from its name, values, effect and meaning.
 
 use toml::de::DeValue;
 
@@ -11,3 +11,19 @@ pub(crate) struct RuleKey<T> {
     /// Stores a value in its field.
     pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
 }
+
+macro_rules! rule_key {
+    ($name:literal, $values:literal, |$target:ident, $value:ident| $store:expr, $about:literal $(,)?) => {
+        RuleKey {
+            name: $name,
+            values: $values,
+            about: $about,
+            set: |$target, $value| {
+                $store;
+                Ok(())
+            },
+        }
+    };
+}
+
+pub(super) use rule_key;

@@ -11,7 +11,7 @@ use super::answers::{redirect, respond};
 use super::classes::classes;
 use super::cors::cors;
 use super::files::error_pages;
-use super::key::RuleKey;
+use super::key::{RuleKey, rule_key};
 use super::limits::limits;
 use super::lists::{networks, tokens, users};
 use super::origins::{origins, rewrite};
@@ -22,353 +22,243 @@ use crate::config::names;
 
 /// The keys of a rule.
 pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
-    RuleKey {
-        name: "name",
-        values: "text",
-        about: "name of the rule in explanations and statistics; without it, its number",
-        set: |rule, value| {
-            rule.name = Some(string(value)?);
-            Ok(())
+    rule_key!(
+        "name",
+        "text",
+        |rule, value| rule.name = Some(string(value)?),
+        "name of the rule in explanations and statistics; without it, its number"
+    ),
+    rule_key!(
+        "stop",
+        "true or false",
+        |rule, value| rule.stop = flag(value)?,
+        "if the rule holds, no later rule applies"
+    ),
+    rule_key!(
+        "cache",
+        "true or false",
+        |rule, value| rule.effects.cache = Some(flag(value)?),
+        "false: nothing is stored, and nothing stored is used; true: undoes that of an earlier rule"
+    ),
+    rule_key!(
+        "ttl",
+        "duration, or a table of status codes and durations",
+        |rule, value| match value.as_table() {
+            Some(table) => rule.ttl_by_status = by_status(table)?,
+            None => rule.effects.lifetimes.replace = Some(Seconds.read(value)?),
         },
-    },
-    RuleKey {
-        name: "stop",
-        values: "true or false",
-        about: "if the rule holds, no later rule applies",
-        set: |rule, value| {
-            rule.stop = flag(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "cache",
-        values: "true or false",
-        about: "false: nothing is stored, and nothing stored is used; true: undoes that of an earlier rule",
-        set: |rule, value| {
-            rule.effects.cache = Some(flag(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "ttl",
-        values: "duration, or a table of status codes and durations",
-        about: "lifetime of responses in place of the origin's; no-store, no-cache and private still hold",
-        set: |rule, value| {
-            match value.as_table() {
-                Some(table) => rule.ttl_by_status = by_status(table)?,
-                None => rule.effects.lifetimes.replace = Some(Seconds.read(value)?),
-            }
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "ttl_default",
-        values: "duration",
-        about: "lifetime of responses for which the origin sets none",
-        set: |rule, value| {
-            rule.effects.lifetimes.default = Some(Seconds.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "ttl_min",
-        values: "duration",
-        about: "least lifetime of responses that have one",
-        set: |rule, value| {
-            rule.effects.lifetimes.least = Some(Seconds.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "ttl_max",
-        values: "duration",
-        about: "longest lifetime of responses",
-        set: |rule, value| {
-            rule.effects.lifetimes.most = Some(Seconds.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "stale_while_revalidate",
-        values: "duration",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.stale_while_revalidate = Some(Seconds.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "refresh_ahead",
-        values: "share",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.refresh_ahead = Some(Percent.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "refresh_ahead_hits",
-        values: "number",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.refresh_ahead_hits = Some(Count(1..=10_000_000).read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "early_hints",
-        values: "\"h2\", \"always\" or \"off\"",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.early_hints = Some(word(&string(value)?, names::EARLY_HINTS)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "client_prefetch",
-        values: "\"serve\" or \"cached-only\"",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.declines_prefetches = Some(word(&string(value)?, names::CLIENT_PREFETCHES)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "prefetch",
-        values: "list of: association sequence, or false",
-        about: "as the site's key of this name; false: nothing",
-        set: |rule, value| {
-            rule.effects.prefetch = Some(predictions(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "prefetch_traffic",
-        values: "share",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.prefetch_traffic = Some(Percent.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "stale_if_error",
-        values: "duration",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.stale_if_error = Some(Seconds.read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "ignore",
-        values: "list of: no-cache no-store private must-revalidate",
-        about: "directives of the origin's Cache-Control that have no effect, against RFC 9111",
-        set: |rule, value| {
-            rule.effects.ignored = Some(ignored(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "query",
-        values: "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted",
-        about: "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements",
-        set: |rule, value| {
-            rule.effects.query = Some(query(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "key_fields",
-        values: "list of field names",
-        about: "request fields for whose values separate responses are stored, as if Vary named them",
-        set: |rule, value| {
-            rule.effects.apart.extend(each(value, |name| field(name).map(String::from))?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "key_cookies",
-        values: "list of cookie names",
-        about: "cookies for whose values separate responses are stored",
-        set: |rule, value| {
+        "lifetime of responses in place of the origin's; no-store, no-cache and private still hold"
+    ),
+    rule_key!(
+        "ttl_default",
+        "duration",
+        |rule, value| rule.effects.lifetimes.default = Some(Seconds.read(value)?),
+        "lifetime of responses for which the origin sets none"
+    ),
+    rule_key!(
+        "ttl_min",
+        "duration",
+        |rule, value| rule.effects.lifetimes.least = Some(Seconds.read(value)?),
+        "least lifetime of responses that have one"
+    ),
+    rule_key!(
+        "ttl_max",
+        "duration",
+        |rule, value| rule.effects.lifetimes.most = Some(Seconds.read(value)?),
+        "longest lifetime of responses"
+    ),
+    rule_key!(
+        "stale_while_revalidate",
+        "duration",
+        |rule, value| rule.effects.stale_while_revalidate = Some(Seconds.read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "refresh_ahead",
+        "share",
+        |rule, value| rule.effects.refresh_ahead = Some(Percent.read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "refresh_ahead_hits",
+        "number",
+        |rule, value| rule.effects.refresh_ahead_hits = Some(Count(1..=10_000_000).read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "early_hints",
+        "\"h2\", \"always\" or \"off\"",
+        |rule, value| rule.effects.early_hints = Some(word(&string(value)?, names::EARLY_HINTS)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "client_prefetch",
+        "\"serve\" or \"cached-only\"",
+        |rule, value| rule.effects.declines_prefetches =
+            Some(word(&string(value)?, names::CLIENT_PREFETCHES)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "prefetch",
+        "list of: association sequence, or false",
+        |rule, value| rule.effects.prefetch = Some(predictions(value)?),
+        "as the site's key of this name; false: nothing"
+    ),
+    rule_key!(
+        "prefetch_traffic",
+        "share",
+        |rule, value| rule.effects.prefetch_traffic = Some(Percent.read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "stale_if_error",
+        "duration",
+        |rule, value| rule.effects.stale_if_error = Some(Seconds.read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "ignore",
+        "list of: no-cache no-store private must-revalidate",
+        |rule, value| rule.effects.ignored = Some(ignored(value)?),
+        "directives of the origin's Cache-Control that have no effect, against RFC 9111"
+    ),
+    rule_key!(
+        "query",
+        "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted",
+        |rule, value| rule.effects.query = Some(query(value)?),
+        "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements"
+    ),
+    rule_key!(
+        "key_fields",
+        "list of field names",
+        |rule, value| rule.effects.apart.extend(each(value, |name| field(name).map(String::from))?),
+        "request fields for whose values separate responses are stored, as if Vary named them"
+    ),
+    rule_key!(
+        "key_cookies",
+        "list of cookie names",
+        |rule, value| {
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
             rule.effects.apart.extend(each(value, cookie)?);
-            Ok(())
         },
-    },
-    RuleKey {
-        name: "classes",
-        values: "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
-        about: "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses",
-        set: |rule, value| {
-            rule.classes = classes(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "cors",
-        values: "origins, or { origins = [..], methods = [..], fields = [..], expose = [..], credentials = true, max_age = \"10m\" }",
-        about: "pages of these origins (\"*\": of all) may read the responses; preflight requests are answered",
-        set: |rule, value| {
-            rule.cors = Some(cors(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "security_headers",
-        values: "true or false",
-        about: "adds X-Content-Type-Options, X-Frame-Options and Referrer-Policy to replies without them",
-        set: |rule, value| {
-            rule.security_headers = flag(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "compress",
-        values: "list of: zstd br gzip, or false",
-        about: "codings in which stored responses are sent to clients that accept them, the preferred one first; false: as the origin sent them",
-        set: |rule, value| {
-            rule.effects.compress = Some(codings(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "redirect",
-        values: "URL, or { to = URL, status = 301 }",
-        about: "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request",
-        set: |rule, value| {
-            rule.redirect = Some(redirect(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "respond",
-        values: "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path",
-        about: "answers without a request to an origin",
-        set: |rule, value| {
-            rule.respond = Some(respond(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "origin",
-        values: "URL or list of URLs",
-        about: "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme",
-        set: |rule, value| {
-            rule.effects.upstream.origins = origins(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "rewrite",
-        values: "path",
-        about: "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?",
-        set: |rule, value| {
-            rule.effects.upstream.rewrite = Some(rewrite(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "host",
-        values: "\"preserve\" or \"origin\" or a host",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.upstream.host = Some(names::host_header(&string(value)?)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "retries",
-        values: "number",
-        about: "as the site's key of this name",
-        set: |rule, value| {
-            rule.effects.tries.retries = Some(Count(0..=100).read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "first_byte",
-        values: "duration",
-        about: "for the origin's answer to begin (504), in place of that in [timeouts]",
-        set: |rule, value| {
-            rule.effects.tries.first_byte = Some(AtLeast(1).read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "origin_idle",
-        values: "duration",
-        about: "between two reads of that answer (502), in place of that in [timeouts]",
-        set: |rule, value| {
-            rule.effects.tries.origin_idle = Some(AtLeast(1).read(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "error_page",
-        values: "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }",
-        about: "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined",
-        set: |rule, value| {
-            rule.error_pages = error_pages(value)?;
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "allow",
-        values: "list of networks",
-        about: "clients that are served; others are refused (403); \"@FILE\" as for match.client",
-        set: |rule, value| {
-            rule.effects.allow = Some(networks(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "deny",
-        values: "list of networks",
-        about: "clients that are refused (403); \"@FILE\" as for match.client",
-        set: |rule, value| {
-            rule.effects.deny = Some(networks(value)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "users",
-        values: "file, or false",
-        about: "requires the password of a user in this file, which larder passwd writes (401; 407 of the forward proxy); false: requires none",
-        set: |rule, value| {
-            rule.effects.users = Some(file_or_false(value)?.map(|path| users(&path)).transpose()?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "tokens",
-        values: "file, or false",
-        about: "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token",
-        set: |rule, value| {
-            rule.effects.tokens = Some(file_or_false(value)?.map(|path| tokens(&path)).transpose()?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "realm",
-        values: "text",
-        about: "text that clients show when they request the password from their user",
-        set: |rule, value| {
-            rule.effects.realm = Some(realm(&string(value)?)?);
-            Ok(())
-        },
-    },
-    RuleKey {
-        name: "limit",
-        values: "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables",
-        about: "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
-                count = \"misses\": only requests to an origin count",
-        set: |rule, value| {
-            rule.effects.limits = Some(limits(value)?);
-            Ok(())
-        },
-    },
+        "cookies for whose values separate responses are stored"
+    ),
+    rule_key!(
+        "classes",
+        "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
+        |rule, value| rule.classes = classes(value)?,
+        "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses"
+    ),
+    rule_key!(
+        "cors",
+        "origins, or { origins = [..], methods = [..], fields = [..], expose = [..], credentials = true, max_age = \"10m\" }",
+        |rule, value| rule.cors = Some(cors(value)?),
+        "pages of these origins (\"*\": of all) may read the responses; preflight requests are answered"
+    ),
+    rule_key!(
+        "security_headers",
+        "true or false",
+        |rule, value| rule.security_headers = flag(value)?,
+        "adds X-Content-Type-Options, X-Frame-Options and Referrer-Policy to replies without them"
+    ),
+    rule_key!(
+        "compress",
+        "list of: zstd br gzip, or false",
+        |rule, value| rule.effects.compress = Some(codings(value)?),
+        "codings in which stored responses are sent to clients that accept them, the preferred one first; false: as the origin sent them"
+    ),
+    rule_key!(
+        "redirect",
+        "URL, or { to = URL, status = 301 }",
+        |rule, value| rule.redirect = Some(redirect(value)?),
+        "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request"
+    ),
+    rule_key!(
+        "respond",
+        "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path",
+        |rule, value| rule.respond = Some(respond(value)?),
+        "answers without a request to an origin"
+    ),
+    rule_key!(
+        "origin",
+        "URL or list of URLs",
+        |rule, value| rule.effects.upstream.origins = origins(value)?,
+        "origins in place of the site's, written as those; for rules of sites that match only path, extension, host and scheme"
+    ),
+    rule_key!(
+        "rewrite",
+        "path",
+        |rule, value| rule.effects.upstream.rewrite = Some(rewrite(value)?),
+        "path of the request to the origin; placeholders as for redirect; the query is appended unless the path contains {uri}, {query} or a ?"
+    ),
+    rule_key!(
+        "host",
+        "\"preserve\" or \"origin\" or a host",
+        |rule, value| rule.effects.upstream.host = Some(names::host_header(&string(value)?)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "retries",
+        "number",
+        |rule, value| rule.effects.tries.retries = Some(Count(0..=100).read(value)?),
+        "as the site's key of this name"
+    ),
+    rule_key!(
+        "first_byte",
+        "duration",
+        |rule, value| rule.effects.tries.first_byte = Some(AtLeast(1).read(value)?),
+        "for the origin's answer to begin (504), in place of that in [timeouts]"
+    ),
+    rule_key!(
+        "origin_idle",
+        "duration",
+        |rule, value| rule.effects.tries.origin_idle = Some(AtLeast(1).read(value)?),
+        "between two reads of that answer (502), in place of that in [timeouts]"
+    ),
+    rule_key!(
+        "error_page",
+        "table of status codes and paths, as { 404 = \"404.html\", 5xx = \"sorry.html\" }",
+        |rule, value| rule.error_pages = error_pages(value)?,
+        "files that replace the content of errors, of the origin and of this proxy; the pages of several rules are combined"
+    ),
+    rule_key!(
+        "allow",
+        "list of networks",
+        |rule, value| rule.effects.allow = Some(networks(value)?),
+        "clients that are served; others are refused (403); \"@FILE\" as for match.client"
+    ),
+    rule_key!(
+        "deny",
+        "list of networks",
+        |rule, value| rule.effects.deny = Some(networks(value)?),
+        "clients that are refused (403); \"@FILE\" as for match.client"
+    ),
+    rule_key!(
+        "users",
+        "file, or false",
+        |rule, value| rule.effects.users = Some(file_or_false(value)?.map(|path| users(&path)).transpose()?),
+        "requires the password of a user in this file, which larder passwd writes (401; 407 of the forward proxy); false: requires none"
+    ),
+    rule_key!(
+        "tokens",
+        "file, or false",
+        |rule, value| rule.effects.tokens =
+            Some(file_or_false(value)?.map(|path| tokens(&path)).transpose()?),
+        "requires a bearer token in this file, or the password of a user; a line is a token, or a name and a token"
+    ),
+    rule_key!(
+        "realm",
+        "text",
+        |rule, value| rule.effects.realm = Some(realm(&string(value)?)?),
+        "text that clients show when they request the password from their user"
+    ),
+    rule_key!(
+        "limit",
+        "{ requests = \"10/s\", burst = 20, concurrent = 5, by = \"client\", count = \"misses\" }, or a list of such tables",
+        |rule, value| rule.effects.limits = Some(limits(value)?),
+        "limits of the requests in a time, and at once, for each client (or network, host, value of a \"field:NAME\", or all); others get 429. \
+                count = \"misses\": only requests to an origin count"
+    ),
 ];
 
 fn realm(text: &str) -> Result<Arc<str>, String> {

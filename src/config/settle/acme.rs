@@ -7,9 +7,10 @@ use std::sync::Arc;
 use larder_proxy::origin::connect::{OriginTlsFault, tls_of_site};
 use larder_proxy::settings::{
     Acme, AcmeChallenge, CertificateFault, ClientAuths, Cluster, LETS_ENCRYPT, LETS_ENCRYPT_STAGING,
-    Listener, OriginTls, OriginTlsFiles,
+    OriginTls, OriginTlsFiles,
 };
 
+use super::listeners::Listeners;
 use super::problems::Problems;
 use crate::config::draft::SiteDraft;
 use crate::config::names::covers;
@@ -19,7 +20,7 @@ const FILES: &str = "/.well-known/acme-challenge/";
 
 /// The parts of the config other than their own table that sites with `acme` need.
 pub(super) struct Around<'s> {
-    listen: &'s [Listener],
+    listeners: &'s Listeners,
     /// The challenges that the listeners can answer.
     answered: Vec<AcmeChallenge>,
     cluster: Option<&'s Cluster>,
@@ -28,15 +29,15 @@ pub(super) struct Around<'s> {
 }
 
 impl<'s> Around<'s> {
-    /// Collects these listeners, whether there are sockets, the certificates of clients, and the rest of the process.
+    /// Collects the listeners, the certificates of clients, and the rest of the process.
     pub(super) fn new(
-        (listen, has_sockets): (&'s [Listener], bool),
+        listeners: &'s Listeners,
         client_auth: &ClientAuths,
         cluster: Option<&'s Cluster>,
         state: Option<&'s Path>,
     ) -> Self {
-        let answered = AcmeChallenge::answered(listen, has_sockets, client_auth);
-        Self { listen, answered, cluster, state }
+        let answered = AcmeChallenge::answered(&listeners.http, listeners.has_sockets(), client_auth);
+        Self { listeners, answered, cluster, state }
     }
 }
 
@@ -72,7 +73,7 @@ fn settle_site(
         written.challenge.is_none_or(|wanted| wanted == *kind) && is_found
     };
     let challenges: Vec<_> = around.answered.iter().copied().filter(is_wanted).collect();
-    if challenges.is_empty() && !around.listen.is_empty() {
+    if challenges.is_empty() && !around.listeners.http.is_empty() {
         found.push(match takes_files(site, sites) {
             true => unanswered(written.challenge).to_owned(),
             false => format!(
@@ -137,7 +138,7 @@ fn unfit(site: &SiteDraft, earlier: &[SiteDraft]) -> Vec<String> {
 /// Returns the requirements that the process lacks.
 fn missing(around: &Around<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    if !around.listen.iter().any(|listener| listener.tls) {
+    if !around.listeners.http.iter().any(|listener| listener.tls) {
         found.push("no listener would use the certificate: set reverse.listen_tls".to_owned());
     }
     if around.state.is_none() {

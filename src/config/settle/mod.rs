@@ -3,47 +3,39 @@
 mod acme;
 mod cluster;
 mod control;
+mod listeners;
 mod node_tls;
 mod problems;
 mod statistics;
 mod tls;
 mod without_effect;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::{env, thread};
 
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Acme, Door, Doors, Forward, Health, Listener, MemoryTier, OriginTls, Role, Site, SiteRule, Token,
-    Tracing, UnixSockets,
+    Acme, Doors, Forward, Health, MemoryTier, OriginTls, Site, SiteRule, Token, Tracing,
 };
 
 use super::draft::rule::RuleDraft;
-use super::draft::{DiskDraft, Draft, Listen, Memory, SiteDraft};
+use super::draft::{DiskDraft, Draft, Memory, SiteDraft};
 use super::machine;
 use super::names::covers;
-use super::places::show_socket;
 use super::rules::{self, Owner};
 use crate::cli::admin_token::TOKEN;
 use crate::cli::state::state_directory;
 use crate::cli::units::{counted, show_size};
+use listeners::Listeners;
 use problems::Problems;
-
-const REVERSE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-const REVERSE_TLS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
-const FORWARD_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128);
 
 /// Returns the settings of `draft`, or all contradictions in it.
 pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     let mut problems = Problems::of(&draft);
-    let ((listen, sockets), doors) = (listeners(&draft), doors(&draft));
-    check_fronts(&draft, &listen, &sockets, &doors, &mut problems);
-    check_addresses(&draft, &listen, &doors, &mut problems);
-    check_clients(&draft, &listen, &doors, &mut problems);
-    check_tls(&draft, &listen, &mut problems);
-    let client_auth = tls::client_auths(&draft, &listen, &mut problems);
+    let listeners = Listeners::of(&draft);
+    listeners.check(&draft, &mut problems);
+    let client_auth = tls::client_auths(&draft, &listeners.http, &mut problems);
     let admin_token = admin_token(&draft, &mut problems);
     let admin_tls = tls::admin(&draft, &mut problems);
     check_sites(&draft.sites, &mut problems);
@@ -56,19 +48,18 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     check_trace(&draft, &mut problems);
     let cluster = cluster::settle(&draft, &mut problems);
     let state = state_directory();
-    let (has_sockets, cluster_of_sites) = (!sockets.paths.is_empty(), cluster.as_ref());
-    let around = acme::Around::new((&listen, has_sockets), &client_auth, cluster_of_sites, state.as_deref());
+    let around = acme::Around::new(&listeners, &client_auth, cluster.as_ref(), state.as_deref());
     let acme = acme::settle(&draft.sites, &around, &mut problems);
     check_limits(&draft, &mut problems);
     let problems = problems.lines();
     if !problems.is_empty() {
         return Err(problems);
     }
-    let first = listen.first().map(|listener| listener.address);
-    let first = first.or_else(|| doors.first().map(|(_, address)| *address));
+    let first = listeners.first();
+    let Listeners { http, sockets, doors } = listeners;
     Ok(Settings {
         without_effect: without_effect::find(&draft),
-        listen,
+        listen: http,
         sockets,
         proxy_protocol: draft.proxy_protocol,
         certificates: draft.certificates,
@@ -103,44 +94,6 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
     })
 }
 
-fn listeners(draft: &Draft) -> (Vec<Listener>, UnixSockets) {
-    let auto = |wanted: bool, address| if wanted { vec![address] } else { Vec::new() };
-    let has_sites = !draft.sites.is_empty();
-    let (mut reverse, mut paths) = (Vec::new(), Vec::new());
-    for listen in draft.reverse_listen.iter().flatten() {
-        match listen {
-            Listen::Address(address) => reverse.push(*address),
-            Listen::Socket(path) => paths.push(path.clone()),
-        }
-    }
-    if draft.reverse_listen.is_none() {
-        reverse = auto(has_sites, REVERSE);
-    }
-    let forward = draft.forward_listen.clone().unwrap_or_else(|| auto(!has_sites, FORWARD_PROXY));
-    let has_certificates = !draft.certificates.is_empty() || has_acme(draft);
-    let reverse_tls = draft.reverse_listen_tls.clone();
-    let reverse_tls = reverse_tls.unwrap_or_else(|| auto(has_sites && has_certificates, REVERSE_TLS));
-    let each = [
-        (reverse, Role::Reverse, false),
-        (reverse_tls, Role::Reverse, true),
-        (forward, Role::Forward, false),
-        (draft.forward_listen_tls.clone(), Role::Forward, true),
-    ];
-    let listeners = |(addresses, role, tls): (Vec<_>, _, _)| {
-        addresses.into_iter().map(move |address| Listener { address, role, tls })
-    };
-    (each.into_iter().flat_map(listeners).collect(), UnixSockets { paths, mode: draft.socket_mode })
-}
-
-fn doors(draft: &Draft) -> Vec<(Door, SocketAddr)> {
-    let each = [
-        (Door::Thrift, &draft.thrift_listen),
-        (Door::Onc, &draft.onc_listen),
-        (Door::Line, &draft.line_listen),
-    ];
-    each.into_iter().flat_map(|(door, listen)| listen.iter().map(move |address| (door, *address))).collect()
-}
-
 /// Returns the token that the admin listener requires; it must require one if other machines can reach it.
 fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
     let token = match (&draft.admin_token, env::var(TOKEN)) {
@@ -166,161 +119,6 @@ fn admin_token(draft: &Draft, problems: &mut Problems<'_>) -> Option<Token> {
     token
 }
 
-fn check_fronts(
-    draft: &Draft,
-    listen: &[Listener],
-    sockets: &UnixSockets,
-    doors: &[(Door, SocketAddr)],
-    problems: &mut Problems<'_>,
-) {
-    for (at, path) in sockets.paths.iter().enumerate() {
-        if sockets.paths[..at].contains(path) {
-            problems.add(&["reverse.listen"], &format!("reverse.listen has {} twice", show_socket(path)));
-        }
-    }
-    let reverse = !sockets.paths.is_empty() || listen.iter().any(|listener| listener.role == Role::Reverse);
-    match (reverse, draft.sites.first()) {
-        (true, None) => {
-            let only_tls = sockets.paths.is_empty() && has_only_tls(listen);
-            let key = if only_tls { "reverse.listen_tls" } else { "reverse.listen" };
-            let text = match only_tls && draft.certificates.is_empty() {
-                true => {
-                    "reverse.listen_tls needs an origin and a certificate: add a [[site]] and a [[tls]], or --origin URL with \
-                     --tls-cert and --tls-key"
-                }
-                false => &format!("{key} needs an origin: add a [[site]], or --origin URL"),
-            };
-            problems.add(&[key, "site"], text);
-        }
-        (false, Some(site)) => {
-            problems.add_to_site(site, "no listener serves this site: reverse.listen is empty");
-        }
-        _ if listen.is_empty() && sockets.paths.is_empty() && doors.is_empty() => {
-            let text = "nothing listens: forward.listen is empty, and there is no [[site]]";
-            problems.add(&["forward.listen", "site"], text);
-        }
-        _ => {}
-    }
-}
-
-/// Whether an authority issues certificates for a site.
-fn has_acme(draft: &Draft) -> bool {
-    draft.sites.iter().any(|site| site.acme.is_some())
-}
-
-/// Whether all addresses of the sites use TLS.
-fn has_only_tls(listen: &[Listener]) -> bool {
-    listen.iter().filter(|listener| listener.role == Role::Reverse).all(|listener| listener.tls)
-}
-
-/// Checks that clients are listed for a listener on all addresses, which may be open to the internet.
-fn check_clients(
-    draft: &Draft,
-    listen: &[Listener],
-    doors: &[(Door, SocketAddr)],
-    problems: &mut Problems<'_>,
-) {
-    let forward = listen.iter().filter(|listener| listener.role == Role::Forward);
-    let forward = forward.map(|listener| (http_key(listener), listener.address, "forward"));
-    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address, "doors"));
-    for (key, address, table) in forward.chain(doors) {
-        let is_open = address.ip().to_canonical().is_unspecified();
-        if is_open && !draft.places.contains_key(&format!("{table}.clients")) {
-            let clients = format!("{table}.clients");
-            let text = format!(
-                "{key} {address} can be reached from every network: name its clients in [{table}], such as \
-                 clients = [\"127.0.0.0/8\", \"192.168.0.0/16\"]"
-            );
-            problems.add(&[key, &clients], &text);
-        }
-    }
-}
-
-/// Returns the key with the address of a listener for HTTP.
-fn http_key(listener: &Listener) -> &'static str {
-    match (listener.role, listener.tls) {
-        (Role::Reverse, false) => "reverse.listen",
-        (Role::Reverse, true) => "reverse.listen_tls",
-        (Role::Forward, false) => "forward.listen",
-        (Role::Forward, true) => "forward.listen_tls",
-    }
-}
-
-/// Checks that TLS has certificates, and that certificates are used.
-fn check_tls(draft: &Draft, listen: &[Listener], problems: &mut Problems<'_>) {
-    let speaks = listen.iter().find(|listener| listener.tls).map(http_key);
-    let doors = [(draft.doors.thrift_tls, "thrift.tls"), (draft.doors.line_tls, "line.tls")];
-    let speaks = speaks.or_else(|| doors.iter().find(|(is_on, _)| *is_on).map(|(_, key)| *key));
-    let of_admin = draft.admin.is_some_and(|admin| admin.tls);
-    match (speaks, draft.certificates.first()) {
-        // A site is missing, too, and that error is reported with it.
-        (Some("reverse.listen_tls"), None) if draft.sites.is_empty() && has_only_tls(listen) => {}
-        (Some(_), None) if has_acme(draft) => {}
-        (Some(key), None) => {
-            let text = format!(
-                "{key} needs a certificate: add a [[tls]] with 'cert' and 'key', or --tls-cert and --tls-key, or acme to \
-                 a [[site]]"
-            );
-            problems.add(&[key, "tls"], &text);
-        }
-        (None, Some(files)) if !of_admin => {
-            let sites = match draft.sites.is_empty() {
-                true => "add a [[site]] or --origin URL, or set",
-                false => "set reverse.listen_tls,",
-            };
-            let line = format!(
-                "{}: no listener uses this certificate: {sites} forward.listen_tls, thrift.tls or line.tls, or begin \
-                 admin with https://",
-                files.place
-            );
-            problems.add_of_tables(&["tls", "reverse", "forward", "thrift", "line"], line);
-        }
-        _ => {}
-    }
-    let is_reverse_tls = |listener: &Listener| listener.role == Role::Reverse && listener.tls;
-    if let Some(site) = draft.sites.iter().find(|site| site.only_https)
-        && !listen.iter().any(is_reverse_tls)
-    {
-        problems.add_to_site(site, "https = \"redirect\" needs a listener for TLS: set reverse.listen_tls");
-    }
-    if let Some(site) = draft.sites.iter().find(|site| site.hsts.is_some())
-        && !listen.iter().any(is_reverse_tls)
-        && draft.trust.is_empty()
-    {
-        let text =
-            "hsts needs a listener for TLS, or a proxy that terminates it: set reverse.listen_tls or trust";
-        problems.add_to_site(site, text);
-    }
-}
-
-/// Returns the key with the addresses of an RPC listener.
-fn listen_key(door: Door) -> &'static str {
-    match door {
-        Door::Thrift => "thrift.listen",
-        Door::Onc => "onc.listen",
-        Door::Line => "line.listen",
-    }
-}
-
-fn check_addresses(
-    draft: &Draft,
-    listen: &[Listener],
-    doors: &[(Door, SocketAddr)],
-    problems: &mut Problems<'_>,
-) {
-    let asked = listen.iter().map(|listener| (http_key(listener), listener.address));
-    let doors = doors.iter().map(|(door, address)| (listen_key(*door), *address));
-    let peers = draft.cluster.engine.as_ref().map(|_| ("cluster.listen", draft.cluster.listen));
-    let admin = draft.admin.map(|admin| ("admin", admin.address));
-    let asked: Vec<_> = asked.chain(doors).chain(admin).chain(peers).collect();
-    for (at, (later, address)) in asked.iter().enumerate() {
-        for (earlier, other) in asked[..at].iter().filter(|(_, other)| clash(*other, *address)) {
-            let text = format!("{later} {address} and {earlier} {other} cannot both listen");
-            problems.add(&[later, earlier], &text);
-        }
-    }
-}
-
 /// Rejects a config with traces if the build does not support them.
 fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
     if let Some(endpoint) = draft.trace.endpoint.as_ref().filter(|_| !Tracing::IS_BUILT_IN) {
@@ -329,12 +127,6 @@ fn check_trace(draft: &Draft, problems: &mut Problems<'_>) {
         );
         problems.add(&["trace.endpoint"], &text);
     }
-}
-
-/// Whether two sockets cannot be bound at the same time.
-fn clash(one: SocketAddr, other: SocketAddr) -> bool {
-    let overlap = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && overlap
 }
 
 fn check_sites(sites: &[SiteDraft], problems: &mut Problems<'_>) {

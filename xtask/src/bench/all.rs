@@ -1,41 +1,42 @@
 //! `cargo x bench all`: all benches in sequence, and at the end one table of all goals.
 
 use super::goal::{judge_all, summary};
-use super::{Bench, NAMES, table};
+use super::{Parse, Ready, table};
 use crate::args;
 use anyhow::Result;
 use std::path::PathBuf;
 
+/// The benches that have no option `--install`.
+const INSTALL_NOTHING: &[&str] = &["control", "purge", "replay", "learn"];
+
 /// The options of `cargo x bench all`.
 pub(crate) struct Options {
-    benches: Vec<(&'static str, Bench)>,
+    benches: Vec<(&'static str, Ready)>,
     json: Option<PathBuf>,
 }
 
 impl Options {
-    /// Reads the words after `bench all`.
+    /// Reads the words after `bench all`, for the benches in `list`.
     ///
     /// # Errors
     /// An unknown word, which the error names.
-    pub(super) fn parse(words: &[String]) -> Result<Self> {
+    pub(super) fn parse(list: &[(&'static str, Parse)], words: &[String]) -> Result<Self> {
         let known = [("--quick", false), ("--install", false), ("--only", true), ("--json", true)];
         let words = args::parse(words, &known)?;
-        let mut names = NAMES.to_vec();
-        if let Some(only) = words.get("--only") {
-            if let Some(name) = only.split(',').find(|name| !names.contains(name)) {
-                return Err(args::unknown("bench", name, NAMES));
-            }
-            names.retain(|name| only.split(',').any(|chosen| chosen == *name));
+        let names: Vec<_> = list.iter().map(|(name, _)| *name).collect();
+        let only: Option<Vec<_>> = words.get("--only").map(|only| only.split(',').collect());
+        if let Some(unknown) = only.iter().flatten().find(|name| !names.contains(name)) {
+            return Err(args::unknown("bench", unknown, &names));
         }
         let passed_on: Vec<_> = ["--quick", "--install"].into_iter().filter(|word| words.has(word)).collect();
-        let bench = |name: &'static str| {
-            // These benches install no packages.
-            let installs = !["control", "purge", "replay", "learn"].contains(&name);
+        let bench = |(name, parse): &(&'static str, Parse)| {
+            let installs = !INSTALL_NOTHING.contains(name);
             let words = passed_on.iter().filter(|word| installs || **word != "--install");
-            let words: Vec<_> = std::iter::once(&name).chain(words).map(|word| (*word).to_owned()).collect();
-            Ok((name, Bench::parse(&words)?))
+            Ok((*name, parse(&words.map(|word| (*word).to_owned()).collect::<Vec<_>>())?))
         };
-        Ok(Self { benches: names.into_iter().map(bench).collect::<Result<_>>()?, json: words.path("--json") })
+        let is_chosen = |name: &str| only.as_ref().is_none_or(|only| only.contains(&name));
+        let benches = list.iter().filter(|(name, _)| is_chosen(name)).map(bench).collect::<Result<_>>()?;
+        Ok(Self { benches, json: words.path("--json") })
     }
 }
 
@@ -47,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let mut outcomes = Vec::new();
     for (name, bench) in &options.benches {
         println!("\n== {name}");
-        let outcome = bench.measure();
+        let outcome = bench();
         if let Err(error) = &outcome {
             println!("failed: {error:#}");
         }
@@ -62,18 +63,22 @@ pub(super) fn run(options: &Options) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bench, NAMES};
+    use super::super::BENCHES;
     use super::Options;
+
+    fn all() -> Vec<&'static str> {
+        BENCHES.iter().map(|(name, _)| *name).collect()
+    }
 
     fn names(line: &str) -> anyhow::Result<Vec<&'static str>> {
         let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        Ok(Options::parse(&words)?.benches.iter().map(|(name, _)| *name).collect())
+        Ok(Options::parse(BENCHES, &words)?.benches.iter().map(|(name, _)| *name).collect())
     }
 
     #[test]
     fn all_are_all_or_those_named() {
-        assert_eq!(names("").unwrap(), NAMES);
-        assert_eq!(names("--quick --install").unwrap(), NAMES);
+        assert_eq!(names("").unwrap(), all());
+        assert_eq!(names("--quick --install").unwrap(), all());
         assert_eq!(names("--only replay,hits").unwrap(), ["hits", "replay"]);
         let error = names("--only hit").err().unwrap().to_string();
         assert_eq!(error, "unknown bench `hit`; did you mean `hits`?");
@@ -81,8 +86,8 @@ mod tests {
 
     #[test]
     fn every_bench_has_a_quick_form() {
-        for name in NAMES {
-            assert!(Bench::parse(&[(*name).to_owned(), "--quick".to_owned()]).is_ok(), "{name}");
+        for (name, parse) in BENCHES {
+            assert!(parse(&["--quick".to_owned()]).is_ok(), "{name}");
         }
     }
 }

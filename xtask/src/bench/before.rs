@@ -8,7 +8,6 @@ use super::goal::Goal;
 use super::measure::median;
 use super::peers;
 use super::table::{self, Cell, Row};
-use super::{CLUSTER, CONTROL, H2, PURGE, RULES, TLS};
 use crate::args;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The benches that can measure a given build.
-const ABLE: &[&str] = &["hits", "misses", "memory", TLS, H2, CLUSTER, CONTROL, PURGE, RULES];
+const ABLE: &[&str] = &["hits", "misses", "memory", "tls", "h2", "cluster", "control", "purge", "rules"];
 
 /// The maximum cost of the current build over that of the earlier one: 2% more is the noise of a quiet machine.
 const MOST: f64 = 1.02;

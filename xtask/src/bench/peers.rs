@@ -2,13 +2,20 @@
 //!
 //! Fair means: one worker, no log, the whole cache in memory, persistent connections to the origin.
 
-use super::Subject;
 use crate::packages::Package;
 use crate::{cargo, root};
 use anyhow::{Context, Result, anyhow, bail};
 use larder_testkit::programs::find;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The measured subject of a comparison of servers.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Subject {
+    Hits,
+    Misses,
+    Memory,
+}
 
 /// The origin of a server's program.
 #[derive(Clone, Copy, PartialEq)]

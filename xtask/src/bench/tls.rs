@@ -16,10 +16,9 @@ use super::server::Running;
 use super::table::{self, Cell, Row};
 use super::tls_load::{self, Tool};
 use crate::packages::{self, Package};
-use anyhow::{Context, Result, bail};
+use crate::program::certify;
+use anyhow::{Context, Result};
 use serde_json::json;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 pub(super) const OPENSSL: Package =
@@ -109,50 +108,6 @@ impl Case {
 /// The same as for [`Options::parse`].
 pub(super) fn parse(words: &[String]) -> Result<Options> {
     Options::parse(words, [3, 5])
-}
-
-/// Returns the paths of the certificate and its key, in the folder of a server.
-fn files(folder: &Path) -> [String; 3] {
-    ["cert.pem", "key.pem", "both.pem"].map(|name| folder.join(name).display().to_string())
-}
-
-/// Creates a certificate in a server's folder. Returns the files with it, with its key, and with both.
-///
-/// # Errors
-/// If openssl fails.
-pub(crate) fn certify(folder: &Path) -> Result<[String; 3]> {
-    let [cert, key, both] = files(folder);
-    let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "30",
-    ]);
-    openssl.args([
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=DNS:localhost",
-        "-addext",
-        "basicConstraints=critical,CA:FALSE",
-        "-keyout",
-        &key,
-        "-out",
-        &cert,
-    ]);
-    let output = openssl.output().context("cannot start openssl")?;
-    if !output.status.success() {
-        bail!("openssl: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let text = std::fs::read_to_string(&cert)? + &std::fs::read_to_string(&key)?;
-    std::fs::write(&both, text)?;
-    Ok([cert, key, both])
 }
 
 pub(super) fn larder(setup: &Setup, listen: &[&str]) -> Result<Start> {

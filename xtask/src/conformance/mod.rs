@@ -3,9 +3,9 @@
 //! The suite is a clone of `http-tests/cache-tests` with its packages installed (`npm install`); it runs in Node.
 
 mod results;
-pub(crate) mod run;
+mod run;
 
-use crate::{args, cargo, root};
+use crate::{args, program, root};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ impl Options {
         }
         let larder = match self.larder {
             Some(path) => path,
-            None => build()?,
+            None => program::build_release()?,
         };
         let found = run::suite(&self.suite, &larder, self.http2)?;
         println!("{}", results::summary(&found));
@@ -71,16 +71,4 @@ fn compare(file: &Path, found: &[results::Outcome]) -> Result<()> {
         0 => Ok(()),
         count => bail!("{count} results are worse than {EXPECTED} expects"),
     }
-}
-
-/// Builds the release build, and returns its path.
-///
-/// # Errors
-/// If the build fails.
-pub(crate) fn build() -> Result<PathBuf> {
-    let status = cargo().args(["build", "--release", "--quiet"]).status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("`cargo build --release`: {status}");
-    }
-    Ok(root().join("target/release/larder"))
 }

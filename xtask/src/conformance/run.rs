@@ -1,14 +1,12 @@
 //! Starts the suite's origin, a Larder in front of it, and the suite's client.
 
 use super::results::Outcome;
+use crate::program::start;
 use anyhow::{Context, Result, bail};
-use larder_testkit::{Process, free_ports};
+use larder_testkit::free_ports;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Prints the tests for shared caches: name, kind, and the tests that have to pass for the result to be meaningful.
 const LIST: &str =
@@ -80,17 +78,6 @@ fn output(command: &mut Command, what: &str) -> Result<Value> {
         bail!("{what}: node ended with {}", output.status);
     }
     serde_json::from_slice(&output.stdout).with_context(|| format!("{what}: node printed something else"))
-}
-
-/// Starts a server and waits until it listens at `port`.
-///
-/// # Errors
-/// If it cannot be started, ends early, or does not listen in time.
-pub(crate) fn start(mut command: Command, port: u16, what: &str) -> Result<Process> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut server = Process::start(&mut command).with_context(|| format!("cannot start {what}"))?;
-    server.listens(&[("localhost", port)], START_LIMIT).with_context(|| what.to_owned())?;
-    Ok(server)
 }
 
 #[cfg(test)]

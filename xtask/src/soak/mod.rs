@@ -93,7 +93,7 @@ impl Soak {
     /// # Errors
     /// If a process cannot be started, or a promise was not kept.
     pub(crate) fn run(self) -> Result<()> {
-        let larder = self.larder.clone().map_or_else(crate::conformance::build, Ok)?;
+        let larder = self.larder.clone().map_or_else(crate::program::build_release, Ok)?;
         let larder = std::path::absolute(larder)?;
         match self.control {
             Some(checker) => self.control(&larder, checker),

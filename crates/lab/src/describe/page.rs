@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Counted, Description, Percentiles, ranked};
+use crate::html::escape;
 use crate::plot::{Axis, Plot, Unit};
 use crate::stack::FIRST;
 use crate::trace::Trace;
@@ -113,8 +114,4 @@ fn spread(length: usize) -> impl Iterator<Item = usize> {
 fn evenly(length: usize) -> impl Iterator<Item = usize> {
     let step = (length / 1000).max(1);
     (0..length).rev().step_by(step).collect::<Vec<_>>().into_iter().rev()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -18,7 +18,7 @@ mod findings;
 mod http;
 mod journal;
 mod ledger;
-mod line;
+mod link;
 pub mod load;
 mod machine;
 pub mod origin;

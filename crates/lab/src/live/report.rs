@@ -10,6 +10,7 @@ use std::path::Path;
 use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
 use super::statistics::Verdict;
 use super::{Halt, Host};
+use crate::html::escape;
 
 /// Tables with more columns use a smaller font.
 const MANY_COLUMNS: usize = 8;
@@ -343,10 +344,6 @@ fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
     }
     rows.extend(origin.more.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]));
     rows
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Encodes `text` for a `data:` URL.

@@ -15,8 +15,9 @@ use std::num::{NonZeroU16, NonZeroUsize};
 
 use larder_evict::{Capacity, Spec};
 
+use crate::parallel::in_parallel;
 use crate::replay::in_units;
-use crate::sweep::{Subject, in_parallel};
+use crate::subject::Subject;
 use crate::trace::Trace;
 
 pub use count::Counts;

@@ -221,7 +221,7 @@ fn begin_at(
     drive: &Drive,
     disk: &Disk,
     place: Destination,
-    head: meta::Head<'_>,
+    head: meta::RecordHead<'_>,
     about: About,
 ) -> Option<Keeping> {
     let room = drive.largest();
@@ -259,8 +259,8 @@ fn about(entry: &Entry) -> About {
 }
 
 /// Returns the representation of `head` on a disk, where `own` are the lines that it does not share.
-fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
-    meta::Head {
+fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::RecordHead<'h> {
+    meta::RecordHead {
         status: head.status,
         freshness: head.freshness,
         signature: &head.signature,
@@ -270,8 +270,8 @@ fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::Head<'h> {
 }
 
 /// Returns the same for `entry`.
-fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::Head<'e> {
-    meta::Head {
+fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::RecordHead<'e> {
+    meta::RecordHead {
         status: entry.status(),
         freshness: entry.freshness(),
         signature: entry.signature(),

@@ -21,16 +21,16 @@ const LAYOUT: u8 = 1;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meta<'m> {
     /// The record is a response.
-    Response(Head<'m>),
+    Response(RecordHead<'m>),
     /// Responses vary by the fields of this signature; the keys of the variants contain this number.
     Varies(u64, &'m [u8]),
     /// The newer head of the record with this serial.
-    Newer(u64, Head<'m>),
+    Newer(u64, RecordHead<'m>),
 }
 
 /// A response without its body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head<'m> {
+pub(super) struct RecordHead<'m> {
     pub(super) status: StatusCode,
     pub(super) freshness: Freshness,
     pub(super) signature: &'m [u8],
@@ -101,21 +101,21 @@ impl<'m> Meta<'m> {
         let (layout, rest) = bytes.split_first()?;
         let (kind, rest) = rest.split_first()?;
         match (*layout, kind) {
-            (LAYOUT, b'r') => Head::decode(rest).map(Self::Response),
+            (LAYOUT, b'r') => RecordHead::decode(rest).map(Self::Response),
             (LAYOUT, b'v') => {
                 let (number, signature) = rest.split_first_chunk()?;
                 Some(Self::Varies(u64::from_le_bytes(*number), signature))
             }
             (LAYOUT, b'h') => {
                 let (serial, rest) = rest.split_first_chunk()?;
-                Some(Self::Newer(u64::from_le_bytes(*serial), Head::decode(rest)?))
+                Some(Self::Newer(u64::from_le_bytes(*serial), RecordHead::decode(rest)?))
             }
             _ => None,
         }
     }
 }
 
-impl<'m> Head<'m> {
+impl<'m> RecordHead<'m> {
     fn encode(&self, out: &mut Vec<u8>) {
         let Freshness {
             received,
@@ -186,7 +186,7 @@ mod tests {
             };
             let status = StatusCode::from_u16(status).unwrap();
             let head =
-                || Head { status, freshness, signature: &signature, shared: &shared, own: &own };
+                || RecordHead { status, freshness, signature: &signature, shared: &shared, own: &own };
             for meta in [Meta::Response(head()), Meta::Varies(id, &signature), Meta::Newer(id, head())] {
                 let bytes = meta.encode();
                 prop_assert_eq!(Meta::decode(&bytes), Some(meta));

@@ -4,7 +4,7 @@
 use larder_disk::Found;
 
 use super::Record;
-use super::meta::{Head, Meta, head_key, page_key, variant_key};
+use super::meta::{Meta, RecordHead, head_key, page_key, variant_key};
 use crate::entry::Parts;
 use crate::purges::Generation;
 use crate::{Body, Entry, LinePool};
@@ -80,8 +80,8 @@ fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<En
     }
 }
 
-fn entry(key: &[u8], head: &Head<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
-    let Head { status, freshness, signature, shared, own } = *head;
+fn entry(key: &[u8], head: &RecordHead<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
+    let RecordHead { status, freshness, signature, shared, own } = *head;
     let fields = &lines.share(shared, own.to_vec());
     // The lookup sets the generation up to which it has been checked.
     let born = Generation::default();

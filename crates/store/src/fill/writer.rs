@@ -16,7 +16,7 @@ use crate::{Entry, Hinted, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
-/// The same while the body is not known to be large.
+/// The same while the length of the body is not known.
 const STEP: u64 = 16 << 10;
 /// The lead in bytes that a body which is not stored may have over its slowest reader even if the budget is used up.
 const NARROW: u64 = 64 << 10;

@@ -3,7 +3,7 @@
 use larder_evict::{By, Capacity, Object};
 
 use super::Memory;
-use super::resident::Kept;
+use super::resident::UsedResident;
 
 /// A shard is at least this large, so that small caches evict exactly as their policy says.
 const SHARD_BYTES: u64 = 128 << 20;
@@ -68,7 +68,7 @@ impl Budget {
     }
 }
 
-impl Kept {
+impl UsedResident {
     /// Returns the bytes held for the resident.
     fn held(&self) -> u64 {
         self.charge() + BOOKKEEPING

@@ -35,7 +35,7 @@ impl Resident {
 }
 
 /// A [`Resident`] and its uses. In the form of two variants it takes no more room than a resident and two numbers.
-pub(super) enum Kept {
+pub(super) enum UsedResident {
     One(Uses, Entry),
     Many(Uses, Arc<Vec<Entry>>),
 }
@@ -65,7 +65,7 @@ impl Uses {
     }
 }
 
-impl Kept {
+impl UsedResident {
     pub(super) fn new(resident: Resident, uses: Uses) -> Self {
         match resident {
             Resident::One(entry) => Self::One(uses, entry),
@@ -122,6 +122,6 @@ mod tests {
 
     #[test]
     fn a_resident_is_small() {
-        assert!(size_of::<Kept>() <= 24, "{}", size_of::<Kept>());
+        assert!(size_of::<UsedResident>() <= 24, "{}", size_of::<UsedResident>());
     }
 }

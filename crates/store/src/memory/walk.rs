@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Kept, Memory, Resident, Shard, Uses, lock};
+use super::{Memory, Resident, Shard, UsedResident, Uses, lock};
 use crate::Entry;
 
 /// Slots of a shard that are visited under its lock: a few microseconds.
@@ -26,7 +26,7 @@ pub struct Used {
 }
 
 impl Used {
-    fn of(kept: &Kept) -> Self {
+    fn of(kept: &UsedResident) -> Self {
         let Uses { last, hits, earlier } = kept.uses();
         Self { last: last.get(), hits: hits.get(), lately: hits.get().saturating_sub(earlier.get()) }
     }
@@ -90,7 +90,7 @@ impl Memory {
 }
 
 /// Removes those that are still stored.
-fn take_out(shard: &Shard, dead: &[Met]) -> Vec<Kept> {
+fn take_out(shard: &Shard, dead: &[Met]) -> Vec<UsedResident> {
     if dead.is_empty() {
         return Vec::new();
     }

@@ -2,11 +2,11 @@
 
 use super::super::lap::Lap;
 use super::super::load::Script;
-use super::super::measure::{self, Expect, Sample, median};
+use super::super::measure::{self, Expect, Object, Sample, median};
 use super::super::peers::{Peer, Which};
 use super::super::server::Running;
 use super::super::table::{Cell, Row};
-use super::super::{CONNECTIONS, Object, process};
+use super::super::{CONNECTIONS, process};
 use super::servers::{DISK, MEMORY, NGINX, NGINX_AIO, forget_pages, ready, written};
 use super::{Bench, Goal, Part};
 use anyhow::{Context, Result, bail};

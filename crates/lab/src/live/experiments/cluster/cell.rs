@@ -13,7 +13,7 @@ use crate::live::load::{Load, LoadResult, Pace, Via};
 use crate::live::origin::{Model, Origin};
 use crate::live::{Bench, Halt};
 use crate::nodes;
-use crate::sweep::Subject;
+use crate::subject::Subject;
 use crate::workload::Requests;
 
 /// The conditions of a measurement.

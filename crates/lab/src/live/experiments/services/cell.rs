@@ -128,7 +128,7 @@ pub(super) struct Measured {
     pub(super) proxies_us: f64,
     /// The same for the services.
     pub(super) services_us: f64,
-    /// The bytes per request on the line to the services, if there is a line.
+    /// The bytes per request on the link to the services, if there is a link.
     pub(super) line_bytes: Option<f64>,
     pub(super) course: Vec<Point>,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Endpoint};
 use crate::live::child::Running;
-use crate::live::line::{Line, Quality};
+use crate::live::link::{Link, LinkQuality};
 use crate::live::proxy::{Proxy, memory};
 use crate::live::{Halt, Slots};
 
@@ -53,7 +53,7 @@ impl Way {
 /// An open way. The processes next to the clients end first.
 pub(super) struct Open {
     caches: Vec<Proxy>,
-    line: Option<Line>,
+    link: Option<Link>,
     gateway: Option<Proxy>,
     services: Running,
     to: Slots,
@@ -74,10 +74,10 @@ impl Open {
         if let Some(gateway) = &gateway {
             to = gateway.listener("reverse")?;
         }
-        // The gateway is beside the services, and the line is in front of both.
-        let line = quality(&cell.endpoint).map(|quality| Line::open(to, quality)).transpose()?;
-        if let Some(line) = &line {
-            to = line.address();
+        // The gateway is beside the services, and the link is in front of both.
+        let link = quality(&cell.endpoint).map(|quality| Link::open(to, quality)).transpose()?;
+        if let Some(link) = &link {
+            to = link.address();
         }
         let count = if cell.way.has_cache() { cell.instances } else { 0 };
         let start = |_| Proxy::configured(program, &cache(to, cell, capacity));
@@ -88,7 +88,7 @@ impl Open {
             Some((first, others)) => Slots::of(*first, others.iter().copied()),
             None => to.into(),
         };
-        Ok(Self { caches, line, gateway, services, to })
+        Ok(Self { caches, link, gateway, services, to })
     }
 
     /// Returns the servers of the clients.
@@ -101,9 +101,9 @@ impl Open {
         self.caches.first()
     }
 
-    /// Returns the bytes that the line to the services has forwarded in both directions.
+    /// Returns the bytes that the link to the services has forwarded in both directions.
     pub(super) fn passed(&self) -> Option<u64> {
-        self.line.as_ref().map(Line::passed)
+        self.link.as_ref().map(Link::passed)
     }
 
     /// Returns the processor time of caches and gateway, and that of the services.
@@ -120,10 +120,10 @@ impl Open {
     }
 }
 
-fn quality(endpoint: &Endpoint) -> Option<Quality> {
+fn quality(endpoint: &Endpoint) -> Option<LinkQuality> {
     let is_near = endpoint.away_ms == 0 && endpoint.rate.is_none();
     let round_trip = Duration::from_millis(endpoint.away_ms);
-    (!is_near).then_some(Quality { round_trip, rate: endpoint.rate })
+    (!is_near).then_some(LinkQuality { round_trip, rate: endpoint.rate })
 }
 
 fn services(program: &Path, endpoint: &Endpoint) -> Result<Running, Halt> {

@@ -18,11 +18,11 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The files in use, with their versions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watch(Arc<Mutex<Versions>>);
+pub(super) struct WatchedFiles(Arc<Mutex<Versions>>);
 
 type Versions = BTreeMap<PathBuf, Option<FileVersion>>;
 
-impl Watch {
+impl WatchedFiles {
     /// Returns the settings that `load` reads. It reads them again until the versions of all their files were known
     /// before the read, so that no change is missed.
     ///

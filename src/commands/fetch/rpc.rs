@@ -1,75 +1,28 @@
-//! A connection to a server of pages, over any protocol.
+//! A client of a server of pages over an RPC protocol.
 
-use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call, Calling, Limits, line, onc, thrift};
 
+use super::client::{PageClient, Problem, describe};
+
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
 
-/// The reason why there is no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
-    /// The connection broke: the call may be repeated on another one.
-    Broken(String),
-    /// A repeated call would not help.
-    Failed(String),
-}
-
-impl Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Broken(why) | Self::Failed(why)) = self;
-        f.write_str(why)
-    }
-}
-
-/// Sends calls to a server, one after the other, and connects if necessary.
-pub(super) trait Door {
-    /// Returns the answer to `call`.
-    ///
-    /// # Errors
-    /// There is no answer. The next call begins with a new connection.
-    fn ask(&mut self, call: &Call) -> Result<Answer, Problem>;
-}
-
-/// Returns the answer to `call`, on a new connection if the present one breaks.
-pub(super) fn ask(door: &mut dyn Door, call: &Call) -> Result<Answer, Problem> {
-    match door.ask(call) {
-        Err(Problem::Broken(_)) => door.ask(call),
-        answer => answer,
-    }
-}
-
-/// Returns the page at `url`.
-///
-/// # Errors
-/// The reason why there is none, in one line.
-pub(super) fn page(door: &mut dyn Door, url: &str) -> Result<Bytes, String> {
-    let why = match ask(door, &Call::Fetch { url: url.to_owned() }) {
-        Ok(Answer::Page(page)) => return Ok(page),
-        Ok(Answer::Failure(failure)) if failure.status > 0 => format!("{} {}", failure.status, failure.why),
-        Ok(Answer::Failure(failure)) => failure.why,
-        Ok(Answer::Statistics(_) | Answer::Done) => "no page, but an answer to another call".to_owned(),
-        Err(problem) => problem.to_string(),
-    };
-    Err(why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
-}
-
-/// The protocol on a TCP connection.
+/// An RPC protocol, with its form.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Speech {
+pub(super) enum RpcProtocol {
     Thrift(Transport, Protocol),
     Onc,
     Line(Form),
 }
 
-impl Speech {
+impl RpcProtocol {
     fn codec(self) -> Box<dyn Calling> {
         let limits = Limits::default();
         match self {
@@ -81,22 +34,22 @@ impl Speech {
 }
 
 /// A client of an RPC server.
-pub(super) struct Rpc {
+pub(super) struct RpcClient {
     server: String,
-    speech: Speech,
+    protocol: RpcProtocol,
     patience: Duration,
     connection: Option<Connection>,
 }
 
-impl Rpc {
+impl RpcClient {
     /// Creates a client of `server`, a host and a port, whose answers may take at most `patience`.
-    pub(super) fn new(server: &str, speech: Speech, patience: Duration) -> Self {
-        Self { server: server.to_owned(), speech, patience, connection: None }
+    pub(super) fn new(server: &str, protocol: RpcProtocol, patience: Duration) -> Self {
+        Self { server: server.to_owned(), protocol, patience, connection: None }
     }
 
     fn connect(&self) -> Result<Connection, Problem> {
         let failed = |error: io::Error| {
-            let why = if is_timeout(&error) { self.silence() } else { said(&error) };
+            let why = if is_timeout(&error) { self.silence() } else { describe(&error) };
             Problem::Failed(format!("cannot connect to {}: {why}", self.server))
         };
         let mut outcome = Err(io::Error::other("no such address"));
@@ -108,12 +61,12 @@ impl Rpc {
         }
         let stream = outcome.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
-        Ok(Connection { stream, codec: self.speech.codec(), buffer: BytesMut::new(), read: vec![0; READ] })
+        Ok(Connection { stream, codec: self.protocol.codec(), buffer: BytesMut::new(), read: vec![0; READ] })
     }
 
     /// Whether the server reports failures by a reset.
     fn fails_by_reset(&self) -> bool {
-        matches!(self.speech, Speech::Line(Form::Bare))
+        matches!(self.protocol, RpcProtocol::Line(Form::Bare))
     }
 
     fn silence(&self) -> String {
@@ -129,14 +82,14 @@ impl Rpc {
                         .to_owned(),
                 )
             }
-            Stop::Io(error) => Problem::Broken(format!("the connection broke: {}", said(&error))),
+            Stop::Io(error) => Problem::Broken(format!("the connection broke: {}", describe(&error))),
             Stop::Closed(why) => Problem::Broken(why),
             Stop::Nonsense(why) => Problem::Failed(why),
         }
     }
 }
 
-impl Door for Rpc {
+impl PageClient for RpcClient {
     fn ask(&mut self, call: &Call) -> Result<Answer, Problem> {
         let deadline = Instant::now() + self.patience;
         let mut connection = match self.connection.take() {
@@ -195,15 +148,6 @@ impl Connection {
 fn left(deadline: Instant) -> Result<Duration, Stop> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Stop::Io(ErrorKind::TimedOut.into())) } else { Ok(left) }
-}
-
-/// Describes a system error for the user.
-pub(super) fn said(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        ErrorKind::ConnectionReset => "reset by the server".to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -1,13 +1,13 @@
 //! `memory`: the bytes that a server uses for an object in addition to its body, measured by storing many.
 
-use super::client::Client;
-use super::goal::Goal;
-use super::lap::Lap;
-use super::origin::Origin;
-use super::peers::Which;
-use super::process;
-use super::server::Running;
-use super::table::{Cell, Row};
+use crate::bench::client::Client;
+use crate::bench::goal::Goal;
+use crate::bench::lap::Lap;
+use crate::bench::origin::Origin;
+use crate::bench::peers::Which;
+use crate::bench::process;
+use crate::bench::server::Running;
+use crate::bench::table::{Cell, Row};
 use anyhow::{Result, bail};
 use std::ops::Range;
 

@@ -25,30 +25,30 @@ const PIECE: usize = 16 << 10;
 /// The maximum number of pieces of a connection in flight in one direction.
 const UNDER_WAY: usize = 1_024;
 
-/// The properties of a line.
+/// The properties of a link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quality {
+pub(super) struct LinkQuality {
     /// The round-trip time.
     pub(super) round_trip: Duration,
     /// Bytes a second, for all connections together, in each direction; `None` for no limit.
     pub(super) rate: Option<u64>,
 }
 
-/// An open line. It closes when this value is dropped.
-pub(super) struct Line {
+/// An open link. It closes when this value is dropped.
+pub(super) struct Link {
     address: SocketAddr,
     passed: Arc<AtomicU64>,
     end: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
 }
 
-impl Line {
-    /// Opens a line to `to`.
+impl Link {
+    /// Opens a link to `to`.
     ///
     /// # Errors
     /// If the system lacks resources.
-    pub(super) fn open(to: SocketAddr, quality: Quality) -> Result<Self, Halt> {
-        let failed = |error| Halt::because("cannot open a line", error);
+    pub(super) fn open(to: SocketAddr, quality: LinkQuality) -> Result<Self, Halt> {
+        let failed = |error| Halt::because("cannot open a link", error);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -64,11 +64,11 @@ impl Line {
                 }
             });
         };
-        let running = thread::Builder::new().name("line".to_owned()).spawn(work).map_err(failed)?;
+        let running = thread::Builder::new().name("link".to_owned()).spawn(work).map_err(failed)?;
         Ok(Self { address, passed, end: Some(end), running: Some(running) })
     }
 
-    /// Returns the address at which the line accepts connections.
+    /// Returns the address at which the link accepts connections.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -79,7 +79,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Link {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(running) = self.running.take() {
@@ -89,16 +89,16 @@ impl Drop for Line {
     }
 }
 
-/// One direction of the line.
+/// One direction of the link.
 struct Direction {
-    quality: Quality,
+    quality: LinkQuality,
     /// The time when the last bytes will have been sent.
     free: Cell<Instant>,
     passed: Arc<AtomicU64>,
 }
 
 impl Direction {
-    fn new(quality: Quality, passed: &Arc<AtomicU64>) -> Rc<Self> {
+    fn new(quality: LinkQuality, passed: &Arc<AtomicU64>) -> Rc<Self> {
         Rc::new(Self { quality, free: Cell::new(Instant::now()), passed: Arc::clone(passed) })
     }
 
@@ -112,7 +112,12 @@ impl Direction {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, to: SocketAddr, quality: Quality, passed: Arc<AtomicU64>) {
+async fn accept(
+    listener: std::net::TcpListener,
+    to: SocketAddr,
+    quality: LinkQuality,
+    passed: Arc<AtomicU64>,
+) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let (there, back) = (Direction::new(quality, &passed), Direction::new(quality, &passed));
     // If a connection cannot be accepted, the measurement fails with an error.
@@ -164,36 +169,36 @@ mod tests {
 
     use super::*;
 
-    /// Returns the round-trip time of `bytes` over a line to an echo server.
-    fn time(quality: Quality, bytes: usize) -> Duration {
+    /// Returns the round-trip time of `bytes` over a link to an echo server.
+    fn time(quality: LinkQuality, bytes: usize) -> Duration {
         let echo = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let line = Line::open(echo.local_addr().unwrap(), quality).unwrap();
+        let link = Link::open(echo.local_addr().unwrap(), quality).unwrap();
         let echoing = thread::spawn(move || {
             let (mut stream, _) = echo.accept().unwrap();
             let mut buffer = vec![0; bytes];
             stream.read_exact(&mut buffer).unwrap();
             stream.write_all(&buffer).unwrap();
         });
-        let mut stream = std::net::TcpStream::connect(line.address()).unwrap();
+        let mut stream = std::net::TcpStream::connect(link.address()).unwrap();
         let begun = std::time::Instant::now();
         let (sent, mut came) = (vec![7; bytes], vec![0; bytes]);
         stream.write_all(&sent).unwrap();
         stream.read_exact(&mut came).unwrap();
         let took = begun.elapsed();
         echoing.join().unwrap();
-        assert_eq!((came == sent, line.passed()), (true, 2 * bytes as u64));
+        assert_eq!((came == sent, link.passed()), (true, 2 * bytes as u64));
         took
     }
 
     #[test]
     fn what_is_sent_comes_whole_and_late() {
-        let far = Quality { round_trip: Duration::from_millis(40), rate: None };
+        let far = LinkQuality { round_trip: Duration::from_millis(40), rate: None };
         assert!(time(far, 3) >= far.round_trip);
     }
 
     #[test]
-    fn a_slow_line_takes_its_time_for_much() {
-        let slow = Quality { round_trip: Duration::ZERO, rate: Some(1 << 20) };
+    fn a_slow_link_takes_its_time_for_much() {
+        let slow = LinkQuality { round_trip: Duration::ZERO, rate: Some(1 << 20) };
         assert!(time(slow, 50 << 10) >= Duration::from_millis(2 * 48));
     }
 }

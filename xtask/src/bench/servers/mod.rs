@@ -1,0 +1,202 @@
+//! `cargo x bench hits`, `misses` and `memory`: this proxy beside its peers.
+
+mod memory;
+mod rounds;
+
+use super::goal::{self, Goal};
+use super::measure::Object;
+use super::origin::Origin;
+use super::peers::{self, Peer, Subject, Which};
+use super::server::{self, Running};
+use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, table, warn_if_busy};
+use crate::{args, packages};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The objects of `hits`.
+const OBJECTS: &[Object] = &[
+    Object { name: "1k", path: "/1k", length: 1024, connections: CONNECTIONS },
+    Object { name: "1m", path: "/1m", length: 1024 * 1024, connections: CONNECTIONS },
+];
+
+/// The options of `cargo x bench hits`, `misses` and `memory`.
+pub(super) struct Options {
+    subject: Subject,
+    duration: Duration,
+    rounds: u32,
+    peers: Vec<&'static Peer>,
+    objects: Vec<Object>,
+    larder: Option<PathBuf>,
+    json: Option<PathBuf>,
+    install: bool,
+}
+
+impl Options {
+    /// Reads the words after the subject.
+    ///
+    /// # Errors
+    /// An unknown word, or an invalid value; the error names it.
+    pub(super) fn parse(subject: Subject, words: &[String]) -> Result<Self> {
+        let known = [
+            ("--quick", false),
+            ("--seconds", true),
+            ("--rounds", true),
+            ("--only", true),
+            ("--size", true),
+            ("--larder", true),
+            ("--json", true),
+            ("--install", false),
+        ];
+        let words = args::parse(words, &known)?;
+        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { [5, 3] };
+        Ok(Self {
+            subject,
+            duration: words.seconds("--seconds", seconds)?,
+            rounds: words.number("--rounds", rounds)?,
+            peers: choose_peers(subject, words.get("--only"))?,
+            objects: choose_objects(words.get("--size").unwrap_or("1k,1m"))?,
+            larder: words.path("--larder"),
+            json: words.path("--json"),
+            install: words.has("--install"),
+        })
+    }
+}
+
+fn choose_objects(sizes: &str) -> Result<Vec<Object>> {
+    let names: Vec<_> = OBJECTS.iter().map(|object| object.name).collect();
+    let pick = |size: &str| OBJECTS.iter().copied().find(|object| object.name == size);
+    sizes.split(',').map(|size| pick(size).ok_or_else(|| args::unknown("size", size, &names))).collect()
+}
+
+/// Returns the peers that take part: the requested ones, or the subject's default. For hits, the floor always takes
+/// part.
+fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Peer>> {
+    let able: Vec<&Peer> = peers::ALL.iter().filter(|peer| (peer.suits)(subject)).collect();
+    let names: Vec<_> = able.iter().map(|peer| peer.name).collect();
+    let mut chosen = match only {
+        None => {
+            able.iter().copied().filter(|peer| subject != Subject::Misses || peer.usual_for_misses).collect()
+        }
+        Some(words) => words
+            .split(',')
+            .map(|word| {
+                let found = able.iter().copied().find(|peer| peer.name == word);
+                found.ok_or_else(|| args::unknown("server", word, &names))
+            })
+            .collect::<Result<Vec<_>>>()?,
+    };
+    if subject == Subject::Hits {
+        chosen.retain(|peer| peer.which != Which::Floor);
+        chosen.insert(0, &peers::FLOOR);
+    }
+    Ok(chosen)
+}
+
+/// Measures servers, prints their table and goals, and returns the goals. Fails if wrk is missing, a build fails, or
+/// any server did not take part to the end; the table of the others is printed first.
+pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
+    let chosen = present(options)?;
+    let programs = peers::build(&chosen, options.larder.as_deref())?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pin_self(cores)?;
+    println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
+    warn_if_busy();
+    server::remove_leftovers(&server::in_memory());
+    let origin = Origin::start();
+    let mut failures = Vec::new();
+    let mut servers = Vec::new();
+    for peer in chosen {
+        match Running::start(peer, &programs, &origin) {
+            Ok(server) => servers.push(server),
+            Err(error) => failures.push(format!("{}: {error:#}", peer.name)),
+        }
+    }
+    let (rows, goals) = match options.subject {
+        Subject::Hits => rounds::hits(options, &servers, &origin, &mut failures)?,
+        Subject::Misses => rounds::misses(options, &servers, &origin, &mut failures)?,
+        Subject::Memory => memory::memory(&servers, &origin, &mut failures),
+    };
+    table::print(&rows);
+    goal::print(&goals);
+    table::write(options.json.as_deref(), &table::json(&rows))?;
+    for failure in &failures {
+        println!("left out: {failure}");
+    }
+    match failures.len() {
+        0 => Ok(goals),
+        count => bail!("{count} of the servers could not be measured"),
+    }
+}
+
+/// Returns the chosen peers that are installed. Prints the names of the others with the way to install them, or
+/// installs them.
+fn present(options: &Options) -> Result<Vec<&'static Peer>> {
+    let wanted: Vec<_> = options.peers.iter().filter_map(|peer| peer.package.as_ref()).collect();
+    let mut missing = packages::missing(wanted.into_iter().chain([&packages::WRK]));
+    if options.install {
+        packages::install(&missing)?;
+        missing.clear();
+    }
+    if missing.contains(&&packages::WRK) {
+        bail!("wrk makes the load and is not installed; run: {}", packages::command_line(&[&packages::WRK]));
+    }
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+        let command = packages::command_line(&missing);
+        println!("not installed: {} (add --install, or run: {command})", names.join(", "));
+    }
+    let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
+    Ok(options.peers.iter().copied().filter(here).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, Subject};
+
+    fn parse(subject: Subject, line: &str) -> anyhow::Result<Options> {
+        Options::parse(subject, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn names(subject: Subject, line: &str) -> Vec<&'static str> {
+        parse(subject, line).unwrap().peers.iter().map(|peer| peer.name).collect()
+    }
+
+    #[test]
+    fn hits_always_have_their_floor() {
+        assert_eq!(names(Subject::Hits, "--only larder,nginx"), ["floor", "larder", "nginx"]);
+        assert_eq!(names(Subject::Hits, "--only nginx,floor"), ["floor", "nginx"]);
+    }
+
+    #[test]
+    fn each_subject_has_its_usual_servers() {
+        assert_eq!(
+            names(Subject::Hits, ""),
+            ["floor", "larder", "nginx", "varnish", "haproxy", "trafficserver"]
+        );
+        assert_eq!(names(Subject::Misses, ""), ["larder", "nginx"]);
+        assert_eq!(names(Subject::Misses, "--only haproxy"), ["haproxy"]);
+        assert_eq!(names(Subject::Memory, ""), ["larder", "varnish"]);
+    }
+
+    #[test]
+    fn defaults_and_values() {
+        let options = parse(Subject::Hits, "--size 1m --rounds 7").unwrap();
+        assert!(options.subject == Subject::Hits && options.rounds == 7 && options.duration.as_secs() == 5);
+        assert_eq!(options.objects.len(), 1);
+        assert_eq!(options.objects[0].length, 1 << 20);
+        let quick = parse(Subject::Misses, "--quick --rounds 4").unwrap();
+        assert!(quick.rounds == 4 && quick.duration.as_secs() == 1);
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, complaint) in [
+            ("--only ngnix", "unknown server `ngnix`; did you mean `nginx`?"),
+            ("--size 1g", "unknown size `1g`; did you mean `1k`?"),
+            ("--rounds 0", "option `--rounds` needs a whole number above 0, but got `0`"),
+        ] {
+            assert_eq!(parse(Subject::Hits, line).err().unwrap().to_string(), complaint, "{line}");
+        }
+    }
+}
