@@ -79,7 +79,7 @@ enum Next {
 /// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
 /// bytes.
 struct Opened {
-    reply: Reply,
+    reply: Box<Reply>,
     bytes: u64,
     memo: Option<Memo>,
 }
