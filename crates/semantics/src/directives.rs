@@ -108,10 +108,9 @@ impl ResponseDirectives {
     pub fn parse(response: &impl Fields, targets: &[String]) -> Self {
         targets.iter().find_map(|target| targeted(response, target)).unwrap_or_else(|| {
             let mut found = Self::default();
-            for member in members(response, "cache-control") {
+            members(response, "cache-control").for_each(|member| {
                 let Some((name, value)) = directive(member) else {
-                    found.restrict(member);
-                    continue;
+                    return found.restrict(member);
                 };
                 if !is_argument(value) {
                     found.restrict(value);
@@ -123,7 +122,7 @@ impl ResponseDirectives {
                     lower.make_ascii_lowercase();
                     found.set(lower, value);
                 }
-            }
+            });
             found
         })
     }

@@ -149,15 +149,18 @@ fn usable(freshness: &Freshness, lifetime: Lifetime, defined: bool) -> Result<()
 /// Returns the fields of `response` that are stored (RFC 9111 section 3.1): without those of the connection and of
 /// proxies, `Trailer`, those that `no-cache="…"` or `private="…"` withholds, and cookies that may be meant for one
 /// client. Signatures ([`crate::vary`]) and freshness are made from the whole response, before this.
-pub fn storable_fields(rules: &Rules, response: &HeaderMap) -> HeaderMap {
-    let mut stored = response.clone();
-    remove_hop_by_hop(&mut stored);
-    stored.remove(header::TRAILER);
-    for name in ResponseDirectives::parse(response, &rules.targeted).withheld {
-        stored.remove(name);
-    }
-    remove_cookies(rules, &mut stored);
-    stored
+pub fn storable_fields(rules: &Rules, mut response: HeaderMap) -> HeaderMap {
+    let withheld = ResponseDirectives::parse(&response, &rules.targeted).withheld;
+    let removed: Vec<_> = {
+        let concerns_hop = is_hop_by_hop(&response);
+        let stays = |name: &HeaderName| {
+            *name != header::TRAILER && !concerns_hop(name.as_str().as_bytes()) && !withheld.contains(name)
+        };
+        response.keys().filter(|name| !stays(name)).cloned().collect()
+    };
+    removed.iter().for_each(|name| _ = response.remove(name));
+    remove_cookies(rules, &mut response);
+    response
 }
 
 fn remove_cookies(rules: &Rules, stored: &mut HeaderMap) {
@@ -195,7 +198,8 @@ pub fn is_hop_by_hop(fields: &impl Fields) -> impl Fn(&[u8]) -> bool {
     let is_own = move |name: &[u8]| has_length(name) && is_same(name);
     let is_usual = |option: &[u8]| option.eq_ignore_ascii_case(b"close") || is_own(option);
     let options = members(fields, "connection").take(MOST_CONNECTION_OPTIONS + 1);
-    let listed: Vec<_> = options.filter(|option| !is_usual(option)).collect();
+    let mut listed = Vec::new();
+    options.filter(|option| !is_usual(option)).for_each(|option| listed.push(option));
     let is_too_long = listed.len() > MOST_CONNECTION_OPTIONS;
     move |name| is_own(name) || is_too_long || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
 }

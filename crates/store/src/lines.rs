@@ -140,6 +140,16 @@ impl<'l> LinesRef<'l> {
         self.date().0
     }
 
+    /// Returns the parts that may have lines called `name`, in order.
+    fn parts(&self, name: &str) -> [HeadLines<'_>; 5] {
+        let (modified, date) = match name {
+            "last-modified" => (self.modified(), HeadLines(&[])),
+            "date" => (HeadLines(&[]), self.date()),
+            _ => (HeadLines(&[]), HeadLines(&[])),
+        };
+        [self.shared, self.before, modified, self.after, date]
+    }
+
     fn modified(&self) -> HeadLines<'_> {
         let line = |time| &self.modified_line.get_or_init(|| dates::modified_line(time))[..];
         HeadLines(self.modified.map_or(&[], line))
@@ -153,13 +163,16 @@ impl<'l> LinesRef<'l> {
 
 impl Fields for LinesRef<'_> {
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let (modified, date) = match name {
-            "last-modified" => (self.modified(), HeadLines(&[])),
-            "date" => (HeadLines(&[]), self.date()),
-            _ => (HeadLines(&[]), HeadLines(&[])),
-        };
-        let parts = [self.shared, self.before, modified, self.after, date];
-        parts.into_iter().flat_map(move |lines| lines.called(name))
+        self.parts(name).into_iter().flat_map(move |lines| lines.called(name))
+    }
+
+    // Without the state of the iterator over all lines of the name.
+    fn first<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
+        self.parts(name).into_iter().find_map(|lines| lines.called(name).next())
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.first(name).is_some()
     }
 }
 

@@ -30,8 +30,9 @@ pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
 
 /// Returns `authority` without its port.
 pub(crate) fn host_of(authority: &str) -> &str {
-    match authority.bytes().rposition(|byte| byte == b':') {
-        Some(colon) if !authority.as_bytes()[colon..].contains(&b']') => &authority[..colon],
+    // Behind a bracket there is no port.
+    match authority.bytes().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(colon) if authority.as_bytes()[colon] == b':' => &authority[..colon],
         _ => authority,
     }
 }

@@ -184,7 +184,6 @@ async fn filling(sink: &mut impl Sink, reader: &mut Reader) -> Result<(), SendEr
                 return Err(SendError::Truncated("the origin stopped in the middle".to_owned()));
             }
         }
-        sink.flush().await?;
         reader.sent();
     }
 }

@@ -205,5 +205,5 @@ pub(crate) fn asked(fields: &impl Fields, rules: &Rules) -> RequestDirectives {
 /// `None` for a tunnel, which keeps the client's spelling.
 pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
     let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
-    Some(String::from_utf8_lossy(host).into_owned())
+    str::from_utf8(host).ok().map(str::to_owned)
 }

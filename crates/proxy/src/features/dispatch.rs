@@ -16,10 +16,10 @@ use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
 use crate::flow::{pass, prefetch, serve};
 
-/// Returns the reply to a request.
-pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Reply {
+/// Returns the reply to a request, in a box, since futures move it often.
+pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: Box<Request>) -> Box<Reply> {
     let asked = prefetch::asked_by(worker, &request);
-    let mut reply = answer(worker, plan, &mut request).await;
+    let mut reply = Box::new(answer(worker, plan, &mut request).await);
     if let Some(asked) = asked {
         asked.answered(worker, &reply);
     }

@@ -228,7 +228,7 @@ impl Fetched<'_> {
         let mut writer = fetching.into_lead(self.cx.worker, &self.request.key);
         writer.asks_origin(!self.by_peer);
         let updated = revalidate::update(&entry.fields().to_map(), fields);
-        let updated = storable::storable_fields(self.cx.rules, &updated);
+        let updated = storable::storable_fields(self.cx.rules, updated);
         let freshness = self.freshness(entry.status(), &updated, fields);
         let shared = &self.cx.worker.shared;
         // If the origin forbids storing the new head, the old response is removed. If only this request forbids it, the
@@ -306,7 +306,7 @@ impl Fetched<'_> {
         let map = answer.written();
         let Answer { status, fields, download, .. } = answer;
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
-        let head = self.head(status, &map, keeping, download.length());
+        let head = self.head(status, map, keeping, download.length());
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, expected, None);
         self.store(task, &head, Source::Answer(fields), status, (download, None))
@@ -315,7 +315,7 @@ impl Fetched<'_> {
     /// [`answer`](Self::answer) for the rest of a stored beginning.
     fn complete(&self, fetching: Fetching, answer: Answer, beginning: Entry, joined: Joined) -> Reply {
         let Joined { mut fields, length, keeping } = joined;
-        let head = self.head(StatusCode::OK, &fields, keeping, length);
+        let head = self.head(StatusCode::OK, fields.clone(), keeping, length);
         let writer = fetching.into_lead(self.cx.worker, &self.request.key);
         let task = self.task(writer, None, length);
         storable::remove_hop_by_hop(&mut fields);
@@ -326,7 +326,7 @@ impl Fetched<'_> {
     fn head(
         &self,
         status: StatusCode,
-        fields: &HeaderMap,
+        fields: HeaderMap,
         keeping: Keeping,
         length: Option<u64>,
     ) -> Arc<Head> {

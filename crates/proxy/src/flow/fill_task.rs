@@ -15,7 +15,7 @@ use larder_semantics::status::Why;
 use larder_store::fill::{FillWriter, Unstored};
 use larder_store::{Body, Entry};
 
-use crate::base::clock;
+use crate::base::{clock, in_place};
 use crate::flow::combine;
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
@@ -103,7 +103,7 @@ impl FillTask {
             tokio::spawn(self.carry(download, prefix));
             return;
         }
-        let mut carrying = Box::pin(self.carry(download, prefix));
+        let mut carrying = in_place::pinned(|| self.carry(download, prefix));
         if carrying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             tokio::spawn(carrying);
         }

@@ -264,7 +264,7 @@ fn posted(
     };
     let freshness = doubt.temper(freshness, &*fields);
     let mut writer = cx.worker.cache.fills.alone(&request.key, began);
-    let stored = storable::storable_fields(cx.rules, &fields.to_map());
+    let stored = storable::storable_fields(cx.rules, fields.to_map());
     let stored = cx.worker.cache.store.memory.keep(&stored, freshness.date);
     let (cost, length) = (request.origin.micros(), download.length());
     let head = Arc::new(Head { status, fields: stored, signature, freshness, cost, length });
@@ -337,7 +337,7 @@ fn learn(
             let updated = revalidate::update(&stored.fields().to_map(), fields);
             let (rules, get, status) = (&ruling.caching, Method::GET, stored.status());
             let fresh = storable::storable(rules, &get, &request.fields, status, &updated, times);
-            let updated = storable::storable_fields(rules, &updated);
+            let updated = storable::storable_fields(rules, updated);
             let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
                 stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, writer.born())
             });

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use larder_semantics::fields::Fields;
 use larder_semantics::key;
 
 use crate::base::networks::host_of;
@@ -14,6 +15,9 @@ use crate::base::settings::Origin;
 use crate::exchange::request::Request;
 use crate::exchange::route::SiteState;
 use crate::http::response::Lines;
+
+/// The fields in which an origin may name itself. Most answers have none of them.
+const NAMING: [&str; 3] = ["location", "content-location", "set-cookie"];
 
 /// The origin of an answer, and the request that it answers.
 pub(super) struct Answered<'a> {
@@ -30,6 +34,7 @@ impl Answered<'_> {
         if self.site.settings.rewrite_urls {
             fields.change(|name, value| self.changed(name, value));
         } else if self.site.self_named.get().is_none()
+            && NAMING.iter().any(|name| fields.contains(name))
             && let Some(field) = fields.iter().find_map(|(name, value)| self.told(name, value))
             && self.site.self_named.set(field.clone()).is_ok()
         {

@@ -142,15 +142,16 @@ pub(crate) fn of_stream(
 }
 
 fn keeps_alive(fields: &Lines, http11: bool) -> Result<bool, Malformed> {
-    let (mut keep_alive, mut close) = (http11, false);
-    for (count, option) in members(fields, "connection").enumerate() {
-        if count >= MOST_CONNECTION_OPTIONS {
-            return Err(Malformed("too many connection options"));
-        }
+    let (mut keep_alive, mut close, mut count) = (http11, false, 0);
+    members(fields, "connection").for_each(|option| {
         close |= option.eq_ignore_ascii_case(b"close");
         keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        count += 1;
+    });
+    match count {
+        ..=MOST_CONNECTION_OPTIONS => Ok(keep_alive && !close),
+        _ => Err(Malformed("too many connection options")),
     }
-    Ok(keep_alive && !close)
 }
 
 /// Returns the framing of the content, and whether every parser must find the same one.
@@ -202,14 +203,14 @@ fn is_unknown_coding(fields: &Lines) -> bool {
 }
 
 fn length(fields: &Lines) -> Result<Option<u64>, Malformed> {
-    let mut length = None;
-    for member in members(fields, "content-length") {
+    let length = members(fields, "content-length").try_fold(None, |length, member| {
         let one = number(member).ok_or(Malformed("content-length is malformed"))?;
-        if length.replace(one).is_some_and(|other| other != one) {
-            return Err(Malformed("several values of content-length"));
+        match length {
+            Some(other) if other != one => Err(Malformed("several values of content-length")),
+            _ => Ok(Some(one)),
         }
-    }
-    match length {
+    });
+    match length? {
         None if fields.contains("content-length") => Err(Malformed("content-length is empty")),
         length => Ok(length),
     }
@@ -251,6 +252,8 @@ impl Lines {
     /// Copies the lines with these `headers` from `head`.
     fn of(headers: &[httparse::Header<'_>], head: &[u8]) -> Self {
         let mut lines = Self { bytes: Vec::with_capacity(head.len() + 2 * headers.len()), ..Self::default() };
+        // Each line has one line feed, and so have the status line and the empty line, unless a value is folded.
+        let has_folds = memchr::memchr_iter(b'\n', head).count() != headers.len() + 2;
         // A position from an origin is dropped: it is valid only in the cluster that issued it.
         let is_kept = |header: &&httparse::Header<'_>| !header.name.eq_ignore_ascii_case(POSITION);
         for header in headers.iter().filter(is_kept) {
@@ -260,7 +263,7 @@ impl Lines {
             let is_usual = line[name.len()..].starts_with(b": ")
                 && value.as_ptr() == line[name.len() + 2..].as_ptr()
                 && line.ends_with(b"\r\n")
-                && !value.contains(&b'\n');
+                && !(has_folds && value.contains(&b'\n'));
             match is_usual {
                 true => lines.push_line(line, name.len(), value.len()),
                 // A value folded over several lines means the same on one.

@@ -24,7 +24,7 @@ pub(super) async fn answer(
     writing: &mut Writing,
     (link, mut watch): (Link, Watch<'_>),
     framing: &mut Framing,
-) -> (Reply, Result<(), SendError>) {
+) -> (Box<Reply>, Result<(), SendError>) {
     // Boxed: the future is large, and every future around it would be as large, and be moved.
     let is_secure = request.is_secure();
     let mut serve = in_place::pinned(|| dispatch::serve(worker, plan, request));

@@ -79,7 +79,7 @@ enum Next {
 /// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
 /// bytes.
 struct Opened {
-    reply: Reply,
+    reply: Box<Reply>,
     bytes: u64,
     memo: Option<Memo>,
 }
@@ -173,7 +173,6 @@ impl Connection {
     /// Hits are summed on `sheet`, which belongs to the worker.
     pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>, since: Instant) -> Look {
         while !self.reading.input.is_empty() {
-            self.writing.wake();
             // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
@@ -203,6 +202,7 @@ impl Connection {
             };
         self.is_new = false;
         if self.arrival.is_none() && probe::is_asked(&head) {
+            self.writing.wake();
             probe::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.reading.input.consume(used);
             self.reading.within(plan.settings.timeouts.head);
@@ -237,6 +237,7 @@ impl Connection {
         if self.worker.sampler.picks(plan.settings.validate.sample) {
             validator::check_hit(&self.worker, &head, &asker, &reply);
         }
+        self.writing.wake();
         let before = self.writing.out.len();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
         let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
@@ -289,22 +290,17 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Releases the buffers and timers of a waiting connection.
-    fn rest(&mut self) {
+    /// Releases the empty buffers and the timers of a connection that is about to wait.
+    pub(super) fn rest(&mut self) {
         self.reading.rest();
-        self.writing.rest();
-    }
-
-    /// Releases the empty buffers of a connection that is about to wait for an origin.
-    pub(super) fn release_buffers(&mut self) {
-        self.reading.input.rest();
         if self.writing.out.is_empty() {
             self.writing.rest();
         }
     }
 
-    /// Continues after a look. Returns the connection when it has no work left and waits for a request.
+    /// Continues after a look. Returns the connection when it waits for a request, perhaps with replies in its buffer.
     pub(super) async fn go_on(mut self: Box<Self>, mut plan: Arc<Plan>, mut look: Look) -> Option<Box<Self>> {
+        let worker = Arc::clone(&self.worker);
         loop {
             match self.next(&plan, look).await.unwrap_or(Next::Reset) {
                 Next::Look => {}
@@ -314,16 +310,17 @@ impl Connection {
                     return None;
                 }
             }
-            if self.reading.input.is_empty() && self.writing.out.is_empty() {
+            if self.reading.input.is_empty() {
                 break;
             }
-            if self.worker.is_outdated(&plan) {
-                plan = self.worker.plan();
+            if worker.is_outdated(&plan) {
+                plan = worker.plan();
             }
-            let (worker, begun) = (Arc::clone(&self.worker), Instant::now());
+            let begun = Instant::now();
             look = self.look(&plan, worker.sheet().as_deref_mut(), begun);
-            let hits = self.take_untimed();
-            worker.times.served_as_group(hits, begun.elapsed());
+            if let hits @ 1.. = self.take_untimed() {
+                worker.times.served_as_group(hits, begun.elapsed());
+            }
         }
         self.rest();
         Some(self)
@@ -407,7 +404,7 @@ impl Connection {
 
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
-        self.release_buffers();
+        self.rest();
         match upload::check(ask.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
             Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.memo)).await,
@@ -460,8 +457,8 @@ impl Connection {
                 return Ok(Next::Reset);
             }
         }
-        self.writing.flush().await?;
         if !keep_alive {
+            self.writing.flush().await?;
             Box::pin(linger::linger(&mut self.reading, &mut self.writing)).await;
             return Ok(Next::Close);
         }

@@ -3,7 +3,7 @@
 //! A worker has one task that holds all idle connections. It serves the ready ones in groups: it reads from all
 //! connections of a group, then answers all, then sends to all, so that the processor's cache still holds the
 //! instructions of each step. A request that memory cannot answer at once moves its connection to a separate task,
-//! until the connection is idle again.
+//! until the connection is idle again. The replies of such tasks are sent one after the other, too.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -74,6 +74,8 @@ struct IdleLoop {
     wakers: Vec<Waker>,
     /// Slots of ready connections that have not been served.
     calls: Vec<usize>,
+    /// Slots of connections that have arrived with replies in their buffers.
+    replied: Vec<usize>,
     /// The connections of the current group that get a reply.
     served: Vec<usize>,
     drain: Drain,
@@ -83,7 +85,7 @@ struct IdleLoop {
 }
 
 impl IdleConnections {
-    /// Adds a connection that waits for its next request; it must have nothing left to send.
+    /// Adds a connection that waits for its next request, and sends the replies in its buffer.
     pub(crate) fn enter(&self, connection: Box<Connection>) {
         let mut inbox = self.inbox();
         inbox.arrivals.push(connection);
@@ -130,6 +132,7 @@ pub(crate) async fn run(worker: Arc<Worker>, shared: Arc<IdleConnections>) {
         connections: Slab::new(),
         wakers: Vec::new(),
         calls: Vec::new(),
+        replied: Vec::new(),
         served: Vec::new(),
         drain,
         sweep,
@@ -152,6 +155,9 @@ impl IdleLoop {
             self.plan = self.worker.plan();
         }
         self.take_in(cx);
+        let (mut replied, now) = (std::mem::take(&mut self.replied), clock::millis());
+        replied.drain(..).for_each(|place| self.send(place, now));
+        self.replied = replied;
         let mut calls = std::mem::take(&mut self.calls);
         let turn = calls.len().min(TURN);
         // The end time of one group is the start time of the next.
@@ -182,6 +188,9 @@ impl IdleLoop {
         for connection in arrivals {
             let entry = self.connections.vacant_entry();
             let place = entry.key();
+            if !connection.writing.out.is_empty() {
+                self.replied.push(place);
+            }
             entry.insert(IdleConnection { connection, since, dozes: false, ends: false });
             // Slots are used in order, and again.
             if place == self.wakers.len() {
@@ -269,7 +278,7 @@ impl IdleLoop {
     fn leave(&mut self, place: usize, look: Look) {
         let mut connection = self.connections.remove(place).connection;
         if matches!(look, Look::Ask(_)) {
-            connection.release_buffers();
+            connection.rest();
         }
         let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&self.shared));
         // Boxed, the future is not moved with the task.

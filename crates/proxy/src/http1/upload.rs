@@ -162,9 +162,9 @@ pub(crate) enum Pumped {
 /// # Errors
 /// The refusal of content that is not acceptable.
 pub(super) async fn talk(
-    mut answer: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
+    mut answer: Pin<&mut impl Future<Output = (Box<Reply>, Result<(), SendError>)>>,
     source: Option<Source<'_>>,
-) -> Result<(Reply, Result<(), SendError>, Pumped), Refusal> {
+) -> Result<(Box<Reply>, Result<(), SendError>, Pumped), Refusal> {
     let mut pumped = Pumped::Whole;
     if let Some(source) = source {
         let mut pump = Box::pin(source.pump());

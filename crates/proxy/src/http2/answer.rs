@@ -110,9 +110,9 @@ async fn refuse(
 /// # Errors
 /// The refusal of content that is not acceptable.
 async fn talk(
-    mut reply: Pin<&mut impl Future<Output = (Reply, Result<(), SendError>)>>,
+    mut reply: Pin<&mut impl Future<Output = (Box<Reply>, Result<(), SendError>)>>,
     source: Option<Source<'_>>,
-) -> Result<(Reply, Result<(), SendError>), Refusal> {
+) -> Result<(Box<Reply>, Result<(), SendError>), Refusal> {
     if let Some(source) = source {
         let mut pump = Box::pin(source.pump());
         tokio::select! {
@@ -132,7 +132,7 @@ async fn reply(
     request: Box<Request>,
     link: Link,
     head_only: bool,
-) -> (Reply, Result<(), SendError>) {
+) -> (Box<Reply>, Result<(), SendError>) {
     // Boxed: the future is large, and every future around it would be as large, and be moved.
     let (is_handshake, is_secure) = (request.upgrade.is_some(), request.is_secure());
     let mut serve = in_place::pinned(|| dispatch::serve(worker, plan, request));

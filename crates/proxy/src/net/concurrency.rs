@@ -191,15 +191,23 @@ impl State {
 
     fn try_take(&mut self, limit: &Arc<ConcurrencyLimit>, claim: Claim) -> Option<Permit> {
         let free = limit.permits.saturating_sub(self.held);
-        let fits = |holder, times| self.of(holder).held < free.saturating_mul(times);
-        if !fits(claim.client, OF_A_CLIENT) || !fits(claim.site, OF_A_SITE) {
+        if free == 0 || !self.hold(claim.site, free.saturating_mul(OF_A_SITE)) {
+            return None;
+        }
+        if !self.hold(claim.client, free.saturating_mul(OF_A_CLIENT)) {
+            self.change(claim.site, |counts| counts.held -= 1);
             return None;
         }
         self.held += 1;
-        for holder in [claim.site, claim.client] {
-            self.counts.entry(holder).or_default().held += 1;
-        }
         Some(Permit { limit: Arc::clone(limit), claim, is_spare: false })
+    }
+
+    /// Counts a permit of `holder`, unless it holds `most` or more, which is at least 1.
+    fn hold(&mut self, holder: Holder, most: usize) -> bool {
+        let counts = self.counts.entry(holder).or_default();
+        let fits = counts.held < most;
+        counts.held += usize::from(fits);
+        fits
     }
 
     fn lend(&mut self, limit: &Arc<ConcurrencyLimit>, fetch: usize, claim: Claim) -> Option<Served> {

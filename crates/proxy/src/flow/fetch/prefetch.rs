@@ -87,7 +87,7 @@ impl Fetched<'_> {
         let map = answer.written();
         let Answer { status, download, .. } = answer;
         let expected = (status == StatusCode::PARTIAL_CONTENT).then(|| ContentRange::of(&map)).flatten();
-        let head = self.head(status, &map, keeping, length);
+        let head = self.head(status, map, keeping, length);
         let allowance = Allowance::new(most);
         let task = self.task(writer, expected, None);
         let mut task = FillTask { allowance: Some(allowance.clone()), ..task };
