@@ -204,8 +204,7 @@ impl Connection {
         if self.arrival.is_none() && probe::is_asked(&head) {
             self.writing.wake();
             probe::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
-            self.reading.input.consume(used);
-            self.reading.within(plan.settings.timeouts.head);
+            self.consume(plan, used);
             return ControlFlow::Continue(());
         }
         let PeerRequest { role, client, by_peer, awaited } = match self.peer_request(plan, &mut head) {
@@ -223,8 +222,7 @@ impl Connection {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
-            self.reading.input.consume(used);
-            self.reading.within(plan.settings.timeouts.head);
+            self.consume(plan, used);
             return ControlFlow::Break(match request {
                 Ok(mut request) => {
                     request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
@@ -248,13 +246,18 @@ impl Connection {
         } else {
             self.worker.note(plan, role, &head, (client, identity), begun)
         };
-        self.reading.input.consume(used);
-        self.reading.within(plan.settings.timeouts.head);
+        self.consume(plan, used);
         if !is_whole {
             return ControlFlow::Break(Look::Reply(Box::new(Begun { reply, framing, memo, since, before })));
         }
         self.untimed += 1;
         if framing.keep_alive { ControlFlow::Continue(()) } else { ControlFlow::Break(Look::Last) }
+    }
+
+    /// Removes the head of a request from the input; the next one has all the time for heads.
+    fn consume(&mut self, plan: &Plan, used: usize) {
+        self.reading.input.consume(used);
+        self.reading.within(plan.settings.timeouts.head);
     }
 
     /// Whether the first bytes from the client are the beginning of HTTP/2.
