@@ -11,10 +11,24 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(super) struct Object {
     pub(super) name: &'static str,
+    /// A path that ends with a slash stands for new paths below it.
     pub(super) path: &'static str,
     pub(super) length: u64,
     /// The number of connections of the load.
     pub(super) connections: u32,
+}
+
+impl Object {
+    /// Returns the script of the load of a round.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn script(&self, round: u32) -> Result<Script> {
+        match self.path.ends_with('/') {
+            true => Script::once(&format!("{}{round}/", self.path)),
+            false => Script::one(),
+        }
+    }
 }
 
 /// One measurement of one server.

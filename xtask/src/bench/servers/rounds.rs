@@ -4,7 +4,6 @@ use super::Options;
 use crate::bench::CONNECTIONS;
 use crate::bench::client::Client;
 use crate::bench::goal::Goal;
-use crate::bench::load::Script;
 use crate::bench::measure::{Expect, Object, Sample, median, sample};
 use crate::bench::origin::{Origin, UNCACHEABLE};
 use crate::bench::peers::Which;
@@ -21,10 +20,20 @@ const AS_CHEAP: f64 = 1.0;
 const WARMING_TRIES: u32 = 50;
 const WARMING_PAUSE: Duration = Duration::from_millis(50);
 
-/// A measured server, and its sample of each round.
+/// The maximum cost of a miss that is stored, over that of a miss that nginx passes on.
+const STORED: f64 = 0.9;
+
+/// A measured server, the object of its load, and its sample of each round.
 struct Entrant<'a> {
     server: &'a Running,
+    object: Object,
     samples: Vec<Sample>,
+}
+
+impl<'a> Entrant<'a> {
+    fn new(server: &'a Running, object: Object) -> Self {
+        Self { server, object, samples: Vec::new() }
+    }
 }
 
 /// Returns the tables of hits, one object after the other, and their goals.
@@ -43,18 +52,19 @@ pub(super) fn hits(
             let result = warm(server, object, origin);
             note(server, object, result, failures).is_some()
         });
-        let entrants = warmed.map(|server| Entrant { server, samples: Vec::new() }).collect();
-        let entrants = rounds(options, entrants, object, Expect::Cached, origin, failures)?;
-        rows.extend(summary(&entrants, object, "x floor", "floor"));
-        let peers =
-            entrants.iter().filter(|entrant| ![Which::Floor, Which::Larder].contains(&entrant.server.which));
+        let entrants = warmed.map(|server| Entrant::new(server, *object)).collect();
+        let entrants = rounds(options, entrants, Expect::Cached, origin, failures)?;
+        rows.extend(summary(&entrants, "x floor", "floor"));
+        let all: Vec<_> = entrants.iter().collect();
+        let is_peer = |entrant: &&Entrant| ![Which::Floor, Which::Larder].contains(&entrant.server.which);
+        let peers: Vec<_> = all.iter().copied().filter(is_peer).collect();
         let what = format!("CPU of a {} hit / the cheapest peer's", object.name);
-        goals.extend(goal(what, &entrants, peers.collect()));
+        goals.extend(goal(what, AS_CHEAP, own_of(&all), &peers));
     }
     Ok((rows, goals))
 }
 
-/// Returns the table of misses, for 1 KiB that must not be stored, and their goal.
+/// Returns the table of misses and their goals: for 1 KiB that must not be stored, and for 1 KiB that Larder stores.
 ///
 /// # Errors
 /// The same as for [`hits`].
@@ -64,22 +74,40 @@ pub(super) fn misses(
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<(Vec<Row>, Vec<Goal>)> {
-    let object = Object { name: "1k", path: UNCACHEABLE, length: 1024, connections: CONNECTIONS };
-    let entrants = servers.iter().map(|server| Entrant { server, samples: Vec::new() }).collect();
-    let entrants = rounds(options, entrants, &object, Expect::Passed, origin, failures)?;
-    let peers = entrants.iter().filter(|entrant| entrant.server.name == "nginx").collect();
-    let goal = goal("CPU of a miss that is not stored / nginx's".to_owned(), &entrants, peers);
-    Ok((summary(&entrants, &object, "x nginx", "nginx"), goal.into_iter().collect()))
+    let passed = Object { name: "1k", path: UNCACHEABLE, length: 1024, connections: CONNECTIONS };
+    let stored = Object { name: "1k stored", path: "/1k/", ..passed };
+    let own = servers.iter().filter(|server| server.which == Which::Larder);
+    let entrants = servers.iter().map(|server| Entrant::new(server, passed));
+    let entrants = entrants.chain(own.map(|server| Entrant::new(server, stored))).collect();
+    let entrants = rounds(options, entrants, Expect::Passed, origin, failures)?;
+    let (keeping, passing): (Vec<_>, Vec<_>) =
+        entrants.iter().partition(|entrant| entrant.object.name == stored.name);
+    let nginx: Vec<_> = passing.iter().copied().filter(|entrant| entrant.server.name == "nginx").collect();
+    let goals = [
+        goal("CPU of a miss that is not stored / nginx's".to_owned(), AS_CHEAP, own_of(&passing), &nginx),
+        goal(
+            "CPU of a miss that is stored / nginx's of one that is not".to_owned(),
+            STORED,
+            own_of(&keeping),
+            &nginx,
+        ),
+    ];
+    Ok((summary(&entrants, "x nginx", "nginx"), goals.into_iter().flatten().collect()))
 }
 
-/// Returns the goal that the larder, if it takes part, needs no more CPU time than any of the `peers`: the median of
-/// the rounds.
-fn goal(what: String, entrants: &[Entrant], peers: Vec<&Entrant>) -> Option<Goal> {
-    let own = entrants.iter().find(|entrant| entrant.server.which == Which::Larder)?;
-    let ratio = |peer: &Entrant| {
+/// Returns Larder, if it takes part.
+fn own_of<'e>(entrants: &[&'e Entrant<'e>]) -> Option<&'e Entrant<'e>> {
+    entrants.iter().copied().find(|entrant| entrant.server.which == Which::Larder)
+}
+
+/// Returns the goal that `own`, if it takes part, needs at most `most` times the CPU time of any of the `peers`: the
+/// median of the rounds.
+fn goal(what: String, most: f64, own: Option<&Entrant>, peers: &[&Entrant]) -> Option<Goal> {
+    let own = own?;
+    let ratio = |peer: &&Entrant| {
         median(own.samples.iter().zip(&peer.samples).map(|(own, peer)| own.cpu / peer.cpu).collect())
     };
-    Some(Goal::new(what, AS_CHEAP, peers.into_iter().map(ratio).fold(f64::NAN, f64::max)))
+    Some(Goal::new(what, most, peers.iter().map(ratio).fold(f64::NAN, f64::max)))
 }
 
 /// Fetches until no more requests reach the origin.
@@ -103,16 +131,17 @@ fn warm(server: &Running, object: &Object, origin: &Origin) -> Result<()> {
 fn rounds<'a>(
     options: &Options,
     mut entrants: Vec<Entrant<'a>>,
-    object: &Object,
     expect: Expect,
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Entrant<'a>>> {
-    let script = Script::one()?;
     for round in 1..=options.rounds {
-        eprintln!("{} round {round} of {}", object.name, options.rounds);
+        eprintln!("round {round} of {}", options.rounds);
         entrants.retain_mut(|entrant| {
-            let result = sample(entrant.server, object, expect, options.duration, origin, &script);
+            let object = &entrant.object;
+            let result = object
+                .script(round)
+                .and_then(|script| sample(entrant.server, object, expect, options.duration, origin, &script));
             match note(entrant.server, object, result, failures) {
                 Some(sample) => entrant.samples.push(sample),
                 None => return false,
@@ -129,7 +158,7 @@ fn note<T>(server: &Running, object: &Object, result: Result<T>, failures: &mut 
 }
 
 /// Returns a row for each entrant, by medians; ratios are to the sample of `base` in the same round.
-fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base: &str) -> Vec<Row> {
+fn summary(entrants: &[Entrant], ratio_name: &'static str, base: &str) -> Vec<Row> {
     let base = entrants.iter().find(|entrant| entrant.server.name == base);
     entrants
         .iter()
@@ -139,7 +168,7 @@ fn summary(entrants: &[Entrant], object: &Object, ratio_name: &'static str, base
             let pairs = base.iter().flat_map(|base| entrant.samples.iter().zip(&base.samples));
             let ratio = median(pairs.map(|(own, base)| own.cpu / base.cpu).collect());
             vec![
-                ("size", Cell::word(object.name)),
+                ("size", Cell::word(entrant.object.name)),
                 ("server", Cell::word(entrant.server.name)),
                 ("CPU us/request", Cell::number(of(|sample| sample.cpu), 2)),
                 (ratio_name, Cell::number(ratio, 2)),
