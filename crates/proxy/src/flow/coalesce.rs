@@ -86,7 +86,7 @@ impl Context<'_> {
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
-        let fetching = Fetching::Alone(fills.now_for(request.hash));
+        let fetching = Fetching::Alone(fills.epoch_of(request.hash));
         fetch::for_client(*self, request, fetching, why, (stored, looked)).await
     }
 

@@ -443,7 +443,7 @@ fn failed(
     // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,
-        false => Fetching::Alone(cx.worker.cache.fills.now_for(request.hash)),
+        false => Fetching::Alone(cx.worker.cache.fills.epoch_of(request.hash)),
     };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),

@@ -209,12 +209,12 @@ impl Order {
             return;
         };
         let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
-        let looked = cache.fills.now_for(request.hash);
+        let looked = cache.fills.epoch_of(request.hash);
         let held = cx.look(&request).await;
         let Found::Ask(_, stored) = find(&request, &held) else { return };
         let signature = held.resident.as_ref().map(|resident| expected(resident, &request));
         let writer = match self.wish.range {
-            Some(_) => cache.fills.alone(&request.key, cache.fills.now_for(request.hash)),
+            Some(_) => cache.fills.alone(&request.key, cache.fills.epoch_of(request.hash)),
             None => match cache.fills.join_own(&request.key, &signature.unwrap_or_default()) {
                 Joined::Writer(writer) => writer,
                 Joined::Follow(_) => return,

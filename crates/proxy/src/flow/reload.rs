@@ -57,7 +57,7 @@ impl Context<'_> {
                     if let Some(reply) = self.reloaded(request, reader, verdict, why) {
                         return reply;
                     }
-                    let fetching = Fetching::Alone(fills.now_for(request.hash));
+                    let fetching = Fetching::Alone(fills.epoch_of(request.hash));
                     return fetch::for_client(*self, request, fetching, why, stored).await;
                 }
             }

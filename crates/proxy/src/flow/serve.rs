@@ -214,7 +214,7 @@ const BEHIND: Refusal =
 
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
-        let looked = self.worker.cache.fills.now_for(request.hash);
+        let looked = self.worker.cache.fills.epoch_of(request.hash);
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
         }

@@ -189,7 +189,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
 fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
     for purged in [false, true] {
         let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
-        let began = fills.now(KEY);
+        let began = fills.epoch(KEY);
         if purged {
             fills.cancel(KEY);
         }
@@ -204,7 +204,7 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
 /// Returns a fill that was fetched while each of these keys was spoiled.
 fn kept_while_spoiling(keys: impl Iterator<Item = Vec<u8>>) -> bool {
     let (_, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
-    let began = fills.now(KEY);
+    let began = fills.epoch(KEY);
     keys.for_each(|key| fills.spoil(&key, |_| false));
     let mut writer = fills.alone(KEY, began);
     writer.stream(head(1, 0, Some(0)));
@@ -226,7 +226,7 @@ fn ones_own_change_is_told_from_any_other() {
     let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
     let hash = kept.memory.hash(&keys[0]);
     let urls: Vec<_> = keys.iter().cloned().map(Scope::Url).collect();
-    let began = fills.now_for(hash);
+    let began = fills.epoch_of(hash);
     keys.iter().for_each(|key| fills.spoil(key, |_| false));
     assert!(!fills.is_cancelled_by_others(hash, began, &urls));
     fills.spoil(&keys[1], |_| false);

@@ -143,7 +143,7 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
         let later = Freshness { lifetime: 1_000, ..entry.freshness() };
         let newer = entry.refreshed(&fields(1, len), later, entry.checked()).expect("a short key");
         let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes;
-        fills.alone(KEY, fills.now(KEY)).put(&newer, Some(&entry));
+        fills.alone(KEY, fills.epoch(KEY)).put(&newer, Some(&entry));
         let found = super::eventually(async || {
             store.disks.sync().expect("the disk takes it");
             store.memory.remove(KEY);
