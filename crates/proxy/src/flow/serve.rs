@@ -153,31 +153,34 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
     }
-    let Some(rules) = request.ruling.caching() else {
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
-            return *reply;
-        }
-        return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
+    let why = match request.ruling.caching() {
+        Some(_) => passes(request, !request.content.is_empty()),
+        None => Some(Why::Bypass),
     };
-    if let Some(why) = passes(request, !request.content.is_empty()) {
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
+    if let Some(why) = why {
+        if let Err(reply) = enter(request) {
             return *reply;
         }
         // Boxed: the states of rare paths would enlarge the future of every request.
         return Box::pin(pass::through(worker, plan, request, why)).await;
     }
-    request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), rules, request);
+    request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
     match request.method {
         Method::HEAD => Box::pin(cx.head(request)).await,
         _ => cx.get(request).await,
+    }
+}
+
+/// Counts `request`, which the cache cannot answer, against its limits on requests to origins.
+///
+/// # Errors
+/// The refusal, if a limit is exceeded, or if `request` is a prefetch that may not be sent to an origin.
+fn enter(request: &Request) -> Result<(), Box<Reply>> {
+    match cached_only::declined(request) {
+        Some(reply) => Err(Box::new(reply)),
+        None => limits::enter(request, Counted::Misses),
     }
 }
 
@@ -254,10 +257,7 @@ impl Context<'_> {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
+        if let Err(reply) = enter(request) {
             return *reply;
         }
         pass::head(*self, request, why, held.entry).await
