@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use larder_testkit::{is_over, stderr};
+use larder_testkit::{is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{command, eventually, larder, path, report};
+use super::{PATIENCE, command, larder, path, report};
 
 /// Returns the path of a faulty program in this folder.
 fn broken(name: &str) -> PathBuf {
@@ -45,7 +45,7 @@ fn children(process: u32) -> Vec<(Pid, String)> {
 
 /// Waits until `run` has a child with these words in its command line, and returns all its children.
 fn with_child(run: &Child, words: &str) -> Vec<Pid> {
-    eventually(words, || {
+    within(PATIENCE, words, || {
         let children = children(run.id());
         let is_there = children.iter().any(|(_, command)| command.contains(words));
         is_there.then(|| children.into_iter().map(|(id, _)| id).collect())
@@ -55,7 +55,7 @@ fn with_child(run: &Child, words: &str) -> Vec<Pid> {
 /// Waits until none of the processes runs.
 fn gone(processes: &[Pid]) {
     for process in processes {
-        eventually("a child's end", || is_over(*process).then_some(()));
+        within(PATIENCE, "a child's end", || is_over(*process).then_some(()));
     }
 }
 
@@ -97,10 +97,10 @@ fn services_that_die_are_told_and_end_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut run = start(command(&["services", "--quick", "--output", path(&directory)]));
     let journal = directory.path().join("services.jsonl");
-    eventually("some measurements", || {
+    within(PATIENCE, "some measurements", || {
         (fs::read_to_string(&journal).ok()?.lines().count() > 4).then_some(())
     });
-    eventually("the end", || {
+    within(PATIENCE, "the end", || {
         // The death of a child that has just finished its work has no effect; that of a later child does.
         for (id, _) in children(run.id()).iter().filter(|(_, command)| command.contains("live services")) {
             let _ = kill_process(*id, Signal::KILL);
