@@ -187,7 +187,7 @@ fn services_hit_live_as_they_do_simulated() {
 }
 
 #[test]
-fn who_is_interrupted_leaves_a_report_and_no_child() {
+fn an_interrupted_run_leaves_a_report_and_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let experiment = start(&directory);
     measured(&directory);
@@ -205,7 +205,7 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
 }
 
 #[test]
-fn who_is_killed_leaves_no_child() {
+fn a_killed_run_leaves_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     measured(&directory);
@@ -216,7 +216,7 @@ fn who_is_killed_leaves_no_child() {
 }
 
 #[test]
-fn a_child_that_dies_is_told_and_ends_the_run() {
+fn the_end_of_a_child_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     measured(&directory);

@@ -174,13 +174,13 @@ fn a_connection_that_breaks_is_opened_again_once() {
 fn a_server_that_is_not_there_or_says_nothing_is_named() {
     // Port 1 is reserved, and no process of this machine listens there.
     for way in WAYS {
-        let nobody = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
+        let refused = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
         let expected = "larder: http://a/: cannot connect to 127.0.0.1:1: connection refused\n";
-        assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+        assert_eq!(failure(&refused), (expected.to_owned(), Some(1)));
     }
-    let nobody = larder(&["--server", "127.0.0.1:1", "http://a/"]);
+    let refused = larder(&["--server", "127.0.0.1:1", "http://a/"]);
     let expected = "larder: http://a/: cannot connect through 127.0.0.1:1: connection refused\n";
-    assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+    assert_eq!(failure(&refused), (expected.to_owned(), Some(1)));
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();

@@ -369,7 +369,7 @@ fn hits_are_validated_if_a_sample_is_set() {
 }
 
 #[test]
-fn traces_are_sent_by_who_can() {
+fn traces_need_the_feature_otlp() {
     let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
     if cfg!(feature = "otlp") {
         let shown = summary(&settings(text, &["--stats", "none"])).pop();

@@ -153,7 +153,7 @@ fn requests_of_all_nodes_wait_for_one_fetch() {
     eventually("the origin to be asked", || (origin.count() > 0).then_some(()));
     // Five of the six requests wait: those of the owner for its fill, and one request of each other node for the owner.
     let waiting = || nodes.iter().map(|node| node.stat("in_flight")).sum::<u64>();
-    eventually("everybody to wait", || (waiting() >= 3).then_some(()));
+    eventually("all requests to wait", || (waiting() >= 3).then_some(()));
     gate.open();
     for mut client in clients {
         assert_eq!(client.receive("GET").text(), "body");
@@ -213,7 +213,7 @@ fn a_reload_asks_the_owner_which_answers_with_what_it_has_stored_if_that_is_allo
 }
 
 #[test]
-fn an_owner_that_died_is_done_without() {
+fn requests_succeed_without_a_killed_owner() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let mut nodes = three(&engine, &origin, "");
     let path = path_of(&nodes[2], &nodes[0]);
@@ -228,7 +228,7 @@ fn an_owner_that_died_is_done_without() {
 }
 
 #[test]
-fn an_owner_without_an_origin_is_done_without() {
+fn requests_succeed_without_an_owner_that_has_no_origin() {
     let (engine, origin, gone) = (Engine::start(), Origin::always(PAGE), Origin::always(PAGE));
     gone.die();
     let nodes =

@@ -100,7 +100,7 @@ fn what_may_not_answer_is_told_of_with_the_reason() {
 }
 
 #[test]
-fn who_does_not_own_a_key_says_who_does() {
+fn a_node_names_the_owner_of_a_key() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let start = |name| node(&engine, &origin, name, [TIER, ""], "");
     let nodes = vec![start("a"), start("b")];

@@ -270,7 +270,7 @@ fn what_is_not_there_is_told_in_one_line() {
 }
 
 #[test]
-fn a_reader_who_leaves_is_no_error() {
+fn a_reader_that_leaves_is_no_error() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, ""));
     larder.get("/large-9000000");

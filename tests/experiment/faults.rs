@@ -74,7 +74,7 @@ fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
 }
 
 #[test]
-fn a_python_that_dies_is_told_with_what_it_said() {
+fn the_end_of_python_is_reported_with_its_output() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = python("python-that-dies", &directory).output().expect("it runs");
     let said = "larder: asyncio executor: it ended with signal: 9 (SIGKILL); it said: no memory left";
@@ -82,7 +82,7 @@ fn a_python_that_dies_is_told_with_what_it_said() {
 }
 
 #[test]
-fn services_that_do_not_start_are_told_with_what_they_said() {
+fn services_that_do_not_start_are_reported_with_their_output() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = command(&["services", "--smoke", "--output", path(&directory), "--larder"]);
     command.arg(broken("larder-without-services")).env("LARDER", env!("CARGO_BIN_EXE_larder"));
@@ -93,7 +93,7 @@ fn services_that_do_not_start_are_told_with_what_they_said() {
 }
 
 #[test]
-fn services_that_die_are_told_and_end_the_run() {
+fn the_end_of_services_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut run = start(command(&["services", "--quick", "--output", path(&directory)]));
     let journal = directory.path().join("services.jsonl");
@@ -111,7 +111,7 @@ fn services_that_die_are_told_and_end_the_run() {
 }
 
 #[test]
-fn who_is_killed_leaves_neither_services_nor_python() {
+fn a_killed_run_leaves_neither_services_nor_python() {
     let directory = tempfile::tempdir().expect("a directory");
     let services = command(&["services", "--quick", "--output", path(&directory)]);
     for (run, words) in [(services, "serve"), (python("python-that-hangs", &directory), "cat")] {
@@ -124,7 +124,7 @@ fn who_is_killed_leaves_neither_services_nor_python() {
 }
 
 #[test]
-fn who_is_interrupted_leaves_neither_services_nor_python() {
+fn an_interrupted_run_leaves_neither_services_nor_python() {
     let services = tempfile::tempdir().expect("a directory");
     let parallel = tempfile::tempdir().expect("a directory");
     let quick = command(&["services", "--quick", "--output", path(&services)]);

@@ -31,7 +31,7 @@ fn a_cookie_that_tells_no_client_from_others_is_stored() {
 }
 
 #[test]
-fn those_who_wait_for_the_same_response_do_not_get_its_cookie() {
+fn followers_of_a_response_do_not_get_its_cookie() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |_| {

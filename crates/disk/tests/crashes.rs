@@ -182,7 +182,7 @@ fn a_disk_that_fails_now_and_then_loses_objects_and_nothing_else() {
 }
 
 #[test]
-fn a_disk_that_is_full_for_other_reasons_is_lived_with() {
+fn a_disk_that_other_files_fill_keeps_its_contents_right() {
     let faults = Faults { room: Some(1 << 20), ..Faults::default() };
     (3000..3030).for_each(|seed| live(seed, 2, 0, faults));
 }

@@ -85,7 +85,7 @@ fn a_server_of_what_is_old_is_found_out() {
 }
 
 #[test]
-fn who_answers_nothing_has_failed() {
+fn a_server_without_answers_counts_as_failed() {
     let (listener, address) = listen();
     serve(listener, drop);
     let begun = Instant::now();

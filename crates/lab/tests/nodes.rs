@@ -205,7 +205,7 @@ fn a_lost_node_costs_its_share_and_the_fixed_pool_most() {
 }
 
 #[test]
-fn who_stops_it_has_what_was_done() {
+fn a_stopped_run_returns_the_cells_that_are_complete() {
     let plan = Plan { nodes: [1, 2, 3].map(nodes).to_vec(), ..plan("lru", 1, 0.0) };
     let subject = Subject::whole("made up", skewed(1_000, 100));
     let asked = std::sync::atomic::AtomicUsize::new(0);

@@ -224,7 +224,7 @@ impl Connection {
                     drain = None;
                     self.say(|state| state.wire.drain(&mut state.writing.out));
                 }
-                Woken::Late if self.awaits == Awaits::Answers && !self.is_deaf() => {
+                Woken::Late if self.awaits == Awaits::Answers && !self.is_silent() => {
                     self.say(|state| state.wire.ping(&mut state.writing.out));
                     self.deadline.restart();
                 }
@@ -244,7 +244,7 @@ impl Connection {
     }
 
     /// Whether the client has not acknowledged a ping.
-    fn is_deaf(&self) -> bool {
+    fn is_silent(&self) -> bool {
         self.session.state().wire.is_pinged()
     }
 

@@ -136,7 +136,7 @@ fn what_is_outdated_when_it_arrives_is_not_stored() {
 }
 
 #[test]
-fn a_change_reaches_fetches_that_nobody_shares() {
+fn a_change_reaches_unshared_fetches() {
     for is_purge in [false, true] {
         let (store, fills) = stores();
         fetch(&fills, "id=0", b"", 0, 10);

@@ -419,7 +419,7 @@ async fn the_end_of_what_a_client_sends_is_told_from_a_connection_that_breaks() 
 }
 
 #[tokio::test]
-async fn the_client_hears_that_nothing_more_follows() {
+async fn the_client_is_notified_that_no_data_follows() {
     for case in cases() {
         let (mut client, mut secured) = pair(case).await;
         let mut records = Records::default();
