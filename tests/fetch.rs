@@ -437,7 +437,7 @@ fn a_proxy_is_asked_in_http_2() {
 }
 
 #[test]
-fn a_refused_tunnel_is_told_with_the_proxys_reason() {
+fn a_refused_tunnel_is_reported_with_the_proxys_reason() {
     let origin = Origin::always("200 OK\n\npage");
     let proxy = Larder::before(&origin);
     let server = proxy.forward.to_string();

@@ -141,7 +141,7 @@ fn explaining_changes_no_state_and_sends_no_request() {
 }
 
 #[test]
-fn what_is_stored_is_told_with_where_its_lifetime_comes_from() {
+fn a_stored_response_is_shown_with_the_source_of_its_lifetime() {
     let origin = Origin::by(answer);
     let larder = Larder::with_site(&[&origin], "name = 'shop'");
     for (path, lifetime, from) in [("/fresh", Some(100), "max-age"), ("/guessed", None, "Last-Modified")] {

@@ -302,7 +302,7 @@ fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
 }
 
 #[test]
-fn a_lost_server_is_told_with_the_time() {
+fn a_lost_server_is_reported_with_the_time() {
     let larder = Larder::before(&Origin::by(mixed));
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("document.querySelector('#state').innerText === 'live'");

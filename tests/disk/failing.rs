@@ -170,7 +170,7 @@ fn a_full_disk_costs_no_request_and_not_what_it_has() {
 }
 
 #[test]
-fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_told() {
+fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_shown() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let Some(larder) = on_a_small_disk(directory.path(), &origin) else { return };
     let path = "/large-8000000";

@@ -60,7 +60,7 @@ fn gone(processes: &[Pid]) {
 }
 
 #[test]
-fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
+fn a_missing_python_is_reported_before_anything_is_measured() {
     let directory = tempfile::tempdir().expect("a directory");
     for (python, why) in
         [("no-such-python", "there is no such program"), ("false", "it runs no Python 3 with asyncio")]

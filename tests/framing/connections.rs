@@ -25,7 +25,7 @@ fn rfc_9112_section_9_3_2_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_told_from_them() {
+fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_no_request() {
     let origin =
         Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, String::from_utf8_lossy(&seen.body)));
     let larder = Larder::before(&origin);

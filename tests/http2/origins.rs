@@ -320,7 +320,7 @@ fn content_that_ends_early_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_server_of_http_1_1_is_told_from_one_of_http_2() {
+fn a_server_of_http_1_1_is_distinguished_from_one_of_http_2() {
     let origin = Origin::always("200 OK\n\nhello");
     let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
     assert_eq!(larder.get("/").status, 502);

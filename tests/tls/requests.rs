@@ -164,7 +164,7 @@ fn a_target_must_have_the_scheme_of_its_connection() {
 }
 
 #[test]
-fn a_client_that_speaks_no_tls_is_told_so_and_others_are_served() {
+fn a_client_in_clear_gets_an_explanation_and_others_are_served() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let larder = larder(&authority, &origin, "");
     let mut plain = TcpStream::connect(larder.door(TLS)).expect("it accepts");

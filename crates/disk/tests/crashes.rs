@@ -238,7 +238,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
 }
 
 #[test]
-fn what_is_flipped_or_cut_while_it_runs_is_a_miss_told_once() {
+fn what_is_flipped_or_cut_while_it_runs_is_a_miss_and_reported_once() {
     let (sender, events) = std::sync::mpsc::channel();
     let memory = Memory::new(1, Faults::default());
     let mut options = Options::new(SIZE, "lru".parse().unwrap());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_over_its_size_is_told() {
+    fn a_document_over_its_size_is_reported() {
         let files = [Text { path: "README.md".into(), text: "12345".into() }];
         assert_eq!(
             super::sizes(&files, &[("README.md", 4)]),

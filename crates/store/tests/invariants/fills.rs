@@ -221,7 +221,7 @@ fn changes_of_other_keys_do_not_keep_a_response_out() {
 }
 
 #[test]
-fn ones_own_change_is_told_from_any_other() {
+fn ones_own_change_is_distinguished_from_any_other() {
     let (kept, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
     let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
     let hash = kept.memory.hash(&keys[0]);
