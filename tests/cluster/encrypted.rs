@@ -132,7 +132,7 @@ fn by_files(authority: &Authority, pair: &Pair, name: &str) -> String {
 }
 
 #[test]
-fn nodes_know_each_other_by_certificates_of_one_authority_and_one_name() {
+fn nodes_identify_each_other_by_certificates_of_one_authority_and_one_name() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let (authority, other) = (Authority::new(), Authority::new());
     let pair = authority.pair("node", &["nodes.test"]);

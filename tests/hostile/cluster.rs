@@ -50,7 +50,7 @@ fn listen_in(address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
 }
 
 #[test]
-fn a_stranger_on_the_engine_is_no_node_and_is_asked_nothing() {
+fn a_member_without_a_valid_seal_is_no_node_and_gets_no_request() {
     let (engine, ours, theirs) = (Engine::start(), origin("ours"), origin("theirs"));
     let node = node(&engine, &ours, "a", TOKEN);
     wait_for(std::slice::from_ref(&node), &["a"]);

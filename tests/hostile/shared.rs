@@ -186,7 +186,7 @@ fn a_request_that_the_origin_does_not_answer_fails_alone() {
 }
 
 #[test]
-fn clients_that_wait_for_anothers_fetch_have_a_patience_of_their_own() {
+fn followers_of_a_fetch_have_a_time_limit_of_their_own() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());

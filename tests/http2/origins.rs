@@ -120,7 +120,7 @@ fn a_response_without_content_ends_with_its_head() {
 }
 
 #[test]
-fn both_directions_go_on_as_long_as_they_like() {
+fn both_directions_continue_until_each_ends() {
     let gate = Gate::default();
     let waits = gate.clone();
     // The origin sends first, then repeats the received content.

@@ -43,7 +43,7 @@ fn a_new_answer_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn what_comes_without_a_validator_gets_one_of_ours() {
+fn a_response_without_a_validator_gets_a_generated_tag() {
     let origin = Origin::always("200 OK\n\nbody");
     let larder = always(&origin, "");
     larder.get("/");

@@ -36,7 +36,7 @@ fn pretend_order(origin: &Origin, state: &Path) {
 }
 
 #[test]
-fn only_an_orderly_end_spares_the_next_start_a_doubt() {
+fn the_next_start_is_without_doubt_only_after_an_orderly_end() {
     let (data, state) = (Data::default(), state());
     let origin = data.origin("200 OK");
     let first = gateway(&origin, state.path(), "");

@@ -41,7 +41,7 @@ fn the_backend_itself_is_never_stale() {
 }
 
 #[test]
-fn an_answer_takes_what_it_is_told_to() {
+fn an_answer_takes_the_configured_time() {
     for is_busy in [false, true] {
         let time = Duration::from_millis(3);
         let outcome = work(backend(Cost { time, is_busy }, false), 1, 40);

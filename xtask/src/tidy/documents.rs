@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_changelog_knows_the_version() {
+    fn the_changelog_mentions_the_version() {
         let files = [file("CHANGELOG.md", "## 1.2.3\n")];
         assert_eq!(changelog(&files, "1.2.3"), None);
         assert_eq!(changelog(&files, "1.2.4").unwrap(), "CHANGELOG.md: does not mention version 1.2.4");

@@ -151,7 +151,7 @@ fn room_has_an_end() {
 }
 
 #[test]
-fn names_are_quoted_where_toml_wants_it() {
+fn names_are_quoted_where_toml_requires_it() {
     let coupling = |written: &str, read: &str| Coupling {
         site: "s".to_owned(),
         written: written.to_owned(),
