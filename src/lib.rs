@@ -63,7 +63,7 @@ mod tests {
     use crate::commands::CommandLine;
 
     #[test]
-    fn wrong_words_are_told_in_one_line() {
+    fn wrong_words_are_reported_in_one_line() {
         let told = |line: &str| {
             let error = CommandLine::read(line.split(' ')).unwrap_err();
             super::in_one_line(&error.render().to_string())

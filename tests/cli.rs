@@ -120,7 +120,7 @@ fn misspelt_words_get_the_nearest_one() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_in_words() {
+fn files_that_cannot_be_used_are_reported_in_words() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().display().to_string();
     let nowhere = format!("{folder}/none/file");
@@ -146,7 +146,7 @@ fn files_that_cannot_be_used_are_told_in_words() {
 }
 
 #[test]
-fn numbers_that_are_not_accepted_are_told_those_that_are() {
+fn numbers_that_are_not_accepted_are_reported_with_the_accepted_ones() {
     let table: &[(&[&str], &str)] = &[
         (&["fetch", "http://a/", "--repeat", "0"], "'--repeat <N>': expected a whole number from 1"),
         (&["fetch", "http://a/", "--connections", "x"], "expected a whole number from 1 to 1024"),
@@ -215,7 +215,7 @@ fn what_is_valid_and_hardly_meant_is_warned_of() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_told_why() {
+fn a_directory_that_cannot_be_used_is_reported_with_the_cause() {
     for (directory, why) in [("/dev/null", "it is not a directory"), ("/dev/null/x", "it is not a directory")]
     {
         let any = ["serve", "--forward", "127.0.0.1:0", "--admin", "off", "--stats", "none"];
@@ -324,7 +324,7 @@ fn stats_without_a_proxy_say_what_to_look_at() {
 }
 
 #[test]
-fn what_answers_instead_of_a_proxy_is_told_in_words() {
+fn what_answers_instead_of_a_proxy_is_reported_in_words() {
     for (answer, expected) in [
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404; is this its admin listener?"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "is not the admin listener of a larder"),
@@ -347,7 +347,7 @@ fn what_answers_instead_of_a_proxy_is_told_in_words() {
 }
 
 #[test]
-fn a_wrong_token_is_told_as_that() {
+fn a_wrong_token_is_reported_as_such() {
     let any = ["--forward", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("larder.toml");

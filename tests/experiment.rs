@@ -13,6 +13,9 @@ use larder_testkit::{children, is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
+/// The time limit for steps that take seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.arg("experiment").args(words).env_remove("LARDER_LOG").env_remove("RUST_LOG");
@@ -33,14 +36,10 @@ fn path(directory: &TempDir) -> &str {
     directory.path().to_str().expect("text")
 }
 
-fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
-    within(Duration::from_secs(60), what, condition)
-}
-
 /// Waits until some measurements are in the journal.
 fn measured(directory: &TempDir) {
     let journal = directory.path().join("thrift.jsonl");
-    eventually("some measurements", || {
+    within(PATIENCE, "some measurements", || {
         (fs::read_to_string(&journal).ok()?.lines().count() > 12).then_some(())
     });
 }
@@ -188,11 +187,11 @@ fn services_hit_live_as_they_do_simulated() {
 }
 
 #[test]
-fn who_is_interrupted_leaves_a_report_and_no_child() {
+fn an_interrupted_run_leaves_a_report_and_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let experiment = start(&directory);
     measured(&directory);
-    let proxy = eventually("a proxy", || proxy_of(&experiment));
+    let proxy = within(PATIENCE, "a proxy", || proxy_of(&experiment));
     kill_process(Pid::from_child(&experiment), Signal::INT).expect("it runs");
     let output = experiment.wait_with_output().expect("it ends");
     assert!(
@@ -206,22 +205,22 @@ fn who_is_interrupted_leaves_a_report_and_no_child() {
 }
 
 #[test]
-fn who_is_killed_leaves_no_child() {
+fn a_killed_run_leaves_no_child() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     measured(&directory);
-    let proxy = eventually("a proxy", || proxy_of(&experiment));
+    let proxy = within(PATIENCE, "a proxy", || proxy_of(&experiment));
     experiment.kill().expect("it runs");
     experiment.wait().expect("it ends");
-    eventually("the proxy's end", || is_over(proxy).then_some(()));
+    within(PATIENCE, "the proxy's end", || is_over(proxy).then_some(()));
 }
 
 #[test]
-fn a_child_that_dies_is_told_and_ends_the_run() {
+fn the_end_of_a_child_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     measured(&directory);
-    eventually("the end", || {
+    within(PATIENCE, "the end", || {
         // The death of a proxy that has just finished its work has no effect; that of a later one does.
         if let Some(proxy) = proxy_of(&experiment) {
             let _ = kill_process(proxy, Signal::KILL);

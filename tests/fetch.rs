@@ -174,13 +174,13 @@ fn a_connection_that_breaks_is_opened_again_once() {
 fn a_server_that_is_not_there_or_says_nothing_is_named() {
     // Port 1 is reserved, and no process of this machine listens there.
     for way in WAYS {
-        let nobody = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
+        let refused = larder(&[*way, &["--server", "127.0.0.1:1", "http://a/"]].concat());
         let expected = "larder: http://a/: cannot connect to 127.0.0.1:1: connection refused\n";
-        assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+        assert_eq!(failure(&refused), (expected.to_owned(), Some(1)));
     }
-    let nobody = larder(&["--server", "127.0.0.1:1", "http://a/"]);
+    let refused = larder(&["--server", "127.0.0.1:1", "http://a/"]);
     let expected = "larder: http://a/: cannot connect through 127.0.0.1:1: connection refused\n";
-    assert_eq!(failure(&nobody), (expected.to_owned(), Some(1)));
+    assert_eq!(failure(&refused), (expected.to_owned(), Some(1)));
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
@@ -437,7 +437,7 @@ fn a_proxy_is_asked_in_http_2() {
 }
 
 #[test]
-fn a_refused_tunnel_is_told_with_the_proxys_reason() {
+fn a_refused_tunnel_is_reported_with_the_proxys_reason() {
     let origin = Origin::always("200 OK\n\npage");
     let proxy = Larder::before(&origin);
     let server = proxy.forward.to_string();

@@ -172,7 +172,7 @@ fn the_guard_is_for_clients_of_the_forward_proxy_only() {
 }
 
 #[test]
-fn who_takes_it_for_a_web_server_is_told() {
+fn a_request_to_it_as_a_web_server_gets_an_explanation() {
     let larder = Larder::start("");
     let mut client = Client::to(larder.forward);
     let response = client.ask("GET /index.html");

@@ -370,7 +370,7 @@ fn a_second_signal_ends_the_wait_for_the_database() {
 }
 
 #[test]
-fn a_database_that_cannot_be_had_is_done_without_or_refused_if_it_was_named() {
+fn a_database_that_cannot_be_opened_ends_the_start_only_if_it_was_named() {
     let (file, origin) = (tempfile::NamedTempFile::new().expect("a file"), Origin::by(mixed));
     let config = format!("[stats]\n[[site]]\norigin = '{}'", origin.url());
     let larder =

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_out_of_bounds_is_told_them() {
+    fn a_number_out_of_bounds_is_reported_with_the_bounds() {
         let table = [
             (0..=u64::MAX, "x", Err("expected a whole number")),
             (0..=u64::MAX, "0", Ok(0)),

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_tier_is_told() {
+    fn the_second_tier_is_shown() {
         for (reads, expected) in [
             ("closed", "second tier: 3 hits of 5 requests, 7 responses kept, 1 dropped"),
             (
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_is_gone_is_told() {
+    fn a_missing_engine_is_reported() {
         let engine = json!({"place": "redis://a:1", "up": false, "trouble": "connection refused"});
         let cluster = json!({"node": "a", "standing": "alone", "engine": engine, "nodes": []});
         assert_eq!(

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_that_is_not_in_force_everywhere_is_a_trouble() {
+    fn a_purge_that_is_not_in_force_everywhere_is_reported() {
         for (nodes, expected) in [
             (json!({"published": true, "of": 3}), None),
             (json!({"published": true, "acknowledged": 3, "of": 3}), None),

@@ -241,7 +241,7 @@ fn sites_that_no_request_reaches() {
 }
 
 #[test]
-fn all_problems_are_told_in_the_order_of_the_file() {
+fn all_problems_are_reported_in_the_order_of_the_file() {
     let text = "threads = 0\n[[site]]\norgin = 'http://a'\n[limits]\nuri = 'x'\n";
     let expected = [
         "1: threads: 0 is not a number from 1 to 1024; also valid: \"auto\"",
@@ -369,7 +369,7 @@ fn hits_are_validated_if_a_sample_is_set() {
 }
 
 #[test]
-fn traces_are_sent_by_who_can() {
+fn traces_need_the_feature_otlp() {
     let text = "[trace]\nendpoint = 'http://collector:4318/'\nsample = 0.25";
     if cfg!(feature = "otlp") {
         let shown = summary(&settings(text, &["--stats", "none"])).pop();
@@ -388,7 +388,7 @@ fn traces_are_sent_by_who_can() {
 }
 
 #[test]
-fn what_a_reload_cannot_change_is_told() {
+fn what_a_reload_cannot_change_is_reported() {
     let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &["--stats", "sqlite:a.db"]);
     let new = settings(
         "threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'\n[stats]\nurl = 'none'",

@@ -63,7 +63,7 @@ fn one_node_orders_whichever_is_asked_answers_and_all_serve() {
 }
 
 #[test]
-fn an_engine_that_has_lost_everything_is_told_again() {
+fn an_engine_that_has_lost_its_data_gets_the_certificates_again() {
     let Some(pebble) = Pebble::start(LONG) else { return };
     let mut engine = Engine::start();
     let world = World::new();

@@ -17,7 +17,7 @@ fn trouble(larder: &Larder, failures: u64) -> String {
 }
 
 #[test]
-fn a_directory_that_is_down_is_told_of_everywhere_and_asked_again() {
+fn a_directory_that_is_down_is_reported_everywhere_and_asked_again() {
     let Some(mut pebble) = Pebble::prepare(LONG) else { return };
     let world = World::new();
     let larder = world.start(&pebble);

@@ -46,7 +46,7 @@ fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_no
 }
 
 #[test]
-fn the_authority_may_want_it_sooner() {
+fn the_authority_may_ask_for_an_earlier_renewal() {
     let Some(pebble) = Pebble::start(LONG) else { return };
     let world = World::new();
     let larder = world.start(&pebble);

@@ -130,7 +130,7 @@ fn what_stands_in_for_an_origin_that_fails_is_said() {
 }
 
 #[test]
-fn looking_changes_nothing_and_asks_nobody() {
+fn explaining_changes_no_state_and_sends_no_request() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);
     larder.get("/fresh");
@@ -141,7 +141,7 @@ fn looking_changes_nothing_and_asks_nobody() {
 }
 
 #[test]
-fn what_is_stored_is_told_with_where_its_lifetime_comes_from() {
+fn a_stored_response_is_shown_with_the_source_of_its_lifetime() {
     let origin = Origin::by(answer);
     let larder = Larder::with_site(&[&origin], "name = 'shop'");
     for (path, lifetime, from) in [("/fresh", Some(100), "max-age"), ("/guessed", None, "Last-Modified")] {
@@ -198,7 +198,7 @@ fn a_forward_proxy_explains_itself_too() {
 }
 
 #[test]
-fn a_request_that_nobody_could_send_is_refused_as_it_would_be() {
+fn a_request_that_the_proxy_would_refuse_is_explained_as_refused() {
     let origin = Origin::by(answer);
     let larder = Larder::with_site(&[&origin], "hosts = ['site.test']");
     let decision = |words: &[&str]| {
@@ -232,7 +232,7 @@ fn what_no_listener_serves_is_said_to_be_refused() {
 }
 
 #[test]
-fn while_somebody_watches_the_last_requests_are_told() {
+fn with_a_watcher_the_last_requests_are_shown() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);
     let mut log = super::Events::of(&larder, "/log");
@@ -249,7 +249,7 @@ fn while_somebody_watches_the_last_requests_are_told() {
 }
 
 #[test]
-fn while_nobody_watches_the_statistics_tell_the_last_requests() {
+fn without_a_watcher_the_last_requests_come_from_the_statistics() {
     let (origin, folder) = (Origin::by(answer), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("statistics.db");
     let larder = Larder::with(&origin, &format!("[stats]\nurl = 'sqlite:{}'", file.display()));

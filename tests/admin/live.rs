@@ -18,7 +18,7 @@ fn origin() -> Origin {
 }
 
 #[test]
-fn who_watches_sees_every_request_with_what_was_decided() {
+fn the_log_shows_every_request_with_its_decision() {
     let origin = origin();
     let larder = Larder::with_site(&[&origin], "name = 'shop'");
     let log = Events::of(&larder, "/log");
@@ -115,7 +115,7 @@ fn figures_come_every_second() {
 }
 
 #[test]
-fn there_are_so_many_seats_and_who_leaves_gives_one_back() {
+fn the_number_of_streams_is_limited_and_a_closed_stream_frees_its_place() {
     let origin = origin();
     let larder = Larder::before(&origin);
     let mut streams: Vec<_> = (0..16).map(|_| Events::of(&larder, "/log")).collect();

@@ -65,11 +65,11 @@ fn only_those_whom_the_site_names_may_purge() {
         "127.0.0.1 may not purge: it is not in purge_from of the site, and did not send the admin token";
     assert!(refused.text().contains(why), "{refused:?}");
     assert!(larder.get("/page").is_hit());
-    assert_eq!(origin.count(), 1, "nobody else was asked");
+    assert_eq!(origin.count(), 1, "the origin got no other request");
 }
 
 #[test]
-fn without_anybody_named_it_is_off() {
+fn without_allowed_clients_it_is_off() {
     let origin = origin();
     let larder = Larder::before(&origin);
     let refused = larder.ask("PURGE /page");

@@ -84,7 +84,7 @@ fn others_trust_it_by_its_file_under_any_name() {
 }
 
 #[test]
-fn who_speaks_in_clear_to_it_or_tls_to_another_is_told() {
+fn clear_text_to_it_and_tls_to_a_clear_port_get_an_explanation() {
     let origin = origin();
     let (larder, state) = over_tls(&origin, "");
     let answer = Client::to(larder.admin).ask("GET /stats\nHost: localhost");

@@ -53,7 +53,7 @@ fn rfc_9211_section_2_4_time_to_live_is_what_is_left() {
 }
 
 #[test]
-fn rfc_9211_an_origin_that_does_not_answer_is_told_apart_from_one_that_answers_nonsense() {
+fn rfc_9211_an_origin_without_an_answer_is_distinguished_from_one_with_an_invalid_answer() {
     let origin = Origin::speaking(|peer| {
         peer.request();
         peer.send(b"nonsense\r\n\r\n");

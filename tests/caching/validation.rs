@@ -46,7 +46,7 @@ fn section_4_3_3_a_whole_answer_takes_the_place_of_what_was_stored() {
 }
 
 #[test]
-fn section_4_3_4_a_304_about_something_else_is_not_believed() {
+fn section_4_3_4_a_304_with_another_tag_confirms_nothing() {
     let origin =
         Origin::in_order([STALE, "304 Not Modified\nETag: \"2\"", "200 OK\nETag: \"2\"\n\nnew body"]);
     let larder = Larder::before(&origin);

@@ -24,7 +24,7 @@ fn apart(engine: &Engine, origin: &Origin) -> Vec<Larder> {
 }
 
 #[test]
-fn nodes_whose_clocks_are_apart_are_members_and_hear_of_purges() {
+fn nodes_whose_clocks_are_apart_are_members_and_receive_purges() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let nodes = apart(&engine, &origin);

@@ -79,7 +79,7 @@ fn over_tls_each_key_is_fetched_once_for_all() {
 }
 
 #[test]
-fn who_is_no_node_gets_no_connection_and_is_counted() {
+fn clients_that_are_no_nodes_get_no_connection_and_are_counted() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let node = node(&engine, &origin, "a", OVER_TLS);
     let address = peer_address(&node);
@@ -110,7 +110,7 @@ fn a_node_with_another_token_learns_nothing_and_serves_its_own_clients() {
 }
 
 #[test]
-fn nodes_with_and_without_tls_ask_each_other_nothing_and_hear_of_purges() {
+fn nodes_with_and_without_tls_send_each_other_no_requests_and_receive_purges() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let encrypts = node(&engine, &origin, "a", OVER_TLS);
     let does_not = node(&engine, &origin, "b", "token = '0123456789abcdef'");
@@ -132,7 +132,7 @@ fn by_files(authority: &Authority, pair: &Pair, name: &str) -> String {
 }
 
 #[test]
-fn nodes_know_each_other_by_certificates_of_one_authority_and_one_name() {
+fn nodes_identify_each_other_by_certificates_of_one_authority_and_one_name() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let (authority, other) = (Authority::new(), Authority::new());
     let pair = authority.pair("node", &["nodes.test"]);

@@ -78,7 +78,7 @@ fn without_an_engine_to_start_it_is_refused_in_one_line() {
 }
 
 #[test]
-fn who_is_killed_leaves_neither_nodes_nor_engine() {
+fn a_killed_run_leaves_neither_nodes_nor_engine() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     let left = within(PATIENCE, "an engine and nodes", || {
@@ -94,7 +94,7 @@ fn who_is_killed_leaves_neither_nodes_nor_engine() {
 }
 
 #[test]
-fn an_engine_that_dies_is_told_and_ends_the_run() {
+fn the_end_of_an_engine_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut experiment = start(&directory);
     within(PATIENCE, "the end", || {

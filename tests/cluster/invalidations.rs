@@ -294,7 +294,7 @@ fn with_disk(url: &str, origin: &Origin, directory: &Path) -> Larder {
 }
 
 #[test]
-fn a_node_that_comes_back_hears_what_was_purged_meanwhile() {
+fn a_node_that_returns_receives_the_purges_of_the_meantime() {
     let (mut engine, pages) = (Engine::start(), Pages::default());
     let (origin, directory) = (pages.origin(), tempfile::tempdir().expect("a directory"));
     let other = node(&engine, &origin, "a", [LONG, ""], "");
@@ -321,7 +321,7 @@ fn a_node_that_comes_back_hears_what_was_purged_meanwhile() {
 }
 
 #[test]
-fn gateways_of_one_backend_hear_of_changes_that_go_through_each_other() {
+fn gateways_of_one_backend_receive_the_changes_through_each_other() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let gateways = ["a", "b"].map(|name| {
@@ -345,7 +345,7 @@ fn gateways_of_one_backend_hear_of_changes_that_go_through_each_other() {
 }
 
 #[test]
-fn gateways_hear_of_a_try_that_got_no_answer_before_the_next_one_ends() {
+fn gateways_receive_an_unanswered_try_before_the_next_one_ends() {
     let (engine, pages, gate) = (Engine::start(), Pages::default(), Gate::default());
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
@@ -410,7 +410,7 @@ fn what_waits_to_be_published_when_a_node_is_told_to_stop_is_published_before_it
 }
 
 #[test]
-fn what_waits_to_be_published_when_a_node_dies_makes_the_others_validate_everything() {
+fn purges_that_a_killed_node_has_not_published_make_the_others_validate_everything() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let (origin, directory) = (pages.origin(), tempfile::tempdir().expect("a directory"));
     let (other, mut node, relay) = with_a_way(&engine, &origin, directory.path());

@@ -12,7 +12,7 @@ fn wait_to_be(node: &Larder, standing: &str) {
 }
 
 #[test]
-fn nodes_join_leave_and_die() {
+fn nodes_join_and_leave_and_killed_nodes_are_removed() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let mut nodes = three(&engine, &origin, "");
     assert_eq!(cluster(&nodes[0])["nodes"][1]["share"].as_f64().map(|share| share > 0.3), Some(true));

@@ -193,7 +193,7 @@ fn a_client_that_stays_with_a_node_reads_nothing_older_than_it_has_changed() {
 }
 
 #[test]
-fn an_owner_that_has_not_heard_of_a_change_is_not_believed() {
+fn the_answer_of_an_owner_without_a_change_is_not_used() {
     let mut nodes = Nodes::start_with_one_owner();
     let mut old = 0;
     for page in 0..PAGES / 2 {
@@ -273,7 +273,7 @@ fn shown(node: &Larder, position: &str) -> Response {
 }
 
 #[test]
-fn what_a_client_makes_up_costs_it_one_look_at_the_stream_and_nobody_else_anything() {
+fn a_forged_position_costs_its_client_one_read_of_the_stream_and_other_clients_nothing() {
     let (engine, pages) = (Engine::start(), Pages::new());
     let origin = pages.origin();
     let node = node_by(&engine.url(), &origin, "a", [LONG, ""], "");
@@ -323,7 +323,7 @@ fn where_nodes_share_a_token_a_client_can_make_up_no_position() {
         format!("9{position}.{seal}"),
         format!("9{position}.{}.-", seal.split('.').next().expect("an engine")),
     ] {
-        assert!(shown(&node, &made_up).is_hit(), "{made_up}: it means nothing, and nobody waits for it");
+        assert!(shown(&node, &made_up).is_hit(), "{made_up}: it is not valid, and delays no request");
     }
     assert!(shown(&node, &real).is_hit(), "it was reached long ago");
     engine.signal(rustix::process::Signal::CONT);
@@ -348,7 +348,7 @@ fn without_the_engine_a_position_costs_a_bounded_wait_and_a_question_to_the_orig
 }
 
 #[test]
-fn a_gateway_that_has_not_heard_of_a_change_answers_no_client_304_that_shows_its_position() {
+fn a_gateway_without_a_change_answers_no_304_to_a_client_that_shows_its_position() {
     let (engine, pages) = (Engine::start(), Pages::new());
     let origin = pages.origin();
     let way = Relay::to(engine.address());

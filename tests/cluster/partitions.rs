@@ -58,16 +58,16 @@ fn assert_all_answered(node: &Larder) {
 }
 
 #[test]
-fn an_owner_that_nobody_gets_through_to_is_done_without() {
-    assert_an_unreachable_owner_is_done_without(IN_CLEAR);
+fn requests_succeed_without_an_unreachable_owner() {
+    assert_requests_succeed_without_an_unreachable_owner(IN_CLEAR);
 }
 
 #[test]
-fn an_owner_that_nobody_gets_through_to_over_tls_is_done_without() {
-    assert_an_unreachable_owner_is_done_without(ENCRYPTED);
+fn requests_succeed_without_an_owner_that_is_unreachable_over_tls() {
+    assert_requests_succeed_without_an_unreachable_owner(ENCRYPTED);
 }
 
-fn assert_an_unreachable_owner_is_done_without(way: Way) {
+fn assert_requests_succeed_without_an_unreachable_owner(way: Way) {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let (nodes, relays) = relayed(&engine, &origin, way);
     for mode in [Mode::Refuses, Mode::Silent] {

@@ -93,7 +93,7 @@ fn rules_change_requests_and_replies_at_one_node_only() {
 }
 
 #[test]
-fn a_rule_that_its_own_change_takes_the_ground_from_does_not_answer_at_another_node() {
+fn a_rule_whose_match_its_own_change_removes_does_not_answer_at_another_node() {
     let engine = Engine::start();
     let origin = Origin::by(|seen| format!("{PAGE} {}", seen.field("cookie").unwrap_or("-")));
     let rules = "[[site.rule]]\nmatch = { not = { cookie = 'session' } }\nredirect = '/login'\n\
@@ -153,7 +153,7 @@ fn requests_of_all_nodes_wait_for_one_fetch() {
     eventually("the origin to be asked", || (origin.count() > 0).then_some(()));
     // Five of the six requests wait: those of the owner for its fill, and one request of each other node for the owner.
     let waiting = || nodes.iter().map(|node| node.stat("in_flight")).sum::<u64>();
-    eventually("everybody to wait", || (waiting() >= 3).then_some(()));
+    eventually("all requests to wait", || (waiting() >= 3).then_some(()));
     gate.open();
     for mut client in clients {
         assert_eq!(client.receive("GET").text(), "body");
@@ -213,7 +213,7 @@ fn a_reload_asks_the_owner_which_answers_with_what_it_has_stored_if_that_is_allo
 }
 
 #[test]
-fn an_owner_that_died_is_done_without() {
+fn requests_succeed_without_a_killed_owner() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let mut nodes = three(&engine, &origin, "");
     let path = path_of(&nodes[2], &nodes[0]);
@@ -228,7 +228,7 @@ fn an_owner_that_died_is_done_without() {
 }
 
 #[test]
-fn an_owner_without_an_origin_is_done_without() {
+fn requests_succeed_without_an_owner_that_has_no_origin() {
     let (engine, origin, gone) = (Engine::start(), Origin::always(PAGE), Origin::always(PAGE));
     gone.die();
     let nodes =
@@ -270,7 +270,7 @@ fn without_a_share_for_copies_the_owner_is_asked_each_time() {
 }
 
 #[test]
-fn the_origin_sees_the_client_and_no_node() {
+fn the_origin_receives_the_address_of_the_client_and_of_no_node() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = three(&engine, &origin, "token = '0123456789abcdef'");
     for path in paths(12) {
@@ -285,7 +285,7 @@ fn the_origin_sees_the_client_and_no_node() {
 }
 
 #[test]
-fn strangers_are_no_nodes() {
+fn requests_without_a_valid_token_are_refused() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let node = node(&engine, &origin, "a", "token = '0123456789abcdef'");
     let ask = |line: &str| Client::to(peer_address(&node)).ask(&format!("GET /{line}"));

@@ -50,7 +50,7 @@ fn what_has_a_new_owner_is_fetched_once_more_and_nothing_else_is() {
     leaves.ended();
     wait_for(&nodes, &["a", "b", "c"]);
     let left = ask_all(&nodes, &origin);
-    assert_eq!(moved(&joined, &left), 0, "who had them has them still");
+    assert_eq!(moved(&joined, &left), 0, "no other keys move");
 
     let mut dies = nodes.pop().expect("three");
     dies.signal(Signal::KILL);
@@ -98,7 +98,7 @@ fn wait_to_drain(slots: &[Slot], name: &str, drains: bool) {
             let mut nodes = shown["nodes"].as_array().expect("a list").iter();
             nodes.any(|node| node["name"] == name && node["draining"] == drains).then_some(())
         };
-        eventually("all to see who drains", sees);
+        eventually("all nodes to see the change", sees);
     }
 }
 

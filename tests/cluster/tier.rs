@@ -130,7 +130,7 @@ fn what_a_sentinels_master_keeps_outlives_a_node_and_is_not_trusted_on_another_m
 }
 
 #[test]
-fn another_node_answers_for_one_that_died() {
+fn another_node_answers_for_a_node_that_ended() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let start = |name| node(&engine, &origin, name, [TIER, ""], "");
     let mut nodes = vec![start("a"), start("b")];
@@ -168,7 +168,7 @@ fn a_long_body_comes_back_in_pieces() {
 }
 
 #[test]
-fn each_variant_is_found_by_who_selects_it() {
+fn each_variant_answers_the_requests_that_select_it() {
     let origin = Origin::by(|seen| {
         let language = seen.field("accept-language").unwrap_or("none").to_owned();
         format!("200 OK\nCache-Control: max-age=3600\nVary: Accept-Language\n\n{language}")
@@ -332,7 +332,7 @@ fn without_the_engine_requests_go_on_and_the_tier_is_left_alone_until_it_is_back
 }
 
 #[test]
-fn an_engine_that_hangs_holds_nobody_up_for_long() {
+fn an_engine_that_hangs_does_not_delay_requests_for_long() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let short = TIER.replace("20s", "200ms");
     let node = node(&engine, &origin, "a", [&short, ""], "");

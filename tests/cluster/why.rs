@@ -71,7 +71,7 @@ fn what_is_said_of_the_second_tier_is_what_happens() {
 }
 
 #[test]
-fn what_may_not_answer_is_told_of_with_the_reason() {
+fn what_may_not_answer_is_reported_with_the_reason() {
     let body = vec![b'a'; 3 << 20];
     let head = "200 OK\nCache-Control: max-age=3600\nCache-Tag: t";
     let (engine, origin) = (Engine::start(), Origin::answering(move |_| Answer::with_body(head, &body)));
@@ -100,7 +100,7 @@ fn what_may_not_answer_is_told_of_with_the_reason() {
 }
 
 #[test]
-fn who_does_not_own_a_key_says_who_does() {
+fn a_node_names_the_owner_of_a_key() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let start = |name| node(&engine, &origin, name, [TIER, ""], "");
     let nodes = vec![start("a"), start("b")];

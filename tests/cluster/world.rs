@@ -133,7 +133,7 @@ impl World {
                 return;
             }
             // The node is down for a while.
-            Asked::Nobody => return sleep(Duration::from_millis(1)),
+            Asked::Unanswered => return sleep(Duration::from_millis(1)),
         };
         assert_eq!(response.status, 200, "/{path} by node {number}: {}", response.text());
         let version = version_in(response.text());
@@ -150,13 +150,13 @@ impl World {
         assert!(version >= least, "/{path} by node {number}: {fault}: {:?}", response.fields);
     }
 
-    /// Returns the response of a node, or `Nobody` if the node was down or went down meanwhile: another process may
+    /// Returns the response of a node, or `Unanswered` if the node was down or went down meanwhile: another process may
     /// have its port.
     fn ask(&self, number: usize, which: fn(Door) -> SocketAddr, request: &str) -> Asked {
-        let Some(door) = self.door(number) else { return Asked::Nobody };
+        let Some(door) = self.door(number) else { return Asked::Unanswered };
         let response = Client::try_ask(which(door), request);
         match response {
-            _ if self.door(number) != Some(door) => Asked::Nobody,
+            _ if self.door(number) != Some(door) => Asked::Unanswered,
             Some(response) => Asked::Answered(response),
             None => Asked::Failed,
         }
@@ -167,7 +167,7 @@ impl World {
 enum Asked {
     Answered(Response),
     Failed,
-    Nobody,
+    Unanswered,
 }
 
 /// Ends the run when it is dropped, also if its thread panics.

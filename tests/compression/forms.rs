@@ -65,7 +65,7 @@ fn the_coding_is_what_the_client_wants_most_and_else_what_the_site_does() {
 }
 
 #[test]
-fn until_the_best_form_is_there_another_one_that_is_serves() {
+fn until_the_best_form_exists_another_form_is_served() {
     let origin = Origin::by(|_| page("", 5_000));
     let larder = compressing(&origin, "");
     larder.get("/");
@@ -127,7 +127,7 @@ fn a_site_that_does_not_compress_changes_nothing() {
 }
 
 #[test]
-fn a_client_that_wants_nothing_transformed_gets_content_as_it_is() {
+fn no_transform_of_a_client_leaves_content_as_it_is() {
     let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
     let larder = compressing(&origin, "");
     larder.get("/");

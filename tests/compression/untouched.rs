@@ -89,7 +89,7 @@ fn what_the_origin_compressed_is_stored_and_served_as_before() {
 }
 
 #[test]
-fn a_coding_of_the_origin_is_undone_for_the_few_who_do_not_accept_it() {
+fn a_coding_of_the_origin_is_undone_for_clients_that_do_not_accept_it() {
     let (page, bomb) = (gzip(text(5_000).as_bytes()), gzip(&vec![0; (8 << 20) + 1]));
     let origin = Origin::answering(move |seen| {
         let head = "200 OK\nContent-Type: text/html\nCache-Control: max-age=100\nETag: \"a\"\nContent-Encoding: gzip";

@@ -46,7 +46,7 @@ fn a_forgotten_coupling_is_found() {
     for mode in [Mode::Always, Mode::Push] {
         let stack = Stack::start(mode, FORGOTTEN);
         let outcome = stack.work(4, 8_000, 0.05, 1);
-        assert!(outcome.stale > 0, "{mode:?}: nobody was told what is old");
+        assert!(outcome.stale > 0, "{mode:?}: no response was stale");
         for (path, stale) in &outcome.examples {
             assert!(path.starts_with("/skills/") && stale.resource.starts_with("users/"), "{path}: {stale}");
         }

@@ -93,7 +93,7 @@ impl Browser {
 
     /// Opens a page in a browser that trusts the authority in `file`, beside those of the system.
     #[allow(dead_code, reason = "the tests of HTTP/2 use it")]
-    pub(crate) fn of_user_who_trusts(file: &str, url: &str) -> Self {
+    pub(crate) fn trusting(file: &str, url: &str) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let store = home.path().join(".pki/nssdb");
         std::fs::create_dir_all(&store).expect("a folder");

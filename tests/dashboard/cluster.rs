@@ -28,7 +28,7 @@ fn nodes_are_shown_with_their_parts_of_the_keys() {
 }
 
 #[test]
-fn a_lost_node_is_told_with_the_time() {
+fn a_lost_node_is_reported_with_the_time() {
     let (origin, engine) = (Origin::by(mixed), Engine::start());
     let mut nodes = three(&engine, &origin, "");
     let mut browser = Browser::at(nodes[0].admin, WIDE);

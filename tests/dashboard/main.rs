@@ -302,7 +302,7 @@ fn a_narrow_page_cuts_nothing_but_the_middle_of_urls() {
 }
 
 #[test]
-fn a_lost_server_is_told_with_the_time() {
+fn a_lost_server_is_reported_with_the_time() {
     let larder = Larder::before(&Origin::by(mixed));
     let mut browser = Browser::at(larder.admin, WIDE);
     browser.until("document.querySelector('#state').innerText === 'live'");
@@ -318,7 +318,7 @@ fn a_lost_server_is_told_with_the_time() {
 }
 
 #[test]
-fn other_programs_get_words_and_nobody_else_may_show_the_page() {
+fn other_programs_get_text_and_other_sites_may_not_frame_the_page() {
     let larder = Larder::start("");
     let ask = |request: &str| larder_testkit::Client::to(larder.admin).ask(request);
     let page = ask("GET /\nAccept: text/html");

@@ -12,7 +12,7 @@ fn told(pattern: &str) -> String {
 }
 
 #[test]
-fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
+fn an_origin_that_is_down_is_reported_with_the_time_and_the_cause() {
     let [well, ill] = [Origin::by(mixed), Origin::by(mixed)];
     let keys = "name = 'shop'\nmax_fails = 1\nfail_timeout = '1h'";
     let larder = Larder::with_site(&[&well, &ill], keys);
@@ -32,7 +32,7 @@ fn an_origin_that_is_down_is_told_with_the_time_and_the_cause() {
 }
 
 #[test]
-fn a_certificate_that_is_not_issued_is_told_with_the_time_and_the_cause() {
+fn a_certificate_that_is_not_issued_is_reported_with_the_time_and_the_cause() {
     let (origin, state) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let keys = "hosts = 'site.test'\nacme = { directory = 'https://127.0.0.1:1/dir' }";
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
@@ -46,7 +46,7 @@ fn a_certificate_that_is_not_issued_is_told_with_the_time_and_the_cause() {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_told_and_handshakes_are_counted() {
+fn an_expired_certificate_is_reported_and_handshakes_are_counted() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let pair = Pair::self_signed_until(folder.path(), "site.test", 2020);
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";
@@ -63,7 +63,7 @@ fn a_certificate_that_has_expired_is_told_and_handshakes_are_counted() {
 }
 
 #[test]
-fn a_disk_that_is_not_used_is_told_with_the_cause() {
+fn a_disk_that_is_not_used_is_reported_with_the_cause() {
     let (origin, folder) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let tables =
         format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n{}", folder.path().display(), site(&[&origin], ""));

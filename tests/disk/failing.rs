@@ -170,11 +170,11 @@ fn a_full_disk_costs_no_request_and_not_what_it_has() {
 }
 
 #[test]
-fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_told() {
+fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_shown() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let Some(larder) = on_a_small_disk(directory.path(), &origin) else { return };
     let path = "/large-8000000";
-    assert!(larder.get(path).cache().contains("stored"), "nobody can know yet");
+    assert!(larder.get(path).cache().contains("stored"), "the disk has not failed yet");
     larder.wait_for_log("is not stored: the response is too large for memory, and the disk did not take it");
     eventually("the word of the disk", || (larder.stats()["disks"][0]["state"] == "full").then_some(()));
     let again = larder.get(path);

@@ -227,7 +227,7 @@ fn damage_is_found_by_a_check_where_there_is_no_index() {
 }
 
 #[test]
-fn what_is_not_there_is_told_in_one_line() {
+fn what_is_not_there_is_reported_in_one_line() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, ""));
     let admin = larder.admin.to_string();
@@ -270,7 +270,7 @@ fn what_is_not_there_is_told_in_one_line() {
 }
 
 #[test]
-fn a_reader_who_leaves_is_no_error() {
+fn a_reader_that_leaves_is_no_error() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, ""));
     larder.get("/large-9000000");

@@ -27,7 +27,7 @@ fn what_is_of_no_use_any_more_is_forgotten() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_forgotten() {
+fn unused_objects_are_removed() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), origin("200 OK\nCache-Control: max-age=60"));
     let schedule = "[schedule]\nevery = '50ms'\nunused = '1s'";
     let larder = Larder::start(&config(directory.path(), &origin, schedule));

@@ -118,7 +118,7 @@ fn a_page_over_20_mib_goes_through_thrift_and_not_through_onc() {
 }
 
 #[test]
-fn nobody_takes_a_page_that_breaks_off_for_a_whole_one() {
+fn a_page_that_breaks_off_is_never_a_complete_page() {
     let gate = Gate::default();
     let held = gate.clone();
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234";

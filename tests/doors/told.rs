@@ -38,7 +38,7 @@ fn logged(log: &Path, first: usize, count: usize) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn the_access_log_says_of_a_call_what_its_client_was_told() {
+fn the_access_log_has_the_result_that_the_client_of_a_call_got() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
     let origin = origin();

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use larder_testkit::{is_over, stderr};
+use larder_testkit::{is_over, stderr, within};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{command, eventually, larder, path, report};
+use super::{PATIENCE, command, larder, path, report};
 
 /// Returns the path of a faulty program in this folder.
 fn broken(name: &str) -> PathBuf {
@@ -45,7 +45,7 @@ fn children(process: u32) -> Vec<(Pid, String)> {
 
 /// Waits until `run` has a child with these words in its command line, and returns all its children.
 fn with_child(run: &Child, words: &str) -> Vec<Pid> {
-    eventually(words, || {
+    within(PATIENCE, words, || {
         let children = children(run.id());
         let is_there = children.iter().any(|(_, command)| command.contains(words));
         is_there.then(|| children.into_iter().map(|(id, _)| id).collect())
@@ -55,12 +55,12 @@ fn with_child(run: &Child, words: &str) -> Vec<Pid> {
 /// Waits until none of the processes runs.
 fn gone(processes: &[Pid]) {
     for process in processes {
-        eventually("a child's end", || is_over(*process).then_some(()));
+        within(PATIENCE, "a child's end", || is_over(*process).then_some(()));
     }
 }
 
 #[test]
-fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
+fn a_missing_python_is_reported_before_anything_is_measured() {
     let directory = tempfile::tempdir().expect("a directory");
     for (python, why) in
         [("no-such-python", "there is no such program"), ("false", "it runs no Python 3 with asyncio")]
@@ -74,7 +74,7 @@ fn a_python_that_is_not_there_is_told_before_anything_is_measured() {
 }
 
 #[test]
-fn a_python_that_dies_is_told_with_what_it_said() {
+fn the_end_of_python_is_reported_with_its_output() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = python("python-that-dies", &directory).output().expect("it runs");
     let said = "larder: asyncio executor: it ended with signal: 9 (SIGKILL); it said: no memory left";
@@ -82,7 +82,7 @@ fn a_python_that_dies_is_told_with_what_it_said() {
 }
 
 #[test]
-fn services_that_do_not_start_are_told_with_what_they_said() {
+fn services_that_do_not_start_are_reported_with_their_output() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = command(&["services", "--smoke", "--output", path(&directory), "--larder"]);
     command.arg(broken("larder-without-services")).env("LARDER", env!("CARGO_BIN_EXE_larder"));
@@ -93,14 +93,14 @@ fn services_that_do_not_start_are_told_with_what_they_said() {
 }
 
 #[test]
-fn services_that_die_are_told_and_end_the_run() {
+fn the_end_of_services_is_reported_and_ends_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut run = start(command(&["services", "--quick", "--output", path(&directory)]));
     let journal = directory.path().join("services.jsonl");
-    eventually("some measurements", || {
+    within(PATIENCE, "some measurements", || {
         (fs::read_to_string(&journal).ok()?.lines().count() > 4).then_some(())
     });
-    eventually("the end", || {
+    within(PATIENCE, "the end", || {
         // The death of a child that has just finished its work has no effect; that of a later child does.
         for (id, _) in children(run.id()).iter().filter(|(_, command)| command.contains("live services")) {
             let _ = kill_process(*id, Signal::KILL);
@@ -111,7 +111,7 @@ fn services_that_die_are_told_and_end_the_run() {
 }
 
 #[test]
-fn who_is_killed_leaves_neither_services_nor_python() {
+fn a_killed_run_leaves_neither_services_nor_python() {
     let directory = tempfile::tempdir().expect("a directory");
     let services = command(&["services", "--quick", "--output", path(&directory)]);
     for (run, words) in [(services, "serve"), (python("python-that-hangs", &directory), "cat")] {
@@ -124,7 +124,7 @@ fn who_is_killed_leaves_neither_services_nor_python() {
 }
 
 #[test]
-fn who_is_interrupted_leaves_neither_services_nor_python() {
+fn an_interrupted_run_leaves_neither_services_nor_python() {
     let services = tempfile::tempdir().expect("a directory");
     let parallel = tempfile::tempdir().expect("a directory");
     let quick = command(&["services", "--quick", "--output", path(&services)]);

@@ -16,7 +16,7 @@ fn halting(head: &'static str, gate: &Gate) -> Origin {
 const TEN: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 10\r\n\r\n";
 
 #[test]
-fn the_one_who_asked_first_may_leave_while_others_read() {
+fn the_first_client_may_leave_while_others_read() {
     let gate = Gate::default();
     let origin = halting(TEN, &gate);
     let larder = Larder::before(&origin);
@@ -35,7 +35,7 @@ fn the_one_who_asked_first_may_leave_while_others_read() {
 }
 
 #[test]
-fn section_3_3_nobody_takes_a_truncated_body_for_a_whole_one() {
+fn section_3_3_a_truncated_body_is_never_a_complete_body() {
     let counted = "Content-Length: 10\r\n\r\n01234";
     let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n";
     for (framing, version) in [(counted, "1.1"), (chunked, "1.1"), (counted, "1.0"), (chunked, "1.0")] {

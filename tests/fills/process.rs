@@ -111,6 +111,8 @@ fn requests_under_way_keep_the_config_they_began_with() {
     larder.wait_for_log("config reloaded");
     gate.open();
     assert_eq!(client.exactly(10), b"0123456789");
-    eventually("the new origin, where nobody is", || (larder.get("/other").status == 502).then_some(()));
+    eventually("the new origin, which does not listen", || {
+        (larder.get("/other").status == 502).then_some(())
+    });
     assert_eq!(larder.get("/").text(), "0123456789");
 }

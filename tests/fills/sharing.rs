@@ -55,7 +55,7 @@ fn followers_say_so() {
 }
 
 #[test]
-fn an_answer_for_one_user_releases_all_who_wait_at_once_and_is_remembered() {
+fn an_answer_for_one_user_releases_all_followers_at_once_and_is_remembered() {
     let gates: [Gate; 3] = Default::default();
     let held = gates.clone();
     let origin = Origin::answering(move |seen| {
@@ -85,7 +85,7 @@ fn an_answer_for_one_user_releases_all_who_wait_at_once_and_is_remembered() {
 }
 
 #[test]
-fn section_4_1_those_who_ask_for_another_variant_get_theirs_without_waiting() {
+fn section_4_1_requests_for_another_variant_do_not_wait() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
@@ -110,7 +110,7 @@ fn section_4_1_those_who_ask_for_another_variant_get_theirs_without_waiting() {
 }
 
 #[test]
-fn section_4_3_many_who_find_it_stale_ask_once() {
+fn section_4_3_many_requests_for_a_stale_response_cause_one_validation() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| match seen.number {
@@ -154,12 +154,12 @@ fn section_5_2_2_4_what_each_use_must_validate_is_not_shared_while_it_arrives() 
 }
 
 #[test]
-fn requests_with_credentials_wait_for_nobody_and_share_nothing() {
+fn requests_with_credentials_wait_for_no_other_request_and_share_nothing() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
         held.pass();
-        Answer::with_body(CACHED, seen.field("authorization").unwrap_or("nobody").as_bytes())
+        Answer::with_body(CACHED, seen.field("authorization").unwrap_or("no user").as_bytes())
     });
     let larder = Larder::before(&origin);
     let mut clients: Vec<Client> = (0..3).map(|_| larder.client()).collect();
@@ -171,5 +171,5 @@ fn requests_with_credentials_wait_for_nobody_and_share_nothing() {
     for (user, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.receive("GET").text(), format!("Basic {user}"));
     }
-    assert_eq!(larder.get("/").text(), "nobody");
+    assert_eq!(larder.get("/").text(), "no user");
 }

@@ -25,7 +25,7 @@ fn rfc_9112_section_9_3_2_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_told_from_them() {
+fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_no_request() {
     let origin =
         Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, String::from_utf8_lossy(&seen.body)));
     let larder = Larder::before(&origin);
@@ -161,7 +161,7 @@ fn rfc_9110_section_7_8_only_websocket_is_offered_to_the_origin() {
 }
 
 #[test]
-fn an_upgrade_that_nobody_asked_for_is_the_origins_error() {
+fn an_unrequested_upgrade_is_the_origins_error() {
     let origin = Origin::always("101 Switching Protocols\nConnection: upgrade\nUpgrade: x");
     let larder = Larder::before(&origin);
     for method in ["GET", "POST"] {
@@ -170,7 +170,7 @@ fn an_upgrade_that_nobody_asked_for_is_the_origins_error() {
 }
 
 #[test]
-fn a_client_that_leaves_while_the_origin_thinks_is_forgotten() {
+fn a_client_that_leaves_before_the_answer_is_forgotten() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |_| {

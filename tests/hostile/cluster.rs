@@ -50,7 +50,7 @@ fn listen_in(address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
 }
 
 #[test]
-fn a_stranger_on_the_engine_is_no_node_and_is_asked_nothing() {
+fn a_member_without_a_valid_seal_is_no_node_and_gets_no_request() {
     let (engine, ours, theirs) = (Engine::start(), origin("ours"), origin("theirs"));
     let node = node(&engine, &ours, "a", TOKEN);
     wait_for(std::slice::from_ref(&node), &["a"]);
@@ -70,7 +70,7 @@ fn a_stranger_on_the_engine_is_no_node_and_is_asked_nothing() {
 }
 
 #[test]
-fn who_takes_over_the_address_of_a_node_that_is_gone_learns_nothing() {
+fn a_server_at_the_address_of_a_node_that_is_gone_receives_no_secrets() {
     let heard = heard_at_the_address_of_a_node_that_is_gone(TOKEN);
     let heard = String::from_utf8_lossy(&heard);
     assert!(heard.starts_with("HEAD / HTTP/1.1\r\n"), "{heard}");
@@ -79,7 +79,7 @@ fn who_takes_over_the_address_of_a_node_that_is_gone_learns_nothing() {
 }
 
 #[test]
-fn who_takes_over_the_address_of_a_node_over_tls_gets_hellos_alone() {
+fn a_server_at_the_address_of_a_node_over_tls_receives_hellos_only() {
     let heard = heard_at_the_address_of_a_node_that_is_gone(OVER_TLS);
     // A TLS handshake record of any version, with a ClientHello.
     assert!(heard.starts_with(&[22, 3]) && heard[5] == 1, "{heard:?}");
@@ -111,14 +111,14 @@ fn heard_at_the_address_of_a_node_that_is_gone(keys: &str) -> Vec<u8> {
 #[test]
 fn what_no_node_wrote_into_the_second_tier_is_not_served() {
     let (engine, ours, theirs) = (Engine::start(), origin("ours"), origin("theirs"));
-    let liar = node(&engine, &theirs, "liar", &format!("{OTHER_TOKEN}\n{TIER}"));
-    eventually("a liar that writes", || {
-        liar.ask(&format!("GET /{}", fastrand::u32(..)));
-        (cluster(&liar)["tier"]["written"].as_u64()? > 0).then_some(())
+    let impostor = node(&engine, &theirs, "impostor", &format!("{OTHER_TOKEN}\n{TIER}"));
+    eventually("an impostor that writes", || {
+        impostor.ask(&format!("GET /{}", fastrand::u32(..)));
+        (cluster(&impostor)["tier"]["written"].as_u64()? > 0).then_some(())
     });
-    let written = || cluster(&liar)["tier"]["written"].as_u64().expect("a number");
+    let written = || cluster(&impostor)["tier"]["written"].as_u64().expect("a number");
     let before = written();
-    liar.get("/page");
+    impostor.get("/page");
     eventually("the page to be written", || (written() > before).then_some(()));
     let node = node(&engine, &ours, "a", &format!("{TOKEN}\n{TIER}"));
     wait_for(std::slice::from_ref(&node), &["a"]);

@@ -19,7 +19,7 @@ fn serves_promptly(larder: &Larder) {
 }
 
 #[test]
-fn ten_thousand_idle_connections_cost_little_and_slow_nobody() {
+fn ten_thousand_idle_connections_cost_little_and_do_not_slow_others() {
     const WANTED: u64 = 10_000;
     let allowed = raise_open_files() / 2;
     let count = WANTED.min(allowed);
@@ -62,7 +62,7 @@ fn clients_leave_files_for_requests_to_origins() {
 }
 
 #[test]
-fn clients_that_send_their_head_byte_by_byte_get_408_and_slow_nobody() {
+fn clients_that_send_their_head_byte_by_byte_get_408_and_do_not_slow_others() {
     let origin = Origin::always(CACHED);
     let larder = Larder::with(&origin, "[timeouts]\nhead = '1s'");
     larder.get("/");
@@ -84,7 +84,7 @@ fn clients_that_send_their_head_byte_by_byte_get_408_and_slow_nobody() {
 }
 
 #[test]
-fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
+fn clients_that_never_read_are_dropped_and_do_not_delay_others() {
     const LARGE: usize = 16 << 20;
     let origin = Origin::answering(|seen| match seen.target.as_str() {
         "/" => Answer::with_body("200 OK\nCache-Control: max-age=100", b"body"),
@@ -94,8 +94,8 @@ fn clients_that_never_read_are_dropped_and_hold_up_nobody() {
     let larder = Larder::with(&origin, "[timeouts]\nstall = '500ms'\n[memory]\nsize = '256MiB'");
     larder.get("/");
     larder.get("/stored");
-    let mut deaf: Vec<Client> = (0..15).map(|_| larder.client()).collect();
-    for (number, client) in deaf.iter_mut().enumerate() {
+    let mut unread: Vec<Client> = (0..15).map(|_| larder.client()).collect();
+    for (number, client) in unread.iter_mut().enumerate() {
         client.send(["GET /stored", "GET /passed", "GET /filled"][number % 3]);
     }
     larder.wait_for("connections", 15);
@@ -118,8 +118,8 @@ fn a_client_that_never_reads_holds_up_no_other_that_asked_for_the_same() {
         Answer::raw("").then_wait(&held).then(head).then(&sent[..])
     });
     let larder = Larder::with(&origin, "[memory]\nmax_object = '1MiB'");
-    let [mut deaf, mut other] = [larder.client(), larder.client()];
-    deaf.send("GET /");
+    let [mut unread, mut other] = [larder.client(), larder.client()];
+    unread.send("GET /");
     origin.wait_for(1);
     other.send("GET /");
     larder.wait_for("connections", 2);

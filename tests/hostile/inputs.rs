@@ -44,7 +44,7 @@ fn fields_whose_forms_are_known_select_by_their_meaning() {
 }
 
 /// Fields from which some origins take the host, the scheme, the path, the method or the client of a request.
-const BELIEVED: &[&str] = &[
+const TRUSTED: &[&str] = &[
     "Forwarded: for=1.2.3.4;host=evil.test;proto=https",
     "X-Forwarded-For: 1.2.3.4",
     "X-Forwarded-Host: evil.test",
@@ -77,7 +77,7 @@ const BELIEVED: &[&str] = &[
 ];
 
 /// Starts an origin whose page shows all fields of the request except Host, Via and Cache-Control.
-fn gullible() -> Origin {
+fn echo() -> Origin {
     Origin::by(|seen| {
         let told = |(name, _): &&(String, String)| {
             !["host", "via", "cache-control"].contains(&&*name.to_lowercase())
@@ -89,22 +89,22 @@ fn gullible() -> Origin {
 }
 
 #[test]
-fn fields_that_origins_believe_poison_no_page() {
-    let origin = gullible();
+fn fields_that_origins_trust_poison_no_page() {
+    let origin = echo();
     let larder = Larder::before(&origin);
-    for (number, field) in BELIEVED.iter().enumerate() {
+    for (number, field) in TRUSTED.iter().enumerate() {
         let poisoned = larder.ask(&format!("GET /{number}\n{field}"));
         let shown = "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: http\nX-Forwarded-Host: site.test";
         assert_eq!(poisoned.text(), shown, "{field}");
         assert_eq!(larder.get(&format!("/{number}")).text(), shown, "{field}");
     }
     let off = Larder::with(&origin, "client_address = 'off'");
-    assert_eq!(off.ask(&format!("GET /\n{}", BELIEVED.join("\n"))).text(), "");
+    assert_eq!(off.ask(&format!("GET /\n{}", TRUSTED.join("\n"))).text(), "");
 }
 
 #[test]
 fn trailers_do_not_become_fields() {
-    let origin = gullible();
+    let origin = echo();
     let larder = Larder::before(&origin);
     let mut client = larder.client();
     client.send("POST /\nTransfer-Encoding: chunked\nTrailer: X-Forwarded-Host, Cookie");
@@ -115,7 +115,7 @@ fn trailers_do_not_become_fields() {
 
 #[test]
 fn an_https_target_on_a_plain_listener_is_refused() {
-    let origin = gullible();
+    let origin = echo();
     let larder = Larder::before(&origin);
     assert_eq!(larder.ask("GET https://site.test/").status, 421);
     assert_eq!((larder.ask("GET http://site.test/").status, origin.count()), (200, 1));
@@ -123,7 +123,7 @@ fn an_https_target_on_a_plain_listener_is_refused() {
 
 #[test]
 fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
-    let origin = gullible();
+    let origin = echo();
     let larder = Larder::with(&origin, "trust = ['127.0.0.0/8']");
     let ask = |fields: &str| larder.ask(&format!("GET /\nX-Forwarded-For: 9.9.9.9, 192.0.2.1{fields}"));
     let page = |scheme: &str, host: &str| {
@@ -140,8 +140,8 @@ fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
 }
 
 #[test]
-fn a_trusted_proxy_says_who_the_client_is() {
-    let origin = gullible();
+fn a_trusted_proxy_gives_the_address_of_the_client() {
+    let origin = echo();
     let log = tempfile::NamedTempFile::new().expect("a file");
     let site = larder_testkit::site(&[&origin], "purge_from = ['192.0.2.1']");
     let start = |trust: &str| {

@@ -41,7 +41,7 @@ fn ask_and_leave(larder: &Larder, count: usize) {
 }
 
 #[test]
-fn large_answers_that_nobody_reads_leave_room_for_others() {
+fn large_answers_without_readers_leave_room_for_others() {
     let gate = Gate::default();
     let origin = trickling(&gate);
     let larder = Larder::with(&origin, "[memory]\nsize = '64MiB'");
@@ -56,7 +56,7 @@ fn large_answers_that_nobody_reads_leave_room_for_others() {
 }
 
 #[test]
-fn a_slow_answer_that_nobody_reads_is_given_up() {
+fn a_slow_answer_without_readers_is_given_up() {
     let gate = Gate::default();
     gate.open();
     let origin = trickling(&gate);
@@ -98,17 +98,17 @@ fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() 
     let larder = Larder::before(&origin);
     larder.get("/");
     let before = larder.resident();
-    let mut deaf: Vec<Client> = (0..4).map(|_| larder.client()).collect();
-    for client in &mut deaf {
+    let mut unread: Vec<Client> = (0..4).map(|_| larder.client()).collect();
+    for client in &mut unread {
         client.raw(&heads(1_500));
     }
     // All requests that fit into the kernel's buffers have been read when another client is served.
     larder.wait_for("connections", 4);
-    let mut hearing = larder.client();
+    let mut reader = larder.client();
     let last = "HEAD / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
-    hearing.stream.write_all(&[&heads(299), last.as_bytes()].concat()).expect("the proxy reads");
+    reader.stream.write_all(&[&heads(299), last.as_bytes()].concat()).expect("the proxy reads");
     let mut replies = Vec::new();
-    hearing.stream.read_to_end(&mut replies).expect("an orderly end");
+    reader.stream.read_to_end(&mut replies).expect("an orderly end");
     let count = replies.windows(13).filter(|window| window == b"HTTP/1.1 200 ").count();
     assert_eq!(count, 300, "each request has its reply");
     let grown = larder.resident().saturating_sub(before);

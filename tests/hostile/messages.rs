@@ -3,7 +3,7 @@
 use larder_testkit::{Answer, Larder, Origin};
 
 #[test]
-fn a_transfer_coding_that_nobody_asked_for_is_no_answer() {
+fn an_unrequested_transfer_coding_is_no_answer() {
     for coding in ["gzip, chunked", "gzip", "chunked, chunked", "identity"] {
         let origin = Origin::answering(move |_| {
             let head = format!(
@@ -61,7 +61,7 @@ fn interim_responses_are_limited_in_number_and_length() {
 }
 
 #[test]
-fn trailers_that_belong_into_a_head_reach_nobody() {
+fn trailers_that_belong_into_a_head_are_removed() {
     let origin = Origin::answering(|_| {
         let trailers = "Set-Cookie: a=b\r\nContent-Length: 9\r\nTransfer-Encoding: x\r\nHost: y\r\nSum: 6";
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";

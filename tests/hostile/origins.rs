@@ -131,7 +131,7 @@ fn leave(follower_stays: bool) -> usize {
 }
 
 #[test]
-fn a_fetch_goes_on_while_somebody_waits_for_it_and_no_longer() {
+fn a_fetch_continues_while_a_client_waits_for_it_and_no_longer() {
     // If the second client's request was too late to join the fill, it was sent separately: one success in 20 attempts
     // suffices.
     assert!((0..20).any(|_| leave(true) == 1));

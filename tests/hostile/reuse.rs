@@ -28,7 +28,7 @@ fn talkative(head: &'static str) -> (Origin, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn what_follows_an_answer_in_a_segment_of_its_own_answers_nobody() {
+fn bytes_after_an_answer_in_another_segment_answer_no_request() {
     let cases = [
         ("HEAD /more", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
         ("GET /more", "HTTP/1.1 204 No Content\r\n\r\n"),

@@ -31,7 +31,7 @@ fn a_cookie_that_tells_no_client_from_others_is_stored() {
 }
 
 #[test]
-fn those_who_wait_for_the_same_response_do_not_get_its_cookie() {
+fn followers_of_a_response_do_not_get_its_cookie() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |_| {
@@ -186,7 +186,7 @@ fn a_request_that_the_origin_does_not_answer_fails_alone() {
 }
 
 #[test]
-fn clients_that_wait_for_anothers_fetch_have_a_patience_of_their_own() {
+fn followers_of_a_fetch_have_a_time_limit_of_their_own() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |_| Answer::default().then_wait(&held).then_close());

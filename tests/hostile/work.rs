@@ -21,7 +21,7 @@ fn connection_options_have_a_limit_in_both_directions() {
 }
 
 #[test]
-fn many_variants_of_long_fields_are_told_apart() {
+fn many_variants_of_long_fields_are_distinguished() {
     let origin = Origin::by(|seen| {
         let last = seen.field("x-long").and_then(|value| value.rsplit(',').next()).unwrap_or_default();
         format!("200 OK\nCache-Control: max-age=1000\nVary: X-Long, Accept\n\n{last}")

@@ -120,7 +120,7 @@ fn a_response_without_content_ends_with_its_head() {
 }
 
 #[test]
-fn both_directions_go_on_as_long_as_they_like() {
+fn both_directions_continue_until_each_ends() {
     let gate = Gate::default();
     let waits = gate.clone();
     // The origin sends first, then repeats the received content.
@@ -320,7 +320,7 @@ fn content_that_ends_early_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_server_of_http_1_1_is_told_from_one_of_http_2() {
+fn a_server_of_http_1_1_is_distinguished_from_one_of_http_2() {
     let origin = Origin::always("200 OK\n\nhello");
     let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
     assert_eq!(larder.get("/").status, 502);

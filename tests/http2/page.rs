@@ -32,7 +32,7 @@ fn a_browser_gets_a_page_of_300_images() {
     // Each browser has a separate cache: the proxy answers the first browser with misses, and the second with hits.
     for _ in 0..2 {
         let url = format!("https://localhost:{}/", larder.door("reverse, TLS").port());
-        let mut browser = Browser::of_user_who_trusts(&authority.file(), &url);
+        let mut browser = Browser::trusting(&authority.file(), &url);
         browser.until("location.protocol === 'https:' && document.readyState === 'complete'");
         let shown = "[...document.images].filter(image => image.naturalWidth === 1).length";
         assert_eq!(browser.eval(shown), IMAGES);

@@ -137,7 +137,7 @@ fn a_wrong_config_does_not_keep_the_log_from_being_reopened() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_told_at_the_start() {
+fn a_log_that_cannot_be_opened_is_reported_at_the_start() {
     let words =
         ["serve", "--access-log", "squid", "--access-log-file", "/nowhere/access.log", "--stats", "none"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));

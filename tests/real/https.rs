@@ -61,7 +61,7 @@ fn doors_fetch_what_is_encrypted() {
 }
 
 #[test]
-fn an_origin_that_cannot_prove_who_it_is_gets_no_request() {
+fn an_origin_without_a_valid_certificate_gets_no_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let origin = origin(&folder);
     let stranger = Larder::start(&format!("[[site]]\norigin = 'https://localhost:{}'", origin.port()));

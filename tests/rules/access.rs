@@ -92,7 +92,7 @@ fn a_token_opens_an_api() {
 }
 
 #[test]
-fn purges_and_limits_know_the_clients_that_passwords_tell_apart() {
+fn purges_and_limits_distinguish_clients_by_their_passwords() {
     let folder = tempfile::tempdir().expect("a folder");
     let (users, tokens) = (folder.path().join("users"), folder.path().join("tokens"));
     fs::write(&users, BEA).expect("written");
@@ -109,7 +109,7 @@ fn purges_and_limits_know_the_clients_that_passwords_tell_apart() {
     for shown in [&basic("bea", "open sesame"), "Bearer 0123456789abcdef"] {
         assert_eq!((ask(shown), ask(shown)), (200, 429), "{shown}");
     }
-    assert_eq!(larder.ask("PURGE /").status, 200, "the site says who may purge");
+    assert_eq!(larder.ask("PURGE /").status, 200, "the site allows these clients to purge");
 }
 
 #[test]

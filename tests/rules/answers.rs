@@ -90,7 +90,7 @@ fn clients_are_served_by_their_networks() {
 }
 
 #[test]
-fn clients_that_are_refused_get_no_answer_of_our_own_either() {
+fn clients_that_are_refused_get_no_answer_of_the_proxy_either() {
     let origin = Origin::always("200 OK\n\nx");
     let rules = "[[site.rule]]\nmatch = { path = '/closed*' }\nallow = ['10.0.0.0/8']\n\
                  [[site.rule]]\nrequest = { set = { X-Origin-Key = 'secret' } }\n";

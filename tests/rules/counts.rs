@@ -13,7 +13,7 @@ fn counts(larder: &Larder) -> Vec<Value> {
 }
 
 #[test]
-fn rules_of_the_forward_proxy_are_told_before_its_first_request() {
+fn rules_of_the_forward_proxy_are_shown_before_its_first_request() {
     let larder =
         Larder::start("[[forward.rule]]\nname = 'closed'\nmatch = { path = '/closed' }\nrespond = 403\n");
     assert_eq!(counts(&larder), [json!(["closed", 0, 0, 0, 0])]);

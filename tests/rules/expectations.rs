@@ -29,7 +29,7 @@ fn the_expectations_in_the_page_are_met_by_its_first_config() {
 }
 
 #[test]
-fn each_difference_is_told_with_its_place() {
+fn each_difference_is_reported_with_its_place() {
     let config = "[[site]]\norigin = 'http://127.0.0.1:1'\n\
                   [[site.rule]]\nname = 'short'\nttl_default = '5m'\nreply = { set = { X-A = 'b' } }\n";
     let tests = "[[test]]\nrequest = 'GET http://a/'\norigin = { status = 200 }\n\
@@ -51,7 +51,7 @@ fn each_difference_is_told_with_its_place() {
 }
 
 #[test]
-fn words_that_no_result_has_are_told() {
+fn words_that_no_result_has_are_reported() {
     let test = |expect: &str| format!("[[test]]\nrequest = 'GET http://a/'\nexpect = {{ {expect} }}\n");
     for (tests, code, expected) in [
         (
@@ -176,7 +176,7 @@ fn lengths_methods_and_codings_count_as_they_do_when_it_runs() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_in_one_line() {
+fn a_file_that_cannot_be_read_is_reported_in_one_line() {
     let config = "[[site]]\norigin = 'http://127.0.0.1:1'\n";
     for (tests, error, code) in [
         ("", "tests.toml: there is no [[test]] in it", 2),

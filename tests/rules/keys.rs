@@ -61,7 +61,7 @@ fn responses_are_stored_apart_by_fields_and_cookies() {
 }
 
 #[test]
-fn clients_are_told_apart_by_classes() {
+fn clients_are_distinguished_by_classes() {
     let origin = Origin::by(|seen| {
         format!("{ECHO}{} {}", seen.field("x-device").unwrap_or("-"), seen.field("x-net").unwrap_or("-"))
     });

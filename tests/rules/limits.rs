@@ -65,7 +65,7 @@ fn hits_are_free_where_only_misses_count() {
 }
 
 #[test]
-fn those_who_wait_for_the_fetch_of_another_take_no_token() {
+fn followers_of_a_fetch_take_no_token() {
     let gate = Gate::default();
     let held = gate.clone();
     let held_back = Origin::answering(move |_| {

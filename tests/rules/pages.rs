@@ -67,7 +67,7 @@ fn pages_replace_the_content_of_errors_and_what_is_said_about_it() {
 }
 
 #[test]
-fn a_reload_reads_pages_again_and_expectations_know_them() {
+fn a_reload_reads_pages_again_and_expectations_include_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let origin = Origin::always("404 Not Found\n\nx");
     let rules = rules(folder.path());

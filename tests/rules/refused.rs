@@ -101,7 +101,7 @@ fn patterns_that_can_match_nothing_are_errors() {
 }
 
 #[test]
-fn rules_that_never_hold_and_those_that_break_promises_are_told() {
+fn rules_that_never_hold_or_break_guarantees_are_reported() {
     let (code, said) = check(
         "match = { path = '/a/*' }\nstop = true\n\
          [[site.rule]]\nmatch = { path = '/a/b' }\nttl = '1h'\n\

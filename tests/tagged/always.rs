@@ -43,7 +43,7 @@ fn a_new_answer_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn what_comes_without_a_validator_gets_one_of_ours() {
+fn a_response_without_a_validator_gets_a_generated_tag() {
     let origin = Origin::always("200 OK\n\nbody");
     let larder = always(&origin, "");
     larder.get("/");
@@ -54,7 +54,7 @@ fn what_comes_without_a_validator_gets_one_of_ours() {
 }
 
 #[test]
-fn an_answer_to_a_tag_of_ours_is_believed() {
+fn a_304_for_a_generated_tag_confirms_the_response() {
     let origin = Origin::by(|seen| match seen.field("if-none-match") {
         Some(tag) => format!("304 Not Modified\nETag: {tag}"),
         None => "200 OK\nLast-Modified: Fri, 01 Jan 2100 00:00:00 GMT\n\nbody".to_owned(),
@@ -73,7 +73,7 @@ fn an_answer_to_a_tag_of_ours_is_believed() {
 }
 
 #[test]
-fn nobody_waits_for_a_fetch_that_began_earlier() {
+fn requests_do_not_wait_for_fetches_that_began_earlier() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
@@ -148,9 +148,9 @@ fn each_cookie_gets_its_own_through_one_cache() {
     let origin = Origin::by(|seen| format!("200 OK\n\nfor {}", seen.field("cookie").unwrap_or("anyone")));
     let behind = gateway(&origin, "");
     let front = cache(&format!("http://{}", behind.address()), "validate = 'always'");
-    for who in ["a", "b", "a", "a", "b"] {
-        let response = front.client().ask(&format!("GET /me\nCookie: {who}"));
-        assert_eq!(response.text(), format!("for {who}"));
+    for user in ["a", "b", "a", "a", "b"] {
+        let response = front.client().ask(&format!("GET /me\nCookie: {user}"));
+        assert_eq!(response.text(), format!("for {user}"));
         front.settle();
     }
 }

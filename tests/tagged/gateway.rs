@@ -219,7 +219,7 @@ fn what_is_not_for_the_pools_passes() {
 }
 
 #[test]
-fn the_backend_sees_tags_and_no_date_beside_them() {
+fn the_backend_receives_tags_and_no_date_beside_them() {
     let origin = counting();
     let larder = gateway(&origin, "");
     larder.ask("GET /\nIf-None-Match: \"a\"\nIf-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT");

@@ -36,11 +36,11 @@ fn pretend_order(origin: &Origin, state: &Path) {
 }
 
 #[test]
-fn only_an_orderly_end_spares_the_next_start_a_doubt() {
+fn the_next_start_is_without_doubt_only_after_an_orderly_end() {
     let (data, state) = (Data::default(), state());
     let origin = data.origin("200 OK");
     let first = gateway(&origin, state.path(), "");
-    assert!(!makes_tags(&first), "nobody knows what was before");
+    assert!(!makes_tags(&first), "earlier changes are unknown");
     // The first process ends during its doubt, so it does not leave the file itself.
     end(first);
     pretend_order(&origin, state.path());

@@ -203,7 +203,7 @@ fn what_expires_is_in_the_log_the_statistics_and_the_metrics_once_for_a_name() {
 }
 
 #[test]
-fn a_certificate_that_no_listener_uses_is_told_with_the_remedy() {
+fn a_certificate_that_no_listener_uses_is_reported_with_the_remedy() {
     let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
     let output = larder.args(["check", "--tls-self-signed"]).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -45,7 +45,7 @@ fn leave(address: SocketAddr, bytes: &[u8], hard: bool) {
 }
 
 #[test]
-fn handshakes_that_leave_keep_nothing_and_hold_up_nobody() {
+fn abandoned_handshakes_keep_nothing_and_do_not_delay_others() {
     let count = number("LARDER_HANDSHAKES", 3_000);
     let (origin, authority) = (Origin::always(PAGE), Authority::new());
     let larder = larder(&authority, &origin, "");

@@ -56,7 +56,7 @@ fn a_trace_does_not_show_the_certificate() {
 }
 
 #[test]
-fn a_listener_for_proxy_clients_that_need_no_certificate_is_told_of() {
+fn a_listener_for_proxy_clients_that_need_no_certificate_is_reported() {
     let (authority, folder) = (Authority::new(), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("larder.toml");
     let check = |listen: &str| {

@@ -117,7 +117,7 @@ fn content_goes_both_ways_on_one_connection() {
 }
 
 #[test]
-fn requests_without_tls_are_redirected_where_a_site_wants_that() {
+fn requests_without_tls_are_redirected_where_a_site_requires_it() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let larder = larder(&authority, &origin, "https = 'redirect'");
     let port = larder.door(TLS).port();
@@ -134,7 +134,7 @@ fn requests_without_tls_are_redirected_where_a_site_wants_that() {
 }
 
 #[test]
-fn a_password_is_not_asked_for_without_tls_where_a_site_wants_that() {
+fn a_password_is_not_asked_for_without_tls_where_a_site_requires_tls() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let rule = "https = 'redirect'\npurge_from = '127.0.0.1'\n[[site.rule]]\nusers = '/dev/null'";
     let larder = larder(&authority, &origin, rule);
@@ -164,7 +164,7 @@ fn a_target_must_have_the_scheme_of_its_connection() {
 }
 
 #[test]
-fn a_client_that_speaks_no_tls_is_told_so_and_others_are_served() {
+fn a_client_in_clear_gets_an_explanation_and_others_are_served() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let larder = larder(&authority, &origin, "");
     let mut plain = TcpStream::connect(larder.door(TLS)).expect("it accepts");

@@ -56,7 +56,7 @@ fn revalidations_tell_what_a_write_changes() {
 }
 
 #[test]
-fn where_hits_ask_nobody_the_validator_tells_it() {
+fn the_validator_finds_couplings_where_hits_send_no_request() {
     let origin = services("Cache-Control: max-age=900");
     let larder = validating(&origin, "rate = 100000");
     larder.get("/feeds/1");

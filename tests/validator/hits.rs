@@ -122,7 +122,7 @@ fn a_hit_that_was_given_though_stale_is_stale_whatever_comes_next() {
 }
 
 #[test]
-fn a_page_that_is_another_one_each_time_cannot_be_compared() {
+fn a_page_that_changes_each_time_cannot_be_compared() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=900\n\nrequest {}", seen.number));
     let larder = validating(&origin, "");
     larder.get("/");
@@ -131,7 +131,7 @@ fn a_page_that_is_another_one_each_time_cannot_be_compared() {
 }
 
 #[test]
-fn an_origin_in_trouble_says_nothing_of_hits() {
+fn a_failing_origin_gives_no_verdict_on_hits() {
     let origin = Origin::in_order(["200 OK\nCache-Control: max-age=900\n\nold", "503 Busy"]);
     let larder = validating(&origin, "");
     larder.get("/");

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_behind_or_unheard_of_is_missing() {
+    fn nodes_behind_the_position_and_nodes_without_one_are_missing() {
         let at = |millis| Some(Position::new(millis, 0));
         let members = [("c", at(4)), ("a", at(5)), ("b", None), ("d", at(6))];
         let counted = Acknowledged::count(Position::new(5, 0), members);

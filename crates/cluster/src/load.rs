@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn without_nodes_nobody_is_asked() {
+    fn without_nodes_no_node_is_chosen() {
         assert_eq!(Load::default().choose(&Ring::new(Vec::new()), 1, &[]), None);
     }
 

@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn who_follows_the_owner_owns_without_it(weights in any_weights(), key: u64) {
+    fn the_next_node_in_rank_owns_a_key_without_its_owner(weights in any_weights(), key: u64) {
         let ring = Ring::new(weighted(&weights));
         let mut ranked = ring.ranked(key).into_iter();
         let mut nodes = ring.nodes().to_vec();
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_owns_what_no_node_keeps() {
+fn a_ring_without_weight_has_no_owners() {
     for ring in [Ring::new(Vec::new()), Ring::new(weighted(&[0, 0])), Ring::slots(weighted(&[0]), 50)] {
         assert_eq!(ring.owner(7), None);
         assert_eq!(ring.ranked(7), Vec::<usize>::new());

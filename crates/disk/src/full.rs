@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_space_cannot_be_told_a_write_is_tried_after_a_while() {
+    fn without_a_known_amount_of_space_a_write_is_tried_after_a_pause() {
         let (mut ceiling, now) = ceiling();
         ceiling.lower(100 * MIB, now);
         for (seconds, is_low) in [(1, true), (4, true), (5, false)] {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_directories_of_everybody_are_refused() {
+    fn links_and_directories_that_all_users_can_write_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let (link, target) = (directory.path().join("link"), directory.path().join("target"));
         fs::write(&target, "kept").expect("written");

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_told_apart() {
+    fn headers_are_distinguished() {
         let ours = encode_header(5, &[7; 16]);
         assert_eq!(decode_header(&ours, 5), Header::Ours([7; 16]));
         assert_eq!(decode_header(&ours, 6), Header::Foreign);

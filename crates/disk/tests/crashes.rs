@@ -182,7 +182,7 @@ fn a_disk_that_fails_now_and_then_loses_objects_and_nothing_else() {
 }
 
 #[test]
-fn a_disk_that_is_full_for_other_reasons_is_lived_with() {
+fn a_disk_that_other_files_fill_keeps_its_contents_right() {
     let faults = Faults { room: Some(1 << 20), ..Faults::default() };
     (3000..3030).for_each(|seed| live(seed, 2, 0, faults));
 }
@@ -238,7 +238,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
 }
 
 #[test]
-fn what_is_flipped_or_cut_while_it_runs_is_a_miss_told_once() {
+fn what_is_flipped_or_cut_while_it_runs_is_a_miss_and_reported_once() {
     let (sender, events) = std::sync::mpsc::channel();
     let memory = Memory::new(1, Faults::default());
     let mut options = Options::new(SIZE, "lru".parse().unwrap());

@@ -24,7 +24,7 @@ fn left(disk: &Disk) -> Vec<usize> {
 }
 
 #[test]
-fn what_dies_goes_and_the_rest_stays() {
+fn pruning_removes_the_chosen_objects_and_keeps_the_rest() {
     let folder = Folder::new();
     let disk = filled(&folder);
     let before = disk.usage();

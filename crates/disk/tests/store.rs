@@ -168,7 +168,7 @@ fn what_cannot_be_stored_is_refused_at_once() {
 }
 
 #[test]
-fn a_restart_knows_what_there_was() {
+fn a_restart_finds_the_stored_objects() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     for n in 0..100 {

@@ -41,7 +41,7 @@ fn the_backend_itself_is_never_stale() {
 }
 
 #[test]
-fn an_answer_takes_what_it_is_told_to() {
+fn an_answer_takes_the_configured_time() {
     for is_busy in [false, true] {
         let time = Duration::from_millis(3);
         let outcome = work(backend(Cost { time, is_busy }, false), 1, 40);
@@ -85,7 +85,7 @@ fn a_server_of_what_is_old_is_found_out() {
 }
 
 #[test]
-fn who_answers_nothing_has_failed() {
+fn a_server_without_answers_counts_as_failed() {
     let (listener, address) = listen();
     serve(listener, drop);
     let begun = Instant::now();

@@ -172,14 +172,14 @@ fn what_all_nodes_can_hold_is_fetched_once() {
 }
 
 #[test]
-fn a_balancer_that_knows_the_ring_spares_the_peers() {
+fn a_balancer_by_the_ring_causes_no_requests_between_peers() {
     let sharing = Sharing { affinity: 1.0, ..Sharing::default() };
     let counts = run(&Plan { sharing, ..plan("lru", 10, 0.1) }, skewed(20_000, 2_000), entries(50)).counts;
     assert_eq!((counts.peer_requests, counts.local_hits), (0, counts.hits));
 }
 
 #[test]
-fn copies_of_the_popular_spare_the_peers() {
+fn copies_of_popular_objects_save_requests_between_peers() {
     let counts = |hot| run(&plan("lru", 10, hot), skewed(50_000, 2_000), entries(200)).counts;
     let (without, with) = (counts(0.0), counts(0.1));
     // Nine in ten requests arrive at a node that does not own the object. Three in ten are for the twenty most popular
@@ -205,7 +205,7 @@ fn a_lost_node_costs_its_share_and_the_fixed_pool_most() {
 }
 
 #[test]
-fn who_stops_it_has_what_was_done() {
+fn a_stopped_run_returns_the_cells_that_are_complete() {
     let plan = Plan { nodes: [1, 2, 3].map(nodes).to_vec(), ..plan("lru", 1, 0.0) };
     let subject = Subject::whole("made up", skewed(1_000, 100));
     let asked = std::sync::atomic::AtomicUsize::new(0);

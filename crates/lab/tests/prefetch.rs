@@ -65,7 +65,7 @@ fn what_follows_is_there_before_it_is_asked_for() {
 }
 
 #[test]
-fn clients_that_alternate_are_told_apart() {
+fn clients_that_alternate_are_distinguished() {
     let requests = pages(40);
     let (one, other) = requests.split_at(5_000);
     let mixed: Vec<_> = one.iter().zip(other).flat_map(|(one, other)| [one.clone(), other.clone()]).collect();

@@ -161,7 +161,7 @@ fn capacities_that_tell_nothing_are_refused() {
 }
 
 #[test]
-fn beladys_anomaly_is_found_in_his_own_example() {
+fn beladys_anomaly_is_found_in_the_first_published_example() {
     let subject = Subject::whole("belady", trace([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].map(|key| (key, 1))));
     let cells = plan(&["fifo", "lru"], 1).run(&subject, &entries(&[1, 2, 3, 4, 5]), &|_| true);
     let found: Vec<_> = anomalies(&cells).iter().map(ToString::to_string).collect();

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_on_at_the_least_precision_and_notices_a_change_after_long_success() {
+    fn it_stays_on_at_the_least_precision_and_goes_off_soon_after_long_success() {
         let mut switch = Switch::default();
         (0..10_000).for_each(|at| switch.measured(at % 5 < 2, 0));
         assert!(switch.is_on(0));

@@ -21,14 +21,14 @@ fn record(message: &[u8]) -> Vec<u8> {
 }
 
 const XID: u32 = 0x0102_0304;
-const NOBODY: [u32; 4] = [0, 0, 0, 0];
+const NO_CREDENTIALS: [u32; 4] = [0, 0, 0, 0];
 /// `http://a/` as a string.
 const URL: &[u8] = b"\0\0\0\x09http://a/\0\0\0";
 
 /// Returns a call of procedure `number` of this program.
 fn call(number: u32, arguments: &[u8]) -> Vec<u8> {
     let head = words(&[XID, 0, 2, 0x2345_1111, 1, number]);
-    [&head[..], &words(&NOBODY), arguments].concat()
+    [&head[..], &words(&NO_CREDENTIALS), arguments].concat()
 }
 
 /// Returns a reply that was accepted with `status`.

@@ -200,7 +200,7 @@ fn a_oneway_call_is_never_answered() {
 }
 
 #[test]
-fn fields_that_nobody_knows_are_skipped() {
+fn unknown_fields_are_skipped() {
     // One of each type, numbered from 2, before the URL.
     let binary =
         b"\x02\0\x02\x01\x03\0\x03\x01\x04\0\x04\0\0\0\0\0\0\0\0\x06\0\x05\0\x01\x08\0\x06\0\0\0\x01\

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_expression_is_told_in_one_line() {
+    fn a_bad_expression_is_reported_in_one_line() {
         let error = Pattern::parse("~(a").unwrap_err();
         assert_eq!(error, "'(a' is not a regular expression: unclosed group");
         assert!(Pattern::parse("~(a{1000}){1000}").unwrap_err().lines().count() == 1);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_act_upon_are_told_from_others() {
+    fn links_to_act_upon_are_distinguished_from_others() {
         for (lines, expected) in [
             ("Link: </a.css>; rel=preload; as=style\r\n", &["</a.css>; rel=preload; as=style"][..]),
             (

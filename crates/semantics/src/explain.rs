@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_told() {
+    fn what_has_no_effect_is_reported() {
         type Lines = &'static [(&'static str, &'static str)];
         let table: &[(Lines, &[&str])] = &[
             (&[("cache-control", "public, max-age=\"5\", immutable"), ("etag", "\"1\"")], &[]),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_know_what_is_missing() {
+    fn the_rest_of_a_part_is_the_missing_range() {
         let rest = |value: &str| ContentRange::parse(value.as_bytes()).unwrap().rest();
         assert_eq!(rest("bytes 0-4/10").as_deref(), Some("bytes=5-"));
         assert_eq!(rest("bytes 0-4/*").as_deref(), Some("bytes=5-"));

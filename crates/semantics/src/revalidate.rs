@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_to_the_origin_is_ours_alone() {
+    fn the_condition_for_the_origin_contains_no_condition_of_the_client() {
         let client =
             b"If-None-Match: \"x\"\r\nIf-Match: *\r\nRange: bytes=0-1\r\nIf-Range: \"x\"\r\nA: 1\r\n";
         let asked = |stored: &str| {

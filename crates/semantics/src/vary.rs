@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_told_apart_by_cookies_too() {
+    fn responses_are_distinguished_by_cookies_too() {
         let names = ["cookie:lang".to_owned(), "x-device".to_owned()];
         let mut signature = Vec::new();
         let request = fields(&[("cookie", "a=1; lang=de"), ("x-device", "phone")]);
@@ -433,7 +433,7 @@ mod tests {
         /// For an unknown field, two requests select the same variant only if they have the same lines,
         /// except for spaces around commas.
         #[test]
-        fn unknown_fields_are_told_apart(
+        fn unknown_fields_are_distinguished(
             one in proptest::collection::vec("[ab, \"]{0,4}", 0..3),
             other in proptest::collection::vec("[ab, \"]{0,4}", 0..3),
         ) {

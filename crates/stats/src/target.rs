@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_told_in_one_line() {
+    fn a_wrong_url_is_reported_in_one_line() {
         for (url, why) in [
             ("", "unknown kind of database ''"),
             ("stats.db", "unknown kind of database 'stats.db'"),

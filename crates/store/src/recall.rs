@@ -19,7 +19,7 @@ impl Fills {
         if store.disks.is_empty() {
             return None;
         }
-        let began = self.now(key);
+        let began = self.epoch(key);
         match store.disks.glance(key, request, store.memory.lines(), now) {
             Glance::Entry(entry) => Some(self.promoted(self.latest(self.unpurged(entry)?)?, began)),
             Glance::Absent | Glance::Waits => None,
@@ -42,7 +42,7 @@ impl Fills {
         if store.disks.is_empty() {
             return None;
         }
-        let began = self.now(key);
+        let began = self.epoch(key);
         let entry = store.disks.find(key, signature, store.memory.lines(), now).await?;
         Some(self.promoted(self.latest(self.unpurged(entry)?)?, began))
     }
@@ -92,7 +92,7 @@ impl Fills {
     fn promoted(&self, entry: Entry, began: Epoch) -> Entry {
         if entry.body().record().is_none() && fastrand::u32(..PROMOTED) == 0 {
             self.store().memory.put(entry.clone(), None);
-            if !self.now(entry.key()).is_like(began) {
+            if !self.epoch(entry.key()).is_like(began) {
                 self.store().memory.remove(entry.key());
             }
         }

@@ -24,7 +24,7 @@ fn main() {
     let ask = |method: &Method, id: u32| ask_at(method, format!("/users/{id}"));
     let store = |asked| match asked {
         Asked::Forward(ticket) => drop(ticket.answer(&shown, StatusCode::OK, &answer, None)),
-        _ => panic!("a tag that nobody stored"),
+        _ => panic!("no tag was stored"),
     };
     print("store a tag", count, timed(|| (0..count).for_each(|id| store(ask(&Method::GET, id)))));
     let hit = |asked| assert!(matches!(asked, Asked::NotModified(_)), "a tag has gone");

@@ -14,7 +14,7 @@ const CERTIFICATE: &str = "client-cert";
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     index: RandomState,
-    who: [RandomState; 2],
+    identities: [RandomState; 2],
 }
 
 /// A key, and its hash.
@@ -35,10 +35,10 @@ pub(crate) struct TargetKeys {
 
 impl Keys {
     pub(crate) fn place(&self, authority: &[u8], target: &[u8], request: &impl Fields) -> TargetKeys {
-        let key = |who: &[u8]| {
-            let mut bytes = Vec::with_capacity(authority.len() + target.len() + who.len() + 16);
-            bytes.push(who.len() as u8);
-            bytes.extend_from_slice(who);
+        let key = |identity: &[u8]| {
+            let mut bytes = Vec::with_capacity(authority.len() + target.len() + identity.len() + 16);
+            bytes.push(identity.len() as u8);
+            bytes.extend_from_slice(identity);
             key::write(&mut bytes, "http", authority, target);
             Key { hash: self.index.hash_one(&bytes), bytes: bytes.into() }
         };
@@ -59,8 +59,8 @@ impl Keys {
             hasher.finish().to_le_bytes()
         };
         let mut identity = [0; 16];
-        identity[..8].copy_from_slice(&half(&self.who[0]));
-        identity[8..].copy_from_slice(&half(&self.who[1]));
+        identity[..8].copy_from_slice(&half(&self.identities[0]));
+        identity[8..].copy_from_slice(&half(&self.identities[1]));
         identity
     }
 }

@@ -245,7 +245,7 @@ fn target(path: bool) -> &'static str {
 
 proptest! {
     #[test]
-    fn nobody_is_told_that_what_was_superseded_is_current(
+    fn superseded_versions_are_never_current(
         steps in prop::collection::vec((0_u8..10, any::<prop::sample::Index>(), any::<bool>()), 1..200),
     ) {
         let (pools, mut world, mut flights) = (coupled(), World::default(), Vec::new());

@@ -52,7 +52,7 @@ fn a_change_that_may_be_anywhere_blanks_everything() {
     fetched(&pools, "/a", "", TAG);
     drop(post(&pools, "/x/../users"));
     assert!(!matches(&pools, "/a", SHOWN));
-    assert!(matches!(get(&pools, "/x/../users", SHOWN), Asked::Pass(_)), "and nobody knows where it belongs");
+    assert!(matches!(get(&pools, "/x/../users", SHOWN), Asked::Pass(_)), "its resource is unknown");
 }
 
 #[test]
@@ -87,14 +87,14 @@ fn only_what_a_tag_says_all_of_is_tagged() {
 
 #[test]
 fn what_was_for_one_is_never_for_another() {
-    let who =
+    let credentials =
         ["", "Cookie: a", "Cookie: b", "Authorization: a", "Authorization: b", "Cookie: a\nAuthorization: a"];
-    let ask = |who: &str| format!("{SHOWN}\n{who}");
-    for (at, one) in who.iter().enumerate() {
+    let ask = |own: &str| format!("{SHOWN}\n{own}");
+    for (at, one) in credentials.iter().enumerate() {
         let pools = coupled();
         let said = if one.is_empty() { "no-cache" } else { "private" };
         fetched(&pools, "/", one, &format!("{TAG}\nCache-Control: {said}"));
-        for (other_at, other) in who.iter().enumerate() {
+        for (other_at, other) in credentials.iter().enumerate() {
             assert_eq!(
                 matches(&pools, "/", ask(other).trim()),
                 at == other_at,
@@ -105,7 +105,7 @@ fn what_was_for_one_is_never_for_another() {
     for said in ["public", "s-maxage=0"] {
         let pools = coupled();
         fetched(&pools, "/", "Cookie: a", &format!("{TAG}\nCache-Control: {said}"));
-        for other in who {
+        for other in credentials {
             assert!(matches(&pools, "/", ask(other).trim()), "{said}: '{other}' asks");
         }
     }

@@ -110,8 +110,8 @@ impl Engine {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(&pair.key), text(&pair.cert));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
-        let who = ["--tls-auth-clients", "no", "--requirepass", "open sesame", "--save", ""];
-        let engine = Self::start_in(directory, &[&tls[..], &who].concat());
+        let access = ["--tls-auth-clients", "no", "--requirepass", "open sesame", "--save", ""];
+        let engine = Self::start_in(directory, &[&tls[..], &access].concat());
         (engine, format!("rediss://:open%20sesame@localhost:{port}/1"), pair)
     }
 
@@ -121,9 +121,9 @@ impl Engine {
         let (port, text) = (free().port(), |path: &Path| path.display().to_string());
         let (key, file) = (text(key), text(certificate));
         let tls = ["--tls-port", &port.to_string(), "--tls-key-file", &key, "--tls-cert-file", &file];
-        let who = ["--tls-auth-clients", "yes", "--tls-ca-cert-file", ca, "--save", ""];
+        let access = ["--tls-auth-clients", "yes", "--tls-ca-cert-file", ca, "--save", ""];
         let directory = tempfile::tempdir().expect("a directory");
-        (Self::start_in(directory, &[&tls[..], &who].concat()), format!("rediss://localhost:{port}"))
+        (Self::start_in(directory, &[&tls[..], &access].concat()), format!("rediss://localhost:{port}"))
     }
 
     /// Starts a Sentinel that watches `master` under the name `larder`, and promotes a replica if the master fails.

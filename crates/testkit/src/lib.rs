@@ -78,7 +78,7 @@ impl Gate {
     pub fn pass(&self) {
         let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open);
-        assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "nobody opened the gate");
+        assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "the gate stayed closed");
     }
 }
 

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_told_from_content_wherever_pieces_end() {
+    fn a_head_is_distinguished_from_content_wherever_pieces_end() {
         let (directory, all) = (tempfile::tempdir().unwrap(), b"HTTP/1.1 200 OK\r\na: b\r\n\r\nx\r\n\r\ny");
         let file = directory.path().join("out");
         for size in 1..=all.len() {

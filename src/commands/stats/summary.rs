@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_of_content_is_told_with_the_content_that_is_stored() {
+    fn a_capacity_of_content_is_shown_with_the_stored_content() {
         let numbers = json!({"bytes_stored": 4096, "bytes_content": 1024, "capacity": 2048, "by": "content", "policy": "lru"});
         let memory = "memory    0 objects, 1.00 KiB of 2.00 KiB of content, policy lru, 0 evictions";
         assert!(page(numbers, None).iter().any(|line| line == memory));

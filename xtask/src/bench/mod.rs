@@ -148,7 +148,7 @@ mod tests {
     use super::Bench;
 
     #[test]
-    fn wrong_names_are_told_with_the_known_ones() {
+    fn wrong_names_are_reported_with_the_known_ones() {
         for (line, complaint) in [
             (
                 "",

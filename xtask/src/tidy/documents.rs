@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_over_its_size_is_told() {
+    fn a_document_over_its_size_is_reported() {
         let files = [Text { path: "README.md".into(), text: "12345".into() }];
         assert_eq!(
             super::sizes(&files, &[("README.md", 4)]),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_changelog_knows_the_version() {
+    fn the_changelog_mentions_the_version() {
         let files = [file("CHANGELOG.md", "## 1.2.3\n")];
         assert_eq!(changelog(&files, "1.2.3"), None);
         assert_eq!(changelog(&files, "1.2.4").unwrap(), "CHANGELOG.md: does not mention version 1.2.4");

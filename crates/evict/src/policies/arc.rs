@@ -38,7 +38,7 @@ enum From {
     B2,
 }
 
-const NOBODY: Incoming = Incoming { weight: 0, from: From::Nowhere };
+const NO_OBJECT: Incoming = Incoming { weight: 0, from: From::Nowhere };
 
 impl Arc {
     /// Makes room in the directory for a new object. Returns whether to forget the victim, because `t1` alone fills its
@@ -105,7 +105,7 @@ impl Policy for Arc {
             b2: Ghosts::new(),
             is_in_t2: BySlot::new(),
             target: 0.0,
-            incoming: NOBODY,
+            incoming: NO_OBJECT,
         }
     }
 
@@ -129,7 +129,7 @@ impl Policy for Arc {
 
     #[inline]
     fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        let returns = std::mem::replace(&mut self.incoming, NOBODY).from != From::Nowhere;
+        let returns = std::mem::replace(&mut self.incoming, NO_OBJECT).from != From::Nowhere;
         self.is_in_t2.put(slot, returns);
         let queue = if returns { &mut self.t2 } else { &mut self.t1 };
         queue.push_front(&mut self.links, slot, residents);

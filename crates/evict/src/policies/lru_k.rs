@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_for_less_often_leaves_by_lru() {
+    fn objects_with_fewer_than_k_requests_leave_in_lru_order() {
         assert_eq!(left("lruk:k=4", 2, &[1, 2, 1, 1, 2, 3]), [2, 3]);
     }
 

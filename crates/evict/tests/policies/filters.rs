@@ -68,7 +68,7 @@ fn a_large_object_has_to_outweigh_all_that_would_leave_for_it() {
 }
 
 #[test]
-fn who_waits_to_leave_and_is_asked_for_is_not_the_next_to_leave() {
+fn a_request_for_the_next_victim_makes_another_object_the_next_victim() {
     let mut shard = shard("tinylfu+lru", By::Entries, 2);
     assert!(request(&mut *shard, 1, 1) && request(&mut *shard, 2, 1));
     assert!(!request(&mut *shard, 3, 1), "1 waits to leave, and wins");

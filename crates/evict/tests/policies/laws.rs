@@ -169,7 +169,7 @@ proptest! {
 
 /// Sizes equal to the capacity, above the share of any queue, and of 0.
 #[test]
-fn only_who_weighs_newcomers_refuses_a_size_that_fits() {
+fn only_policies_with_admission_refuse_a_size_that_fits() {
     const WEIGHS: [&str; 4] = ["adaptive", "gdsf", "tinylfu", "wtinylfu"];
     for policy in POLICIES.iter().filter(|policy| !policy.is_offline && !WEIGHS.contains(&policy.name)) {
         let spec = Spec::parse(policy.name).expect("a listed policy");

@@ -101,7 +101,7 @@ fn phases(scale: u64) -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn adaptive_thins_its_sample_and_changes_its_mind_as_its_model() {
+fn adaptive_thins_its_sample_and_changes_its_policy_as_its_model() {
     let model = adapt(Capacity { by: By::Entries, amount: 50 }, phases(1));
     assert!(model.policy.changes >= 3 && model.policy.thinning == 0, "{} changes", model.policy.changes);
     let model = adapt(Capacity { by: By::Entries, amount: 200 }, phases(4).take(20_000));

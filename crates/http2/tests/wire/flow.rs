@@ -102,7 +102,7 @@ fn what_is_read_may_be_sent_again() {
 }
 
 #[test]
-fn padding_and_what_nobody_reads_cost_no_window_for_ever() {
+fn padding_and_unread_content_return_to_the_window() {
     let mut client = Client::new();
     for stream in (1..).step_by(2).take(60) {
         client.send(HEADERS, END_HEADERS, stream, &post(&[]));

@@ -78,7 +78,7 @@ fn a_tunnel_whose_client_sends_nothing_ends_with_its_other_direction() {
 }
 
 #[test]
-fn tunnels_that_nobody_reads_leave_the_window_of_the_connection_open() {
+fn unread_tunnels_leave_the_window_of_the_connection_open() {
     let limits = Limits { stream_window: 65_535, connection_window: 100_000, ..Limits::default() };
     let mut client = Client::with(limits);
     let piece = [0; 16_000];

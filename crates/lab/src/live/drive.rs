@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_had_the_content_is_read_from_what_caches_say() {
+    fn the_source_of_the_content_follows_from_the_status_of_the_caches() {
         let gateway = "Larder; hit; detail=tag-current";
         let blank = "Larder; fwd=miss; fwd-status=200; detail=tag-unknown";
         let asked = "Larder; fwd=stale; fwd-status=304; ttl=0; detail=always-validated";

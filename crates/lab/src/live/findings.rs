@@ -312,7 +312,7 @@ mod tests {
     fn finding(values: &[f64], bound: Bound) -> Finding {
         let mut samples = Samples::default();
         samples.add("10%", (0..).zip(values.iter().copied()));
-        Finding::sampled("it is", "somebody", ClaimKind::OnAverage, (samples, bound), (100.0, "points"))
+        Finding::sampled("it is", "a claim", ClaimKind::OnAverage, (samples, bound), (100.0, "points"))
     }
 
     #[test]
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_is_given_is_not_corrected_for() {
-        let given = Finding::given("it is", "somebody", "it was made so", Some(true));
+        let given = Finding::given("it is", "a claim", "it was made so", Some(true));
         assert_eq!((given.decide(0.0).verdict, given.is_tested()), (Verdict::Holds, false));
         let tested = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0));
         assert_eq!(common_level([&given, &tested].into_iter()), FALSE_VERDICTS);

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_at_once_is_told_with_what_it_said() {
+    fn a_program_that_ends_at_once_is_reported_with_its_output() {
         let program = Path::new("/bin/false");
         let Err(halt) = Proxy::start(program, &Setting::roomy()) else { panic!("it serves") };
         assert_eq!(halt.to_string(), "larder serve: it ended before it served");

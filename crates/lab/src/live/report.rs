@@ -374,7 +374,7 @@ mod tests {
                 samples.add(&format!("{at}0%"), (0..).zip(values));
             }
             let kind = ClaimKind::DependsOn("cache size");
-            Finding::sampled(claim, "somebody", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
+            Finding::sampled(claim, "a claim", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
                 .saying("because a < b")
                 .because(&[Ruling::Fails], "this is why not")
         };
@@ -394,7 +394,7 @@ mod tests {
             finding("three", &[1.0, -1.0]),
             finding("four", &[]),
         ];
-        findings.push(Finding::given("five", "somebody", "it was made so.", Some(true)));
+        findings.push(Finding::given("five", "a claim", "it was made so.", Some(true)));
         let findings = Findings { setup: vec!["how".to_owned()], findings, figures, tables: vec![data] };
         Part {
             name: "some",

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_less_than_he_said() {
+    fn each_wait_lasts_at_least_as_long_as_its_call_says() {
         within(async |timer| {
             for micros in [0, 300, 2_500, 0, 300] {
                 waits(timer, micros).await;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_holds_up_nobody() {
+    fn a_cancelled_wait_does_not_delay_others() {
         within(async |timer| {
             tokio::select! {
                 biased;

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_names_are_told_from_addresses() {
+    fn names_of_others_are_distinguished_from_addresses() {
         let table = [
             ("127.0.0.1:9145", true),
             ("127.0.0.1", true),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_shows_html_gets_it() {
+    fn only_clients_that_accept_html_get_the_page() {
         let answer = |accept: &'static str| {
             of("/", &HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])).is_some()
         };

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_purge_is_told_in_a_line() {
+    fn what_is_no_purge_is_reported_in_a_line() {
         for (query, error) in [
             ("", "nothing to purge: write one of url, prefix, tag, group, host, all"),
             ("soft", "nothing to purge: write one of url, prefix, tag, group, host, all"),

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(750);
 /// The pause before a lost node is probed again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The value of the field that describes a client, in requests without a client.
-pub(super) const NOBODY: &[u8] = b"?";
+pub(super) const NO_CLIENT: &[u8] = b"?";
 
 /// The liveness of a node. Shared by all workers.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Drop for Asking<'_> {
 
 /// Whether `head`, sent to the listener for nodes, is a probe of this node.
 pub(crate) fn is_asked(head: &head::Head<'_>) -> bool {
-    head.method == Method::HEAD && head.fields.first(FIELD).is_some_and(|value| value.starts_with(NOBODY))
+    head.method == Method::HEAD && head.fields.first(FIELD).is_some_and(|value| value.starts_with(NO_CLIENT))
 }
 
 /// Appends the answer to a probe: that this node is present, and if it was challenged, the [proof](super::proof) that
@@ -113,7 +113,7 @@ pub(super) async fn lost(client: &Client, life: &Life, origin: &Origin) {
 async fn answers(client: &Client, origin: &Origin) -> bool {
     let mut head = b"HEAD / HTTP/1.1\r\n".to_vec();
     write_line(&mut head, b"host", origin.authority.as_bytes());
-    write_line(&mut head, FIELD.as_bytes(), NOBODY);
+    write_line(&mut head, FIELD.as_bytes(), NO_CLIENT);
     head.extend_from_slice(b"\r\n");
     let outgoing = Outgoing {
         https: origin.https,

@@ -10,7 +10,7 @@ use larder_store::lines::write_line;
 
 use super::Cluster;
 use super::peer_request::FIELD;
-use super::probe::NOBODY;
+use super::probe::NO_CLIENT;
 use super::sealed::Forged;
 use crate::http::head::{Head, Target};
 use crate::http::response;
@@ -33,7 +33,7 @@ impl Prove for Prover {
         let nonce = nonce();
         let mut head = b"HEAD / HTTP/1.1\r\n".to_vec();
         write_line(&mut head, b"host", authority.as_bytes());
-        write_line(&mut head, FIELD.as_bytes(), &[NOBODY, b" ", nonce.as_bytes()].concat());
+        write_line(&mut head, FIELD.as_bytes(), &[NO_CLIENT, b" ", nonce.as_bytes()].concat());
         head.extend_from_slice(b"\r\n");
         Challenge { head, nonce }
     }
@@ -53,7 +53,7 @@ impl Prove for Prover {
 impl Cluster {
     /// Returns the proof for the challenge in `head`, if there is one and it is meant for this node.
     pub(super) fn proof(&self, head: &Head<'_>) -> Option<String> {
-        let nonce = head.fields.first(FIELD)?.strip_prefix(NOBODY)?.strip_prefix(b" ")?;
+        let nonce = head.fields.first(FIELD)?.strip_prefix(NO_CLIENT)?.strip_prefix(b" ")?;
         let Target::Origin { host, .. } = head.target else { return None };
         let is_here = *self.reached_at.lock().unwrap_or_else(PoisonError::into_inner) == host;
         let is_meant = is_here && nonce.len() <= NONCE.1 && self.seal.is_on();

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_origins_believe_are_dropped_however_they_are_written() {
+    fn fields_that_origins_trust_are_dropped_in_each_spelling() {
         for name in
             ["X-Forwarded-For", "x-forwarded-host", "X_Forwarded_Host", "X.Forwarded.Host", "FORWARDED"]
         {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_nginx_without_a_coding_is_told_from_the_rest() {
+    fn text_of_nginx_without_a_coding_is_distinguished_from_the_rest() {
         let fields = |lines: &[(&'static str, &'static str)]| -> HeaderMap {
             lines.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_semantics::vary;
-use larder_store::fill::{Epoch, FillWriter, Verdict};
+use larder_store::fill::{FillWriter, Verdict};
 use larder_store::{Entry, Fills, Joined, Resident};
 
 use crate::base::clock;
@@ -16,7 +16,7 @@ use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::stored::{Found, Held, expected, find, may_share, selects};
+use crate::flow::stored::{Found, Held, Lookup, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 
 /// A function by which a request joins a fetch.
@@ -26,13 +26,13 @@ type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
 const TRIES: usize = 3;
 
 impl Context<'_> {
-    /// Follows a fetch in flight, or leads a new one. `looked` is the epoch of the lookup in the tiers: a fetched
-    /// response that a purge before `looked` covers is not used, even if it arrives later.
+    /// Follows a fetch in flight, or leads a new one. A fetched response that a purge before the lookup covers is not
+    /// used, even if it arrives later.
     pub(crate) async fn coalesce(
         &self,
         request: &Request,
         why: Why,
-        (stored, looked): (Option<Entry>, Epoch),
+        lookup: Lookup,
         resident: Option<Resident>,
     ) -> Reply {
         let fills = &self.worker.cache.fills;
@@ -41,17 +41,17 @@ impl Context<'_> {
         let (mut tries, mut join): (_, Join) = (0, Fills::join);
         while tries < TRIES {
             let reader = match join(fills, &request.key, &signature) {
-                Joined::Writer(writer) => return self.writer(request, writer, why, (stored, looked)).await,
+                Joined::Writer(writer) => return self.writer(request, writer, why, lookup).await,
                 Joined::Follow(reader) => reader,
             };
             let verdict = match follow::verdict(self.plan, request, &reader, patience).await {
                 // The next request to join leads a fetch, or follows a request that joined first.
                 Ok(Verdict::Abandoned) => continue,
                 Ok(verdict) => verdict,
-                Err(reply) => return self.waited_in_vain(request, *reply, (stored, looked)),
+                Err(reply) => return self.waited_in_vain(request, *reply, lookup),
             };
             tries += 1;
-            if !fills.may_have(&reader, looked.generation()) {
+            if !fills.may_have(&reader, lookup.epoch.generation()) {
                 continue;
             }
             if !equivalent::is_for(request, &reader, &verdict) {
@@ -86,42 +86,30 @@ impl Context<'_> {
                 Verdict::Stored(_) | Verdict::StandIn(_) | Verdict::Released | Verdict::Abandoned => break,
             }
         }
-        let fetching = Fetching::Alone(fills.now_for(request.hash));
-        fetch::for_client(*self, request, fetching, why, (stored, looked)).await
+        let fetching = Fetching::Alone(fills.epoch_of(request.hash));
+        fetch::for_client(*self, request, fetching, why, lookup).await
     }
 
     /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in the cluster's
     /// engine.
-    async fn writer(
-        &self,
-        request: &Request,
-        mut writer: FillWriter,
-        why: Why,
-        (stored, looked): (Option<Entry>, Epoch),
-    ) -> Reply {
+    async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Reply {
         if let Some((entry, reply)) = self.stored_meanwhile(request) {
             writer.settle(Verdict::Stored(entry));
             return reply;
         }
-        if stored.is_none()
+        if lookup.entry.is_none()
             && let Some((entry, reply)) = self.recalled(request, &mut writer).await
         {
             writer.put(&entry, None);
             writer.settle(Verdict::Stored(entry));
             return reply;
         }
-        fetch::for_client(*self, request, Fetching::Leads(Box::new(writer)), why, (stored, looked)).await
+        fetch::for_client(*self, request, Fetching::Leads(Box::new(writer)), why, lookup).await
     }
 
     /// Returns the reply to a request whose wait for another fetch has timed out, or whose client has left.
-    fn waited_in_vain(
-        &self,
-        request: &Request,
-        reply: Reply,
-        (stored, looked): (Option<Entry>, Epoch),
-    ) -> Reply {
-        let stored =
-            stored.and_then(|entry| self.worker.cache.fills.left_since((request.hash, looked), entry));
+    fn waited_in_vain(&self, request: &Request, reply: Reply, lookup: Lookup) -> Reply {
+        let stored = lookup.left(&self.worker.cache.fills, request);
         let is_late = reply.status == StatusCode::GATEWAY_TIMEOUT;
         let stand_in = stored.filter(|entry| is_late && self.may_stand_in(entry, request));
         let stale = stand_in.and_then(|entry| self.share(request, entry, Kind::StaleHit, Why::StaleIfError));

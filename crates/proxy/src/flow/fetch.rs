@@ -19,7 +19,7 @@ use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_store::fill::{Epoch, FillWriter, Head, Kept, Reader, Verdict};
+use larder_store::fill::{FillWriter, Head, Kept, Reader, Verdict};
 use larder_store::{Entry, Hinted};
 
 use crate::base::outcome::{Kind, Outcome};
@@ -34,6 +34,7 @@ use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::keeping::{self, Keeping, News, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
+use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::{answer, follow, generated_etag, pass, stored};
 use crate::http::body::Upload;
@@ -48,24 +49,24 @@ pub(crate) async fn for_client(
     request: &Request,
     fetching: Fetching,
     why: Why,
-    stored: (Option<Entry>, Epoch),
+    lookup: Lookup,
 ) -> Reply {
     match limits::enter(request, Counted::Misses) {
-        Ok(()) => fetch(cx, request, fetching, why, stored).await,
+        Ok(()) => fetch(cx, request, fetching, why, lookup).await,
         Err(reply) => *reply,
     }
 }
 
-/// Fetches for `request` and the followers of `fetching`. `stored` is the response found in the tiers at `looked`.
+/// Fetches for `request` and the followers of `fetching`, after `lookup` in the tiers.
 pub(crate) async fn fetch(
     cx: Context<'_>,
     request: &Request,
     fetching: Fetching,
     why: Why,
-    (stored, looked): (Option<Entry>, Epoch),
+    lookup: Lookup,
 ) -> Reply {
     // Checked after the fetch is registered among the fills: later purges apply to the fetch itself.
-    let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
+    let stored = lookup.left(&cx.worker.cache.fills, request);
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
@@ -443,7 +444,7 @@ fn failed(
     // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,
-        false => Fetching::Alone(cx.worker.cache.fills.now_for(request.hash)),
+        false => Fetching::Alone(cx.worker.cache.fills.epoch_of(request.hash)),
     };
     match stored.filter(|entry| fetched.may_stand_in(entry, Failure::Unreachable)) {
         Some(entry) => fetched.stale(fetching, entry, None),

@@ -234,7 +234,7 @@ impl FillTask {
         }
         // This fill begins before the part is published, so that it notices a purge in between.
         let fills = &self.worker.cache.fills;
-        let joining = fills.alone(self.writer.key(), fills.now(self.writer.key()));
+        let joining = fills.alone(self.writer.key(), fills.epoch(self.writer.key()));
         let part = self.writer.finish(None);
         let memory = &self.worker.cache.store.memory;
         if let Some(joined) = part.zip(fresh).and_then(|(new, old)| combine::join(memory, &new, &old)) {

@@ -101,8 +101,8 @@ pub(crate) async fn through(
     // Only a response that may be stored needs the check for purges in between.
     let rules = request.ruling.caching();
     let rules = rules.filter(|rules| request.method == Method::POST && rules.stores_posts);
-    let now = || worker.cache.fills.now_for(request.hash);
-    let before = rules.map(|rules| (rules, now(), Doubt::about(&worker.cache, &request.key)));
+    let epoch = || worker.cache.fills.epoch_of(request.hash);
+    let before = rules.map(|rules| (rules, epoch(), Doubt::about(&worker.cache, &request.key)));
     let change = Change::of(&worker.shared, request);
     let answered = origin_answer(worker, plan, request, &mut content, change.as_ref()).await;
     let Answer { status, fields, download, requested, ruling, .. } = match answered {
@@ -132,7 +132,7 @@ pub(crate) async fn through(
         let mut spoiled = invalidate(worker, request, status, &*fields);
         // The invalidation by this request does not apply to its own answer; any other one does.
         let is_left = |began| !worker.cache.fills.is_cancelled_by_others(request.hash, began, &spoiled);
-        moment = before.and_then(|(_, began, _)| Some(now()).filter(|_| is_left(began)));
+        moment = before.and_then(|(_, began, _)| Some(epoch()).filter(|_| is_left(began)));
         let groups = groups(request, &fields);
         if request.ruling.caching().is_none() {
             spoiled.clear();
@@ -278,7 +278,7 @@ fn posted(
 /// Forwards a HEAD that no stored response answers.
 pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
     // Taken before the request, as for a fetch, so that a purge in between is noticed.
-    let began = cx.worker.cache.fills.now_for(request.hash);
+    let began = cx.worker.cache.fills.epoch_of(request.hash);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing, None));

@@ -28,7 +28,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteNumber};
 use crate::exchange::target::key_role;
 use crate::flow::context::{Context, passes};
-use crate::flow::stored::{Found, expected, find};
+use crate::flow::stored::{Found, Lookup, expected, find};
 use crate::flow::worker::Worker;
 use crate::flow::{fetch, pass};
 use crate::http::head::{self, Parsed};
@@ -45,8 +45,10 @@ pub(crate) struct ObservedRequest<'s, F> {
     pub(crate) role: Role,
     pub(crate) client: SocketAddr,
     pub(crate) site: SiteNumber,
-    /// The cache key, and its hash in the memory tier.
-    pub(crate) key: (&'s [u8], u64),
+    /// The cache key.
+    pub(crate) key: &'s [u8],
+    /// The hash of the key in the memory tier.
+    pub(crate) hash: u64,
     pub(crate) fields: &'s F,
     pub(crate) rules: &'s Rules,
 }
@@ -103,13 +105,13 @@ pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>>
     }
     let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
     let (client, site) = (request.client, request.route.number());
-    let (role, key) = (key_role(&request.key)?, (&*request.key, request.hash));
-    asked(worker, &ObservedRequest { role, client, site, key, fields, rules }).map(Box::new)
+    let (role, key, hash) = (key_role(&request.key)?, &*request.key, request.hash);
+    asked(worker, &ObservedRequest { role, client, site, key, hash, fields, rules }).map(Box::new)
 }
 
 impl Asked {
     fn new<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Self> {
-        let ObservedRequest { client, site, key: (key, hash), fields, rules, .. } = *seen;
+        let ObservedRequest { client, site, key, hash, fields, rules, .. } = *seen;
         let (_, target) = key.split_last()?;
         let (scheme, authority, path) = key::parse(target)?;
         let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
@@ -209,19 +211,20 @@ impl Order {
             return;
         };
         let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
-        let looked = cache.fills.now_for(request.hash);
+        let epoch = cache.fills.epoch_of(request.hash);
         let held = cx.look(&request).await;
-        let Found::Ask(_, stored) = find(&request, &held) else { return };
+        let Found::Ask(_, entry) = find(&request, &held) else { return };
         let signature = held.resident.as_ref().map(|resident| expected(resident, &request));
         let writer = match self.wish.range {
-            Some(_) => cache.fills.alone(&request.key, cache.fills.now_for(request.hash)),
+            Some(_) => cache.fills.alone(&request.key, cache.fills.epoch_of(request.hash)),
             None => match cache.fills.join_own(&request.key, &signature.unwrap_or_default()) {
                 Joined::Writer(writer) => writer,
                 Joined::Follow(_) => return,
             },
         };
         let Some(running) = Running::start(worker, self, request.hash) else { return };
-        let ending = fetch::prefetch::prefetch(cx, &request, writer, (stored, looked), running.most()).await;
+        let lookup = Lookup { entry, epoch };
+        let ending = fetch::prefetch::prefetch(cx, &request, writer, lookup, running.most()).await;
         let stored = match ending {
             Ending::Stored(_) => cx.look(&request).await.entry,
             _ => None,

@@ -10,8 +10,8 @@ use std::time::Instant;
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
-use larder_store::fill::{Epoch, Reader, Reloading, Verdict};
-use larder_store::{Entry, Resident};
+use larder_store::Resident;
+use larder_store::fill::{Reader, Reloading, Verdict};
 
 use crate::base::clock;
 use crate::base::outcome::Kind;
@@ -22,7 +22,7 @@ use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::follow;
-use crate::flow::stored::{expected, is_fresh, selects};
+use crate::flow::stored::{Lookup, expected, is_fresh, selects};
 
 impl Context<'_> {
     /// Fetches for a reload, and for all others that arrive before the fetch begins.
@@ -30,7 +30,7 @@ impl Context<'_> {
         &self,
         request: &Request,
         why: Why,
-        stored: (Option<Entry>, Epoch),
+        lookup: Lookup,
         resident: Option<Resident>,
     ) -> Reply {
         let (fills, arrived) = (&self.worker.cache.fills, Instant::now());
@@ -40,7 +40,7 @@ impl Context<'_> {
             match fills.join_reload(&request.key, &signature, arrived) {
                 Reloading::Writer(writer) => {
                     let fetching = Fetching::Leads(Box::new(writer));
-                    return fetch::for_client(*self, request, fetching, why, stored).await;
+                    return fetch::for_client(*self, request, fetching, why, lookup).await;
                 }
                 // This fetch began before this request arrived. The number of such fetches is limited.
                 Reloading::Wait(reader) => {
@@ -57,8 +57,8 @@ impl Context<'_> {
                     if let Some(reply) = self.reloaded(request, reader, verdict, why) {
                         return reply;
                     }
-                    let fetching = Fetching::Alone(fills.now_for(request.hash));
-                    return fetch::for_client(*self, request, fetching, why, stored).await;
+                    let fetching = Fetching::Alone(fills.epoch_of(request.hash));
+                    return fetch::for_client(*self, request, fetching, why, lookup).await;
                 }
             }
         }

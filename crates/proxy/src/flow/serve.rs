@@ -35,7 +35,7 @@ use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::prefetch::{self, ObservedRequest};
-use crate::flow::stored::{Found, Held, find};
+use crate::flow::stored::{Found, Held, Lookup, find};
 use crate::flow::worker::Worker;
 use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
@@ -73,7 +73,7 @@ pub(crate) fn at_once(
     key.clear();
     write_key(key, role, &address, ruling.query.as_ref());
     let hash = worker.cache.store.memory.hash(key);
-    let (entry, tier, why) = find_at_once(worker, (key, hash), &selecting, head.is_prefetch, now)?;
+    let (entry, tier, why) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
     let freshness = entry.freshness();
     let is_guess = freshness.flags.contains(Flags::HEURISTIC);
     if is_guess && rules.forbids_guess(&selecting) {
@@ -81,7 +81,7 @@ pub(crate) fn at_once(
     }
     let is_no_use = asker.by_peer || head.is_prefetch;
     let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
-        Reuse::Fresh if is_due(worker, rules, &freshness, (hash, is_no_use), now) => return None,
+        Reuse::Fresh if !is_no_use && is_due(worker, rules, &freshness, hash, now) => return None,
         Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
         Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
@@ -104,14 +104,8 @@ pub(crate) fn at_once(
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
     } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
-        let of = ObservedRequest {
-            role,
-            client: asker.address,
-            site,
-            key: (&**key, hash),
-            fields: &head.fields,
-            rules,
-        };
+        let of =
+            ObservedRequest { role, client: asker.address, site, key, hash, fields: &head.fields, rules };
         prefetch::hit(worker, &of, &reply);
     }
     reply.outcome.is_prefetch = head.is_prefetch;
@@ -130,7 +124,8 @@ fn is_simple(head: &head::Head<'_>) -> bool {
 #[inline]
 fn find_at_once(
     worker: &Worker,
-    (key, hash): (&[u8], u64),
+    key: &[u8],
+    hash: u64,
     selecting: &impl Fields,
     is_prefetch: bool,
     now: u32,
@@ -158,31 +153,34 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
     }
-    let Some(rules) = request.ruling.caching() else {
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
-            return *reply;
-        }
-        return Box::pin(pass::through(worker, plan, request, Why::Bypass)).await;
+    let why = match request.ruling.caching() {
+        Some(_) => passes(request, !request.content.is_empty()),
+        None => Some(Why::Bypass),
     };
-    if let Some(why) = passes(request, !request.content.is_empty()) {
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
+    if let Some(why) = why {
+        if let Err(reply) = enter(request) {
             return *reply;
         }
         // Boxed: the states of rare paths would enlarge the future of every request.
         return Box::pin(pass::through(worker, plan, request, why)).await;
     }
-    request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), rules, request);
+    request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
     match request.method {
         Method::HEAD => Box::pin(cx.head(request)).await,
         _ => cx.get(request).await,
+    }
+}
+
+/// Counts `request`, which the cache cannot answer, against its limits on requests to origins.
+///
+/// # Errors
+/// The refusal, if a limit is exceeded, or if `request` is a prefetch that may not be sent to an origin.
+fn enter(request: &Request) -> Result<(), Box<Reply>> {
+    match cached_only::declined(request) {
+        Some(reply) => Err(Box::new(reply)),
+        None => limits::enter(request, Counted::Misses),
     }
 }
 
@@ -214,39 +212,41 @@ const BEHIND: Refusal =
 
 impl Context<'_> {
     async fn get(&self, request: &Request) -> Reply {
-        let looked = self.worker.cache.fills.now_for(request.hash);
+        let epoch = self.worker.cache.fills.epoch_of(request.hash);
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
         }
         let held = self.look(request).await;
-        let (why, stored) = match find(request, &held) {
+        let (why, entry) = match find(request, &held) {
             Found::Reply(reply) => {
-                self.refresh_ahead(request, &held, looked);
+                self.refresh_ahead(request, &held, epoch);
                 return reply;
             }
             Found::ReplyAndRefresh(reply, entry) => {
                 if !cached_only::declines(request) {
-                    self.refresh(request, entry, looked, None);
+                    self.refresh(request, entry, epoch, None);
                 }
                 return reply;
             }
-            Found::Ask(why, stored) => (why, stored),
+            Found::Ask(why, entry) => (why, entry),
         };
         if let Some(reply) = cached_only::refusal(request) {
             return reply;
         }
-        early_hints::send(*self, request, stored.as_ref());
+        early_hints::send(*self, request, entry.as_ref());
         // The owner of the key may answer a `max-age` or `min-fresh` reload from its cache. A `no-cache` reload wants a
         // newer response.
         let by_owner = request.is_reload() && request.asks_peers && !request.asked.no_cache;
         let for_itself = by_owner || reload::is_for_itself(&self.worker.cache, request);
-        if for_itself || stored.as_ref().is_some_and(is_for_one_use) {
-            return fetch::for_client(*self, request, Fetching::Alone(looked), why, (stored, looked)).await;
+        let is_alone = for_itself || entry.as_ref().is_some_and(is_for_one_use);
+        let lookup = Lookup { entry, epoch };
+        if is_alone {
+            return fetch::for_client(*self, request, Fetching::Alone(epoch), why, lookup).await;
         }
         if request.is_reload() {
-            return Box::pin(self.reload(request, why, (stored, looked), held.resident)).await;
+            return Box::pin(self.reload(request, why, lookup, held.resident)).await;
         }
-        self.coalesce(request, why, (stored, looked), held.resident).await
+        self.coalesce(request, why, lookup, held.resident).await
     }
 
     /// Answers a HEAD from a stored GET (as `at_once` does), or else by the origin, whose answer may freshen the stored
@@ -257,10 +257,7 @@ impl Context<'_> {
             Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
             Found::Ask(why, _) => why,
         };
-        if let Some(reply) = cached_only::declined(request) {
-            return reply;
-        }
-        if let Err(reply) = limits::enter(request, Counted::Misses) {
+        if let Err(reply) = enter(request) {
             return *reply;
         }
         pass::head(*self, request, why, held.entry).await
@@ -310,26 +307,26 @@ impl Context<'_> {
     }
 
     /// Refreshes the response that has answered if it is popular and expires soon.
-    fn refresh_ahead(&self, request: &Request, held: &Held, looked: Epoch) {
+    fn refresh_ahead(&self, request: &Request, held: &Held, epoch: Epoch) {
         let (Some(entry), Tier::Memory, 1..) = (&held.entry, held.tier, self.rules.refresh_ahead) else {
             return;
         };
         let (now, memory) = (clock::now(), &self.worker.cache.store.memory);
         let hash = memory.hash(entry.key());
         let is_no_use = request.by_peer || request.is_prefetch;
-        let is_due = is_due(self.worker, self.rules, &entry.freshness(), (hash, is_no_use), now);
+        let is_due = !is_no_use && is_due(self.worker, self.rules, &entry.freshness(), hash, now);
         let is_popular = |(_, used): (_, Used)| used.lately >= self.rules.refresh_ahead_hits;
         if !is_due || !memory.used(entry.key()).is_some_and(is_popular) {
             return;
         }
         let (permits, wait) = (self.plan.settings.limits.in_flight, self.plan.concurrency.is_waited_for());
         if let Some(ahead) = self.worker.cache.ahead.begin(hash, now, permits, wait) {
-            self.refresh(request, entry.clone(), looked, Some(ahead));
+            self.refresh(request, entry.clone(), epoch, Some(ahead));
         }
     }
 
     /// Fetches a newer response in the background. `ahead` is the permit of a refresh before `stored` expires.
-    fn refresh(&self, request: &Request, stored: Entry, looked: Epoch, ahead: Option<Refresh>) {
+    fn refresh(&self, request: &Request, stored: Entry, epoch: Epoch, ahead: Option<Refresh>) {
         let fills = &self.worker.cache.fills;
         let Joined::Writer(writer) = fills.join_own(stored.key(), stored.signature()) else { return };
         let (worker, plan) = (Arc::clone(self.worker), Arc::clone(self.plan));
@@ -341,7 +338,8 @@ impl Context<'_> {
             let cx = Context { worker: &worker, plan: &plan, rules };
             let (fetching, old) = (Fetching::Leads(Box::new(writer)), stored.freshness());
             let key = ahead.is_some().then(|| stored.key().to_vec());
-            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, (Some(stored), looked)).await;
+            let lookup = Lookup { entry: Some(stored), epoch };
+            let reply = fetch::fetch(cx, &request, fetching, Why::Expired, lookup).await;
             reply.drain().await;
             drop(ahead);
             if let Some(key) = key {
@@ -352,15 +350,8 @@ impl Context<'_> {
 }
 
 /// Whether a response of this freshness is due for a refresh before it expires, under the settings in `rules`.
-fn is_due(
-    worker: &Worker,
-    rules: &Rules,
-    freshness: &Freshness,
-    (hash, is_no_use): (u64, bool),
-    now: u32,
-) -> bool {
+fn is_due(worker: &Worker, rules: &Rules, freshness: &Freshness, hash: u64, now: u32) -> bool {
     rules.refresh_ahead > 0
-        && !is_no_use
         && freshness.is_ending(now, rules.refresh_ahead)
         && worker.cache.ahead.is_open(hash, now)
 }

@@ -6,8 +6,8 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_semantics::vary;
-use larder_store::fill::Head;
-use larder_store::{Entry, Resident};
+use larder_store::fill::{Epoch, Head};
+use larder_store::{Entry, Fills, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
@@ -33,6 +33,21 @@ pub(crate) struct Held {
     pub(crate) tier: Tier,
     /// All variants in memory.
     pub(crate) resident: Option<Resident>,
+}
+
+/// The result of a lookup in the tiers that precedes a fetch.
+pub(crate) struct Lookup {
+    /// The response that the request selects, if it may help to answer the request.
+    pub(crate) entry: Option<Entry>,
+    /// The epoch in which the lookup began. Later purges and changes apply to the entry.
+    pub(crate) epoch: Epoch,
+}
+
+impl Lookup {
+    /// Returns the entry as purges and changes since the lookup have left it.
+    pub(crate) fn left(self, fills: &Fills, request: &Request) -> Option<Entry> {
+        fills.left_since((request.hash, self.epoch), self.entry?)
+    }
 }
 
 /// Decides how to use the stored response for a GET or HEAD. Sends no request and changes nothing.

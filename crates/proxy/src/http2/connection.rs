@@ -90,6 +90,23 @@ enum Awaits {
     End,
 }
 
+/// A stream that a client has opened with a request.
+#[derive(Clone, Copy)]
+struct Opened {
+    stream: u32,
+    /// Whether the request has no content.
+    end: bool,
+}
+
+/// A request that is refused.
+struct Refused {
+    stream: u32,
+    /// Whether its method is HEAD.
+    head_only: bool,
+    refusal: Refusal,
+    memo: Option<Memo>,
+}
+
 /// The result of a turn.
 enum Turn {
     /// All complete frames have been read.
@@ -196,14 +213,18 @@ impl Connection {
             if self.session.state().wire.is_done() {
                 return Ok(());
             }
-            self.set_deadline(&plan, any, drain.is_none());
+            let (awaits, limit) = self.waits_for(&plan, drain.as_ref());
+            if any || awaits != self.awaits {
+                self.awaits = awaits;
+                self.deadline.set(limit);
+            }
             match poll_fn(|cx| self.poll_woken(cx, drain.as_mut())).await? {
                 Woken::Work => {}
                 Woken::Drain => {
                     drain = None;
                     self.say(|state| state.wire.drain(&mut state.writing.out));
                 }
-                Woken::Late if self.awaits == Awaits::Answers && !self.is_deaf() => {
+                Woken::Late if self.awaits == Awaits::Answers && !self.is_silent() => {
                     self.say(|state| state.wire.ping(&mut state.writing.out));
                     self.deadline.restart();
                 }
@@ -223,7 +244,7 @@ impl Connection {
     }
 
     /// Whether the client has not acknowledged a ping.
-    fn is_deaf(&self) -> bool {
+    fn is_silent(&self) -> bool {
         self.session.state().wire.is_pinged()
     }
 
@@ -265,18 +286,16 @@ impl Connection {
         self.reading.input.unread().get(3) == Some(&0)
     }
 
-    fn set_deadline(&mut self, plan: &Plan, any: bool, drains: bool) {
+    /// Returns the event that the connection waits for now, and the time limit. `drain` is `None` once the process
+    /// drains.
+    fn waits_for(&self, plan: &Plan, drain: Option<&Drain>) -> (Awaits, Duration) {
         let timeouts = &plan.settings.timeouts;
-        let (awaits, limit) = match self.session.state().is_busy() {
+        match self.session.state().is_busy() {
             _ if self.begins_content() => (Awaits::Rest, timeouts.stall),
             _ if !self.reading.input.is_empty() => (Awaits::Rest, timeouts.head),
-            false if drains => (Awaits::End, FAREWELL),
+            false if drain.is_none() => (Awaits::End, FAREWELL),
             false => (Awaits::Request, timeouts.idle),
             true => (Awaits::Answers, timeouts.idle),
-        };
-        if any || awaits != self.awaits {
-            self.awaits = awaits;
-            self.deadline.set(limit);
         }
     }
 
@@ -309,8 +328,13 @@ impl Connection {
 impl Desk {
     fn handle(&mut self, state: &mut State, plan: &Arc<Plan>, event: Event<'_>, sheet: Option<&mut Sheet>) {
         match event {
-            Event::Head { stream, head, end } => self.request(state, plan, (stream, &head, end), sheet),
-            Event::TooLarge { stream } => self.refuse(state, plan, (stream, false), HEAD_TOO_LARGE, None),
+            Event::Head { stream, head, end } => {
+                self.request(state, plan, Opened { stream, end }, &head, sheet);
+            }
+            Event::TooLarge { stream } => {
+                let refused = Refused { stream, head_only: false, refusal: HEAD_TOO_LARGE, memo: None };
+                self.refuse(state, plan, refused);
+            }
             Event::Data { stream, data, end } => state.received(stream, data, end),
             Event::Trailers { stream, fields } => state.ended(stream, fields),
             Event::Reset { stream, .. } => state.gone(stream),
@@ -323,7 +347,8 @@ impl Desk {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        (stream, received, end): (u32, &Received<'_>, bool),
+        opened: Opened,
+        received: &Received<'_>,
         sheet: Option<&mut Sheet>,
     ) {
         let (mut few, mut many);
@@ -337,13 +362,14 @@ impl Desk {
                 request::lines(received, &mut many)
             }
         };
-        let result = match request::head(received, lines, end, &plan.settings.limits) {
-            Ok(head) => self.answer(state, plan, (stream, end), head, sheet),
+        let result = match request::head(received, lines, opened.end, &plan.settings.limits) {
+            Ok(head) => self.answer(state, plan, opened, head, sheet),
             Err(refusal) => Err((refusal, None)),
         };
         if let Err((refusal, memo)) = result {
             let head_only = received.method == Method::HEAD.as_str();
-            self.refuse(state, plan, (stream, head_only), refusal, memo.map(|memo| *memo));
+            let memo = memo.map(|memo| *memo);
+            self.refuse(state, plan, Refused { stream: opened.stream, head_only, refusal, memo });
         }
     }
 
@@ -352,7 +378,7 @@ impl Desk {
         &mut self,
         state: &mut State,
         plan: &Arc<Plan>,
-        (stream, end): (u32, bool),
+        opened: Opened,
         mut head: Head<'_>,
         mut sheet: Option<&mut Sheet>,
     ) -> Result<(), (Refusal, Option<Box<Memo>>)> {
@@ -387,7 +413,7 @@ impl Desk {
             let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
             (request.trace, request.awaited) = (trace, awaited);
             let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
-            if let Some(stream) = self.enlist(state, plan, (stream, end)) {
+            if let Some(stream) = self.enlist(state, plan, opened) {
                 tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
             }
             return Ok(());
@@ -397,7 +423,7 @@ impl Desk {
         }
         let before = state.writing.written();
         let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
-        if state.reply(stream, &reply, head_only, banner) || state.begin(stream, &mut reply) {
+        if state.reply(opened.stream, &reply, head_only, banner) || state.begin(opened.stream, &mut reply) {
             let hit = Hit { role, head: &head, client, identity, hash, now, begun };
             self.worker.record_hit(plan, sheet, &hit, &reply, state.writing.written() - before);
             self.untimed += 1;
@@ -405,7 +431,7 @@ impl Desk {
         }
         let memo = self.worker.note(plan, role, &head, (client, identity), begun);
         let begun = Begun { reply, sent: state.writing.written() - before, memo, since: since() };
-        if let Some(stream) = self.enlist(state, plan, (stream, end)) {
+        if let Some(stream) = self.enlist(state, plan, opened) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
         Ok(())
@@ -425,7 +451,8 @@ impl Desk {
     }
 
     /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.
-    fn enlist(&self, state: &mut State, plan: &Plan, (stream, end): (u32, bool)) -> Option<Stream> {
+    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<Stream> {
+        let Opened { stream, end } = opened;
         // The tasks of reset streams may still run.
         if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
             return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
@@ -435,14 +462,8 @@ impl Desk {
     }
 
     /// Answers a request that is refused.
-    fn refuse(
-        &mut self,
-        state: &mut State,
-        plan: &Plan,
-        (stream, head_only): (u32, bool),
-        refusal: Refusal,
-        memo: Option<Memo>,
-    ) {
+    fn refuse(&mut self, state: &mut State, plan: &Plan, refused: Refused) {
+        let Refused { stream, head_only, refusal, memo } = refused;
         let reply = serve::refusal(refusal);
         tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
         let before = state.writing.written();

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_gets_the_permit_that_its_share_allows_and_those_who_left_cost_none() {
+    async fn a_waiter_gets_the_permit_that_its_share_allows_and_cancelled_waiters_take_none() {
         let limit = Arc::new(ConcurrencyLimit::new(4, 100));
         let mut greedy = hold(&limit, 1, 1);
         let other = [hold(&limit, 2, 2), hold(&limit, 3, 3)];

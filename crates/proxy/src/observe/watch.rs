@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_watches_knows_how_many_are_missing() {
+    async fn a_watcher_counts_the_requests_that_it_missed() {
         let watch = Watch::default();
         assert!(!watch.is_on());
         let mut watcher = watch.begin();

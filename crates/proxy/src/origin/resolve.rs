@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_name_is_looked_up_once_for_all_who_ask_and_an_unknown_one_is_remembered() {
+    async fn requests_share_one_lookup_of_a_name_and_an_unknown_name_is_remembered() {
         let (asked, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
         let (counted, gate) = (Arc::clone(&asked), Arc::clone(&held));
         let resolver = Arc::new(Resolver::by(move |name| {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_longer_than_all_that_is_told_apart_still_counts() {
+    fn a_call_longer_than_all_measured_lengths_counts() {
         let tally = Tally::default();
         tally.record(&outcome(Kind::Miss), 0, Duration::from_secs(86_400));
         assert!(tally.report().p50_micros >= LONGEST / 100 * 99);

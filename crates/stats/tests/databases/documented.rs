@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use larder_stats::{Dimension, Transaction, outcome};
+use larder_testkit::within;
 
 use crate::engines::Engine;
-use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
 
@@ -25,7 +25,7 @@ pub(crate) fn all(engine: &dyn Engine) {
     requests.push(never_hit);
     requests.iter().cloned().for_each(|request| recorder.record(request));
     recorder.record_contents(model::contents(50));
-    eventually("a snapshot", || (recorder.figures().snapshots == 1).then_some(()));
+    within(LONG, "a snapshot", || (recorder.figures().snapshots == 1).then_some(()));
     recorder.close(LONG);
     every_column_is_described(&url);
     every_query_has_an_answer(&url);

@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use larder_stats::Options;
+use larder_testkit::within;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::engines::{Engine, Sqlite};
-use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, open, options, read};
 
@@ -31,12 +31,12 @@ fn rows_wait_for_room() {
     setrlimit(Resource::Fsize, Rlimit { current: Some(300_000), ..before }).unwrap();
     let requests = model::varied(10_000, model::now(), 4);
     requests.iter().cloned().for_each(|request| recorder.record(request));
-    eventually("a full disk", || (recorder.figures().failed > 2).then_some(()));
+    within(LONG, "a full disk", || (recorder.figures().failed > 2).then_some(()));
     let figures = recorder.figures();
     assert!(figures.written < 10_000 && figures.dropped == 0, "{figures:?}");
     assert_eq!(figures.recorded, figures.written + figures.queued);
     setrlimit(Resource::Fsize, before).unwrap();
-    eventually("room", || (recorder.figures().queued == 0).then_some(()));
+    within(LONG, "room", || (recorder.figures().queued == 0).then_some(()));
     let figures = recorder.close(LONG);
     assert_eq!((figures.written, figures.rows, figures.dropped), (10_000, 10_000, 0));
     assert_eq!(read(&url).totals(0), Ok(model::totals(&requests)));

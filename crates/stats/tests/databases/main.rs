@@ -10,16 +10,8 @@ mod outages;
 mod scenario;
 mod wire;
 
-use std::time::Duration;
-
 use engines::Sqlite;
 use larder_testkit::databases::Server;
-use larder_testkit::within;
-
-/// Waits until `condition` gives something. Databases take their time on a busy machine.
-fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
-    within(Duration::from_secs(60), what, condition)
-}
 
 #[test]
 fn sqlite() {

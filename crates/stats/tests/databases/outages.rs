@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use larder_stats::{Database, Event, Figures, Options, Recorder};
 use larder_testkit::databases::Server;
+use larder_testkit::within;
 
 use crate::engines::Engine;
-use crate::eventually;
 use crate::model;
 use crate::scenario::{LONG, asked, open, options, read};
 use crate::wire::{Fault, Wire};
@@ -29,7 +29,7 @@ fn told(options: Options) -> (Options, Arc<Mutex<Vec<Event>>>) {
 }
 
 fn until(recorder: &Recorder, what: &str, is_so: impl Fn(&Figures) -> bool) {
-    eventually(what, || is_so(&recorder.figures()).then_some(()));
+    within(LONG, what, || is_so(&recorder.figures()).then_some(()));
 }
 
 fn is_written(figures: &Figures) -> bool {

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use larder_stats::{Database, Dimension, Figures, Keep, Measure, OpenError, Options, Recorder, Transaction};
+use larder_testkit::within;
 
 use crate::engines::{Engine, Sqlite};
-use crate::eventually;
 use crate::model::{self, HOUR};
 
 /// A time limit that suffices on any machine.
@@ -170,7 +170,7 @@ fn contents_are_replaced(engine: &dyn Engine) {
     let named = |name: &str| Options { instance: name.to_owned(), ..options() };
     let (one, other) = (open(&url, named("one")), open(&url, named("other's")));
     let written = |recorder: &Recorder, count| {
-        eventually("a snapshot", || (recorder.figures().snapshots == count).then_some(()));
+        within(LONG, "a snapshot", || (recorder.figures().snapshots == count).then_some(()));
     };
     one.record_contents(model::contents(300));
     other.record_contents(model::contents(2));
@@ -218,7 +218,7 @@ fn what_is_old_or_too_much_goes(engine: &dyn Engine) {
         let recorder = open(&url, Options { keep, ..options() });
         let of = |table| asked(&url, &format!("SELECT COUNT(*) FROM {table}")).concat();
         let is_there = || (of("transactions") == rows && of("hours") == hours).then_some(());
-        eventually("what is kept", is_there);
+        within(LONG, "what is kept", is_there);
         recorder.close(LONG);
     };
     assert_eq!(asked(&url, count), ["5100"]);
@@ -309,7 +309,7 @@ pub(crate) fn the_file_is_for_its_user_alone(sqlite: &Sqlite) {
     let path = url.strip_prefix("sqlite:").expect("a path");
     let recorder = open(&url, options());
     recorder.record(model::hit(model::now(), "http://x/"));
-    eventually("a row", || (recorder.figures().written == 1).then_some(()));
+    within(LONG, "a row", || (recorder.figures().written == 1).then_some(()));
     for ending in ["", "-wal", "-shm"] {
         let mode = std::fs::metadata(format!("{path}{ending}")).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{ending}");
@@ -335,7 +335,7 @@ pub(crate) fn a_file_gives_back_what_it_does_not_need(sqlite: &Sqlite) {
     let full = size();
     let recorder = open(&url, Options { keep: Keep::default(), ..options() });
     let left = || asked(&url, "SELECT COUNT(*) FROM transactions").concat();
-    eventually("an empty table", || (left() == "0").then_some(()));
+    within(LONG, "an empty table", || (left() == "0").then_some(()));
     recorder.close(LONG);
     tidied(sqlite, &url);
     assert!(size() * 3 < full, "{} of {full}", size());
@@ -358,7 +358,7 @@ pub(crate) fn a_file_stays_within_its_size(sqlite: &Sqlite) {
     let used = "SELECT (page_count - freelist_count) * page_size \
                 FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
     let is_small = || asked(&url, used).concat().parse::<u64>().unwrap() <= limit;
-    eventually("less in the file", || is_small().then_some(()));
+    within(LONG, "less in the file", || is_small().then_some(()));
     recorder.close(LONG);
     tidied(sqlite, &url);
     assert!(size() <= limit, "{} of {limit}", size());

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_different_places_or_tags_are_told_apart() {
+    fn keys_of_different_places_or_tags_are_distinguished() {
         let removed = Removed::default();
         removed.note(1);
         removed.note(2);

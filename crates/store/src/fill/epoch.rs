@@ -14,7 +14,7 @@ const CANCELLED_BY_SPOIL: u64 = 2;
 /// counts as cancelled.
 const RECENT: usize = 128;
 
-/// The state of the store for one key at one moment, from [`Fills::now`](Fills::now).
+/// The state of the store for one key at one moment, from [`Fills::epoch`](Fills::epoch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// The number of cancellations in the key's part of the table.

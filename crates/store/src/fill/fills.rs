@@ -155,12 +155,12 @@ impl Fills {
     }
 
     /// Returns the epoch for a fetch of `key` that begins now and may get its own fill later.
-    pub fn now(&self, key: &[u8]) -> Epoch {
-        self.now_for(self.store.memory.hash(key))
+    pub fn epoch(&self, key: &[u8]) -> Epoch {
+        self.epoch_of(self.store.memory.hash(key))
     }
 
     /// Does the same for the key with this hash in memory.
-    pub fn now_for(&self, hash: u64) -> Epoch {
+    pub fn epoch_of(&self, hash: u64) -> Epoch {
         let begins = self.begins();
         let table = self.part(hash);
         Epoch { cancelled: table.cancelled.count(), stored: table.stored, ..begins }

@@ -289,7 +289,7 @@ impl FillWriter {
     /// Stores `entry`, unless it was purged since the fetch began; `replaces` as in
     /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it.
     pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
-        let began = self.fills.now(&self.fill.key);
+        let began = self.fills.epoch(&self.fill.key);
         if let Some(fields) = entry.tagged() {
             self.fills.store.purges.know(&self.fill.key, &fields, entry.checked());
         }
@@ -399,7 +399,7 @@ impl FillWriter {
 
     /// Ends an incomplete fill, and publishes the part that arrived under the head `part`.
     pub fn break_off(mut self, part: &Head) {
-        let began = self.fills.now(&self.fill.key);
+        let began = self.fills.epoch(&self.fill.key);
         if !self.may_stay() {
             return;
         }

@@ -136,7 +136,7 @@ fn what_is_outdated_when_it_arrives_is_not_stored() {
 }
 
 #[test]
-fn a_change_reaches_fetches_that_nobody_shares() {
+fn a_change_reaches_unshared_fetches() {
     for is_purge in [false, true] {
         let (store, fills) = stores();
         fetch(&fills, "id=0", b"", 0, 10);
@@ -147,7 +147,7 @@ fn a_change_reaches_fetches_that_nobody_shares() {
             }
             _ => panic!("nothing else is fetched"),
         };
-        let began = fills.now(&key("id=1&utm=2"));
+        let began = fills.epoch(&key("id=1&utm=2"));
         change(&fills, "id=1", is_purge);
         let mut alone = fills.alone(&key("id=1&utm=2"), began);
         alone.asks_origin(true);
@@ -195,7 +195,7 @@ fn run(rng: &mut fastrand::Rng, is_told: bool) -> (usize, usize) {
                 }
             }
             1 | 2 => {
-                let mut writer = fills.alone(&key(&query), fills.now(&key(&query)));
+                let mut writer = fills.alone(&key(&query), fills.epoch(&key(&query)));
                 writer.asks_origin(true);
                 under_way.push((writer, signature, current));
             }

@@ -18,7 +18,7 @@ const PIECE: u64 = 10_000;
 fn writer(fills: &Arc<Fills>) -> FillWriter {
     match fills.join(KEY, b"") {
         Joined::Writer(writer) => writer,
-        Joined::Follow(_) => panic!("somebody leads already"),
+        Joined::Follow(_) => panic!("another request leads the fill"),
     }
 }
 
@@ -28,7 +28,7 @@ fn begin() -> (Arc<Store>, Arc<Fills>, FillWriter, Vec<JoinHandle<Read>>) {
     let writer = writer(&fills);
     let mut readers = vec![writer.reader()];
     for _ in 0..3 {
-        let Joined::Follow(reader) = fills.join(KEY, b"") else { panic!("nobody leads") };
+        let Joined::Follow(reader) = fills.join(KEY, b"") else { panic!("no request leads a fill") };
         readers.push(reader);
     }
     let readers = readers.into_iter().map(|reader| tokio::spawn(read(reader, KEY, 1)));
@@ -70,12 +70,12 @@ async fn a_finished_fill_is_read_by_all_and_stored() {
 }
 
 #[tokio::test]
-async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
+async fn a_purged_fill_is_not_stored_and_its_readers_get_all_of_it() {
     let (store, fills, mut writer, readers) = begin();
     writer.stream(head(1, LEN, Some(LEN)));
     append(&mut writer, 0, LEN / 2).await;
     fills.cancel(KEY);
-    assert!(matches!(fills.join(KEY, b""), Joined::Writer(_)), "nobody joins what is purged");
+    assert!(matches!(fills.join(KEY, b""), Joined::Writer(_)), "no request joins a purged fill");
     append(&mut writer, LEN / 2, LEN).await;
     assert!(writer.finish(None).is_none());
     assert_eq!(all(readers).await, [Some((LEN, Ending::Complete)); 4]);
@@ -84,7 +84,7 @@ async fn a_purge_during_a_fill_publishes_nothing_and_robs_nobody() {
 }
 
 #[tokio::test]
-async fn a_leader_that_leaves_wakes_everybody() {
+async fn a_leader_that_leaves_wakes_all_readers() {
     for appended in [None, Some(0), Some(LEN / 2)] {
         let (store, fills, mut writer, readers) = begin();
         if let Some(appended) = appended {
@@ -101,7 +101,7 @@ async fn a_leader_that_leaves_wakes_everybody() {
 }
 
 #[tokio::test]
-async fn a_leader_that_panics_wakes_everybody() {
+async fn a_leader_that_panics_wakes_all_readers() {
     let (store, fills, mut writer, readers) = begin();
     let leading = tokio::spawn(async move {
         writer.stream(head(1, LEN, None));
@@ -146,7 +146,7 @@ async fn a_body_that_turns_out_too_large_arrives_whole_through_a_window() {
 }
 
 #[tokio::test]
-async fn a_window_that_nobody_reads_ends_the_fetch() {
+async fn a_window_without_readers_ends_the_fetch() {
     let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 10);
     let mut writer = writer(&fills);
     drop(writer.reader());
@@ -189,7 +189,7 @@ fn a_purge_beside_the_end_of_a_fill_wins() {
 fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
     for purged in [false, true] {
         let (store, fills) = store(Capacity { by: By::Bytes, amount: 8 << 20 }, 1 << 20);
-        let began = fills.now(KEY);
+        let began = fills.epoch(KEY);
         if purged {
             fills.cancel(KEY);
         }
@@ -204,7 +204,7 @@ fn a_purge_since_a_fetch_began_wins_over_a_fill_made_later() {
 /// Returns a fill that was fetched while each of these keys was spoiled.
 fn kept_while_spoiling(keys: impl Iterator<Item = Vec<u8>>) -> bool {
     let (_, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
-    let began = fills.now(KEY);
+    let began = fills.epoch(KEY);
     keys.for_each(|key| fills.spoil(&key, |_| false));
     let mut writer = fills.alone(KEY, began);
     writer.stream(head(1, 0, Some(0)));
@@ -221,12 +221,12 @@ fn changes_of_other_keys_do_not_keep_a_response_out() {
 }
 
 #[test]
-fn ones_own_change_is_told_from_any_other() {
+fn ones_own_change_is_distinguished_from_any_other() {
     let (kept, fills) = store(Capacity { by: By::Bytes, amount: 1 << 20 }, 1 << 16);
     let keys: Vec<_> = (0..100).map(|number| format!("http://site.test/{number}").into_bytes()).collect();
     let hash = kept.memory.hash(&keys[0]);
     let urls: Vec<_> = keys.iter().cloned().map(Scope::Url).collect();
-    let began = fills.now_for(hash);
+    let began = fills.epoch_of(hash);
     keys.iter().for_each(|key| fills.spoil(key, |_| false));
     assert!(!fills.is_cancelled_by_others(hash, began, &urls));
     fills.spoil(&keys[1], |_| false);

@@ -52,7 +52,7 @@ async fn a_fetch_under_way_is_reached_by_an_invalidation_of_a_group_that_was_not
     let mut early = writer(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g")], Effect::Invalid, THEN);
-    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("nobody leads") };
+    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
     early.stream(head(&[("cache-groups", "\"g\"")]));
     assert!(fills.may_have(&reader, before) && !fills.may_have(&reader, store.purges.now()));
     early.append(b"content").await.expect("there is room");

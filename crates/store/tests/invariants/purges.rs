@@ -207,7 +207,7 @@ pub(super) fn head(fields: &[(&'static str, &str)]) -> Head {
 pub(super) fn writer(fills: &Arc<Fills>, key: &[u8]) -> FillWriter {
     match fills.join(key, b"") {
         Joined::Writer(writer) => writer,
-        Joined::Follow(_) => panic!("somebody leads already"),
+        Joined::Follow(_) => panic!("another request leads the fill"),
     }
 }
 
@@ -220,14 +220,14 @@ pub(super) async fn finish(mut writer: FillWriter, fields: &[(&'static str, &str
 }
 
 #[tokio::test]
-async fn a_purge_wins_over_a_fill_and_nobody_who_comes_later_follows_it() {
+async fn a_purge_takes_precedence_over_a_fill_and_later_requests_do_not_follow_the_fill() {
     let (store, fills) = open(Disks::default());
     let (key, fields) = (key_of("http", "a", "/1"), &[("cache-groups", "\"g\"")]);
     let mut early = writer(&fills, &key);
     let before = store.purges.now();
     fills.order(&[group("a", "g"), group("a", "x")], Effect::Remove, THEN);
     // The groups are not known yet: a new request waits for the head.
-    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("nobody leads") };
+    let Joined::Follow(reader) = fills.join(&key, b"") else { panic!("no request leads a fill") };
     let arrived = store.purges.now();
     early.stream(head(fields));
     assert!(matches!(reader.verdict().await, Verdict::Stream(_)));

@@ -46,7 +46,7 @@ fn a_purge_is_in_force_without_a_look_at_what_is_stored() {
     let left = store.memory.usage().objects;
     store.sweep_memory(&mut [], store.purges.now());
     let freed = left - store.memory.usage().objects;
-    assert_eq!(freed, (19 * (stored / 50 - 1)) as u64, "what nobody asks for is freed, too");
+    assert_eq!(freed, (19 * (stored / 50 - 1)) as u64, "unrequested responses are freed, too");
 }
 
 /// The model of the stored responses: their names, and the generation in which each was stored or last

@@ -125,7 +125,7 @@ async fn storm(disks: Disks) {
         .map(|number| tokio::spawn(client(Arc::clone(&store), Arc::clone(&fills), number, Arc::clone(&met))))
         .collect();
     for client in clients {
-        let ended = tokio::time::timeout(Duration::from_secs(60), client).await.expect("nobody is stuck");
+        let ended = tokio::time::timeout(Duration::from_secs(60), client).await.expect("each client ends");
         ended.expect("no wrong byte");
         assert_eq!(store.memory.validate(), Ok(()));
         assert!(store.memory.usage().bytes <= capacity.amount, "{:?}", store.memory.usage());

@@ -24,7 +24,7 @@ fn begin(path: &Path) -> (Arc<Store>, Arc<Fills>) {
 /// Stores a response of `len` bytes under `head`, and waits until the disk has it.
 async fn keep(store: &Store, fills: &Arc<Fills>, key: &[u8], head: Head, version: u64, len: u64) {
     let Joined::Writer(mut writer) = fills.join(key, &head.signature) else {
-        panic!("somebody leads already")
+        panic!("another request leads the fill")
     };
     assert!(writer.stream(head), "it is to be stored");
     writer.keep().await;
@@ -117,7 +117,7 @@ async fn variants_that_come_at_the_same_time_belong_together() {
     for (language, version) in [("de", 1), ("en", 2)] {
         let head = variant(language, version, SMALL);
         let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
-            panic!("somebody leads already")
+            panic!("another request leads the fill")
         };
         writer.stream(head);
         writer.keep().await;
@@ -143,7 +143,7 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
         let later = Freshness { lifetime: 1_000, ..entry.freshness() };
         let newer = entry.refreshed(&fields(1, len), later, entry.checked()).expect("a short key");
         let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes;
-        fills.alone(KEY, fills.now(KEY)).put(&newer, Some(&entry));
+        fills.alone(KEY, fills.epoch(KEY)).put(&newer, Some(&entry));
         let found = super::eventually(async || {
             store.disks.sync().expect("the disk takes it");
             store.memory.remove(KEY);
@@ -159,7 +159,7 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
 async fn a_body_that_broke_off_is_no_response() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("another request leads the fill") };
     writer.stream(head(1, LARGE, Some(LARGE)));
     writer.keep().await;
     let reader = writer.reader();
@@ -170,10 +170,10 @@ async fn a_body_that_broke_off_is_no_response() {
 }
 
 #[tokio::test]
-async fn a_large_body_that_nobody_waits_for_is_stored_all_the_same() {
+async fn a_large_body_without_readers_is_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
-    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("somebody leads already") };
+    let Joined::Writer(mut writer) = fills.join(KEY, b"") else { panic!("another request leads the fill") };
     writer.stream(head(1, LARGE, None));
     writer.keep().await;
     for at in (0..LARGE).step_by(50_000) {
@@ -220,7 +220,7 @@ async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
     for (head, at) in heads.into_iter().flat_map(|head| (0..4).map(move |at| (head.clone(), at))) {
         let len = head.length.expect("a length");
         let Joined::Writer(mut writer) = fills.join(KEY, &head.signature) else {
-            panic!("somebody leads already")
+            panic!("another request leads the fill")
         };
         let purge = |now| _ = (now == at).then(|| fills.purge(KEY));
         purge(0);

@@ -77,7 +77,7 @@ mod tests {
     use crate::live::journal::Head;
 
     #[test]
-    fn every_experiment_can_be_told_from_the_others() {
+    fn each_experiment_has_a_name_of_its_own() {
         let names: HashSet<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         assert_eq!(names.len(), EXPERIMENTS.len());
         for experiment in EXPERIMENTS {

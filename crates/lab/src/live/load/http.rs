@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn of_content_that_nobody_wants_only_errors_are_kept() {
+    fn unwanted_content_is_kept_only_for_errors() {
         let long = "x".repeat(1_000);
         for (status, kept) in [("200 OK", 0), ("404 Not Found", SHOWN)] {
             let bytes = format!("HTTP/1.1 {status}\r\nContent-Length: 1000\r\n\r\n{long}");

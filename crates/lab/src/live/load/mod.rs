@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_with_their_cause() {
+    fn failures_are_reported_with_their_cause() {
         let course = Course::once(3, Page { size: 1, cost: 0 });
         let origin = Origin::start(Model { failures: 1.0, ..Model::of(&course.pages) }).unwrap();
         let failed = load(&origin, &course, Pace::Closed { clients: 1 }).run().unwrap_err();
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_to_stop_stops() {
+    fn a_load_ends_when_it_is_stopped() {
         let course = Course::once(3, Page { size: 1, cost: 0 });
         let origin = Origin::start(Model::of(&course.pages)).unwrap();
         let load = load(&origin, &course, Pace::Closed { clients: 1 });

@@ -7,8 +7,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Times;
-use larder_store::Entry;
-use larder_store::fill::{Epoch, FillWriter};
+use larder_store::fill::FillWriter;
 
 use super::{Fetched, Meaning};
 use crate::base::clock;
@@ -18,19 +17,19 @@ use crate::flow::context::Context;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{Allowance, FillTask};
 use crate::flow::revalidation::Revalidation;
+use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::http::body::Upload;
 
-/// Fetches at most `most` bytes of content for `request`, which no client has made. `stored` and `looked` as for
-/// [`fetch`](super::fetch).
+/// Fetches at most `most` bytes of content for `request`, which no client has made, after `lookup`.
 pub(crate) async fn prefetch(
     cx: Context<'_>,
     request: &Request,
     writer: FillWriter,
-    (stored, looked): (Option<Entry>, Epoch),
+    lookup: Lookup,
     most: u64,
 ) -> Ending {
-    let stored = stored.and_then(|entry| cx.worker.cache.fills.left_since((request.hash, looked), entry));
+    let stored = lookup.left(&cx.worker.cache.fills, request);
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
     let wants_part = request.fields.contains("range");
     let revalidation = Revalidation::about(own, wants_part);

@@ -402,7 +402,7 @@ async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn the_end_of_what_a_client_sends_is_told_from_a_connection_that_breaks() {
+async fn the_end_of_a_clients_data_is_distinguished_from_a_broken_connection() {
     for case in cases() {
         let (mut client, mut secured) = pair(case).await;
         client.write_all(b"last").await.unwrap();
@@ -419,7 +419,7 @@ async fn the_end_of_what_a_client_sends_is_told_from_a_connection_that_breaks() 
 }
 
 #[tokio::test]
-async fn the_client_hears_that_nothing_more_follows() {
+async fn the_client_is_notified_that_no_data_follows() {
     for case in cases() {
         let (mut client, mut secured) = pair(case).await;
         let mut records = Records::default();
@@ -434,7 +434,7 @@ async fn the_client_hears_that_nothing_more_follows() {
 }
 
 #[tokio::test]
-async fn a_client_without_tls_is_told_so() {
+async fn a_client_without_tls_gets_an_explanation() {
     let config =
         ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
     let config =

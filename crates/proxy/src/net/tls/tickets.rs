@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_opened_by_all_who_have_the_secret_for_two_epochs() {
+    fn each_holder_of_the_secret_opens_a_ticket_for_two_epochs() {
         let [first, second, later] = [|| 10 * EPOCH, || 11 * EPOCH + 5, || 12 * EPOCH]
             .map(|clock: fn() -> u32| Tickets::at(b"one secret", clock));
         let stranger = Tickets::at(b"another secret", || 10 * EPOCH);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_told_of_in_the_last_days_of_its_life() {
+    fn a_certificate_is_reported_in_the_last_days_of_its_lifetime() {
         let certificate = read(data("leaf.pem"));
         let at = |before: u64| certificate.trouble(certificate.not_after - before);
         assert_eq!((at(8 * DAY), at(7 * DAY)), (None, None));

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn squid_is_told_in_its_own_words() {
+    fn outcomes_have_the_words_of_squid() {
         let (hit, stale) =
             (Outcome::hit(Kind::Hit, Why::Fresh, 1), Outcome::hit(Kind::StaleHit, Why::MaxStale, 1));
         for (outcome, status, word) in [

@@ -50,7 +50,7 @@ fn feeds(rounds: u64, with: u64, without: u64) -> Script {
 }
 
 #[test]
-fn a_coupling_is_told_in_a_sentence_and_as_a_line_of_the_config() {
+fn a_coupling_is_shown_as_a_sentence_and_as_a_line_of_the_config() {
     let script = feeds(680, 92, 3);
     let found = script.history.found(|_| false);
     let [coupling] = &found.couplings[..] else { panic!("{found:?}") };
@@ -151,7 +151,7 @@ fn room_has_an_end() {
 }
 
 #[test]
-fn names_are_quoted_where_toml_wants_it() {
+fn names_are_quoted_where_toml_requires_it() {
     let coupling = |written: &str, read: &str| Coupling {
         site: "s".to_owned(),
         written: written.to_owned(),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_with_what_came_instead() {
+    fn failures_are_reported_with_the_answers() {
         let told = failure(2, 10, &BTreeMap::from([(200, 8), (502, 2)]));
         assert_eq!(told, "2 of 10 requests to the services failed; answers: 8 of 200, 2 of 502");
     }

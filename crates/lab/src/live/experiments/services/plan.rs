@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_can_be_told_from_each_other() {
+    fn each_cell_has_a_key_of_its_own() {
         for size in [Size::Smoke, Size::Quick, Size::Full] {
             let plan = Plan::new(size);
             let cells = plan.all();
