@@ -225,6 +225,21 @@ fn section_4_3_4_a_date_confirms_nothing_for_fields_that_vary_only_now() {
 }
 
 #[test]
+fn rfc_9110_section_15_4_5_a_304_to_no_condition_confirms_nothing() {
+    for asked in ["GET /", "GET /\nIf-None-Match: \"mine\"", "HEAD /"] {
+        let origin = Origin::by(|seen| match seen.number {
+            0 => "200 OK\nCache-Control: max-age=100, stale-if-error=0\nAge: 100\n\nbody".to_owned(),
+            _ => "304 Not Modified\nCache-Control: max-age=999".to_owned(),
+        });
+        let larder = Larder::before(&origin);
+        larder.get("/");
+        let expected = if asked.contains("None") { 304 } else { 502 };
+        assert_eq!(larder.ask(asked).status, expected, "{asked}");
+        assert_eq!(larder.ask("GET /\nCache-Control: only-if-cached").status, 504, "{asked}");
+    }
+}
+
+#[test]
 fn rfc_9110_section_9_3_3_a_post_is_stored_for_requests_with_its_fields() {
     for (vary, expected) in [("X-V", true), ("X-Forwarded-For", false), ("*", false)] {
         let lines = "200 OK\nCache-Control: max-age=100\nContent-Location: /";
