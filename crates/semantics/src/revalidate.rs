@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use crate::fields::{Fields, entity_tags};
 use crate::freshness::Freshness;
 use crate::storable::remove_hop_by_hop;
-use crate::{date, range, vary, wire};
+use crate::{date, groups, no_vary_search, range, vary, wire};
 
 /// Makes `out`, a client's request, a validation of `stored` (section 4.3.1). The client's conditions and
 /// ranges are removed, so that the answer is about the stored response and serves every client.
@@ -185,12 +185,17 @@ pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl
     if same_tag && same_length && same_modified(stored, answer) { Head::Update } else { Head::Stale }
 }
 
-/// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5). `name` may have any
-/// case. `has_etag` says whether the stored response has an `ETag`, which makes `Last-Modified` superfluous.
+/// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5): among others, all fields by which
+/// caches between this one and the client decide about their copies. `name` may have any case. `has_etag` says whether
+/// the stored response has an `ETag`, which makes `Last-Modified` superfluous.
 pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
+    const TARGETED: &[u8] = b"-cache-control";
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-    let always = ["cache-control", "content-location", "date", "etag", "expires", "vary"];
-    always.into_iter().any(is) || (!has_etag && is("last-modified"))
+    let always =
+        ["cache-control", "content-location", "date", "etag", "expires", "vary", no_vary_search::FIELD];
+    let is_targeted =
+        || name.last_chunk().is_some_and(|end: &[u8; TARGETED.len()]| end.eq_ignore_ascii_case(TARGETED));
+    always.into_iter().chain(groups::FIELDS).any(is) || is_targeted() || (!has_etag && is("last-modified"))
 }
 
 #[cfg(test)]
@@ -375,6 +380,9 @@ mod tests {
     fn a_304_is_short() {
         assert!(in_not_modified(b"ETag", true) && in_not_modified(b"cache-control", true));
         assert!(!in_not_modified(b"Content-Type", false));
+        for name in [&b"CDN-Cache-Control"[..], b"xkey", b"Cache-Groups", b"No-Vary-Search"] {
+            assert!(in_not_modified(name, true), "{name:?}");
+        }
         assert!(in_not_modified(b"Last-Modified", false) && !in_not_modified(b"Last-Modified", true));
     }
 }
