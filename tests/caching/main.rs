@@ -17,6 +17,7 @@ mod ranges;
 mod sites;
 mod staleness;
 mod storing;
+mod updates;
 mod validation;
 mod variants;
 

@@ -183,10 +183,15 @@ impl Entry {
     }
 
     /// Returns an entry with the same content under another head, as a 304 or a response to HEAD updates it
-    /// (RFC 9111 sections 3.2 and 4.3.5).
-    pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
-        let (key, signature) = (self.key(), self.signature());
-        let (status, cost) = (self.status(), self.cost());
+    /// (RFC 9111 sections 3.2 and 4.3.5). Its signature follows from the new `fields`.
+    pub fn refreshed(
+        &self,
+        signature: &[u8],
+        fields: &Lines,
+        freshness: Freshness,
+        born: Generation,
+    ) -> Option<Self> {
+        let (key, status, cost) = (self.key(), self.status(), self.cost());
         // The content is the same, and so are its other forms, unless the new head invalidates them.
         let view = fields.view();
         let varies = || self.coded().is_none_or(|coded| coded.varies() == coding::varies(&view));

@@ -240,6 +240,13 @@ impl Reply {
         }
     }
 
+    /// Makes a 304 one that repeats all fields: the node that gets it updates its own copy by them.
+    pub(crate) fn for_node(&mut self) {
+        if let Source::NotModified(entry) = &self.fields {
+            self.fields = Source::Entry(entry.clone());
+        }
+    }
+
     /// Makes the reply one for a client that gets content as the origin sent it: another node, or an RPC client.
     pub(crate) fn unnegotiated(mut self) -> Self {
         if let (Content::Coded(_), Source::Entry(entry)) = (&self.content, &self.fields) {

@@ -17,7 +17,7 @@ use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
-use larder_semantics::{groups, invalidate, key, vary};
+use larder_semantics::{groups, invalidate, key};
 use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
 
@@ -35,6 +35,7 @@ use crate::flow::change::Change;
 use crate::flow::context::{Context, failure};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
+use crate::flow::keeping::{self, Update, is_by_request};
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
@@ -257,9 +258,7 @@ fn posted(
     let cx = Context { rules: &ruling.caching, ..cx };
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
-    let mut signature = Vec::new();
-    let written = vary::write_with(&*fields, &request.apart, &request.fields, &mut signature);
-    let (Ok(freshness), Ok(())) = (verdict, written) else {
+    let (Ok(freshness), Ok(signature)) = (verdict, keeping::signature(request, &*fields, &[])) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
@@ -291,9 +290,11 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         }
     };
     let history = cx.worker.cache.histories.of(request.hash);
-    let times = Times { requested: answer.requested, received: clock::now(), history, ..Times::default() };
+    let (requested, received, by_age) = (answer.requested, clock::now(), answer.by_peer);
+    let times = Times { requested, received, by_age, history };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
-        let writer = cx.worker.cache.fills.alone(&request.key, began);
+        let mut writer = cx.worker.cache.fills.alone(&request.key, began);
+        writer.asks_origin(!answer.by_peer);
         learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));
     }
     let Answer { status, fields, download, .. } = answer.for_client(request);
@@ -322,7 +323,7 @@ fn learn(
     (status, fields): (StatusCode, &HeaderMap),
     (times, doubt): (Times, Doubt),
 ) {
-    let store = &cx.worker.cache.store;
+    let tells_variants = || revalidate::tells_variants(stored.signature(), &stored.fields(), status, fields);
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
         // A response that was purged, or that a change has invalidated, needs more proof than the lack of a difference:
@@ -330,21 +331,20 @@ fn learn(
         Revealed::Update
             if stored.freshness().is_taken_back()
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
-        Revealed::Stale => drop(store.remove(&request.key)),
-        Revealed::Update => {
+        Revealed::Update if tells_variants() => {
             let by_update = request.rule_update(cx.plan, stored, fields);
             let ruling = by_update.as_ref().unwrap_or(&request.ruling);
-            let updated = revalidate::update(&stored.fields().to_map(), fields);
-            let (rules, get, status) = (&ruling.caching, Method::GET, stored.status());
-            let fresh = storable::storable(rules, &get, &request.fields, status, &updated, times);
-            let updated = storable::storable_fields(rules, updated);
-            let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
-                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, writer.born())
-            });
-            if let Some(entry) = entry {
-                writer.put(&entry, Some(stored));
+            let update = Update::of((&ruling.caching, request), stored, fields, (times, &doubt));
+            match update.entry(&cx.worker.cache.store.memory, writer.born()) {
+                Ok(entry) => {
+                    writer.put(&entry, Some(stored));
+                    cx.tier().inspect(|tier| tier.forget(stored.key(), stored.signature()));
+                }
+                Err(why) if is_by_request(why) => {}
+                Err(_) => cx.remove(&request.key),
             }
         }
+        Revealed::Stale | Revealed::Update => cx.remove(&request.key),
     }
 }
 

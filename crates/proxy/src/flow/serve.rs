@@ -100,6 +100,8 @@ pub(crate) fn at_once(
         }
         reply.edits.clone_from(&ruling.reply);
         rulebook.counts().count(&ruling.numbers, &reply.outcome);
+    } else {
+        reply.for_node();
     }
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);

@@ -122,6 +122,10 @@ pub(crate) async fn send(
     }
     worker.times.answered(took);
     upgrade::check(request, &head)?;
+    if head.status == StatusCode::NOT_MODIFIED && !is_conditional(fields) && !is_conditional(&request.fields)
+    {
+        return Err(unasked_304());
+    }
     let download = match by_peer {
         true => download.holding(permit),
         false => {
@@ -256,6 +260,23 @@ async fn to_site(
                 tokio::task::yield_now().await;
             }
         }
+    }
+}
+
+/// Whether a request with these fields may be answered by 304.
+fn is_conditional(fields: &HeaderMap) -> bool {
+    fields.contains_key(header::IF_NONE_MATCH) || fields.contains_key(header::IF_MODIFIED_SINCE)
+}
+
+/// Returns the error for a 304 to a request without conditions: it confirms no response, and the client has none (RFC
+/// 9110 section 15.4.5).
+fn unasked_304() -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginMalformed,
+        detail: "the origin answered 304 to a request without conditions".to_owned(),
+        unsent: false,
+        unconnected: false,
     }
 }
 
