@@ -162,8 +162,7 @@ impl Nodes {
         node: SocketAddr,
         limit: Duration,
     ) -> Result<Secured, Unsecured> {
-        let accepted = accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes);
-        tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)))
+        accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes, limit).await
     }
 }
 

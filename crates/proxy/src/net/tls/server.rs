@@ -218,8 +218,7 @@ impl Server {
     ) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
         let agreement = self.terms.load().of(role).clone();
         let config = if http2 { &agreement.http2 } else { &agreement.without_http2 };
-        let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes);
-        let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
+        let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes, limit).await;
         let identity = |chain: &[_]| agreement.client_auth.is_some().then(|| ClientIdentity::of(chain));
         let accepted = accepted.map(|secured| {
             let identity = identity(&secured.chain);
