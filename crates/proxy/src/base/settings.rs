@@ -54,6 +54,7 @@ pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::rule::{Answer, CookieFilter, Edits, Effects, Placeholder, SiteRule, Template};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
 pub use self::upstream::{Tries, Upstream};
 pub(crate) use self::users::Print;

@@ -192,7 +192,9 @@ async fn secure(
     };
     match accepted {
         // An authority that has verified a name sends no request.
-        Ok((secured, _)) if secured.session.is_challenge => {}
+        Ok((secured, _)) if secured.session.is_challenge => {
+            secured_halves(secured, &listening.worker.plan().settings.timeouts).1.part();
+        }
         Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
             admit(&listening, front, ends, (client, identity), permit);
