@@ -31,6 +31,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
 use crate::http::head::Head;
+use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::tls::nodes::Nodes;
@@ -63,8 +64,13 @@ pub(crate) struct Shared {
     tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
+    /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
+    pub(crate) unsent: ByteBudget,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
+
+/// The most bytes of heads and trailers that wait because clients of HTTP/2 do not read.
+const UNSENT: usize = 16 << 20;
 
 /// The state of one thread that serves requests.
 pub(crate) struct Worker {
@@ -133,6 +139,7 @@ impl Shared {
             acme,
             tls,
             origins: Destinations::default(),
+            unsent: ByteBudget::new(UNSENT),
             workers: Mutex::default(),
         });
         let known = Arc::downgrade(&shared);

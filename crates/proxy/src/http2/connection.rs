@@ -146,7 +146,8 @@ impl Connection {
         let limits = Limits { streams: limits.streams, head, ..Limits::default() };
         writing.wake_for_frames();
         let wire = larder_http2::Connection::new(limits, &mut writing.out);
-        let session = Arc::new(Session::new(wire, writing, permit));
+        let unsent = worker.shared.unsent.clone();
+        let session = Arc::new(Session::new(wire, writing, (client.ip(), unsent), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
         let desk = Desk {
             worker,
