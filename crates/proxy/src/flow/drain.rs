@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use http::{Method, StatusCode};
 
 use super::worker::{Shared, Worker};
+use crate::exchange::plan::Plan;
 use crate::http::head::{Head, Refusal};
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
@@ -25,23 +26,25 @@ impl ConnectionPermit {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Self { shared: Arc::clone(shared), number }
     }
+}
 
+impl Shared {
     /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
     /// requests.
     ///
     /// # Errors
     /// The refusal, if there are too many connections.
-    pub(crate) fn of_tunnel(
-        shared: &Arc<Shared>,
-        most: usize,
+    pub(crate) fn permit_of_tunnel(
+        self: &Arc<Self>,
+        plan: &Plan,
         head: &Head<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+    ) -> Result<Option<ConnectionPermit>, Refusal> {
         if head.method != Method::CONNECT && !head.upgrade {
             return Ok(None);
         }
-        let permit = Self::take(shared);
-        if permit.number > most {
-            shared.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
+        let permit = ConnectionPermit::take(self);
+        if permit.number > plan.settings.limits.connections {
+            self.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
             return Err(TOO_MANY_TUNNELS);
         }
         Ok(Some(permit))

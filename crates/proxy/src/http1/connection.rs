@@ -215,12 +215,10 @@ impl Connection {
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
-            let most = plan.settings.limits.connections;
-            let permit = ConnectionPermit::of_tunnel(&self.worker.shared, most, &head);
+            let permit = self.worker.shared.permit_of_tunnel(plan, &head);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
-            let request = request.and_then(|request| Ok((request, permit?)));
             self.consume(plan, used);
-            return ControlFlow::Break(match request {
+            return ControlFlow::Break(match request.and_then(|request| Ok((request, permit?))) {
                 Ok((mut request, permit)) => {
                     request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                     request.awaited = awaited;

@@ -393,8 +393,7 @@ impl Desk {
         let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
         let Some(Answer { mut reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-            let most = plan.settings.limits.connections;
-            let permit = match ConnectionPermit::of_tunnel(&self.worker.shared, most, &head) {
+            let permit = match self.worker.shared.permit_of_tunnel(plan, &head) {
                 Ok(permit) => permit,
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
