@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
-use larder_semantics::{coding, groups, no_vary_search};
+use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
 use crate::charge::allocated;
@@ -194,8 +194,7 @@ impl Entry {
         let (key, status, cost) = (self.key(), self.status(), self.cost());
         // The content is the same, and so are its other forms, unless the new head invalidates them.
         let view = fields.view();
-        let varies = || self.coded().is_none_or(|coded| coded.varies() == coding::varies(&view));
-        let body = match coding::is_changeable(status, &view) && varies() {
+        let body = match self.coded().is_some_and(|coded| coded.suits(status, &view)) {
             true => self.0.header.header.body.duplicate(),
             false => self.body().duplicate(),
         };

@@ -44,8 +44,7 @@ impl Repeats {
                 }
                 more
             };
-            let requests = if more == 1 { "request" } else { "requests" };
-            tracing::warn!("{more} more {requests} within {} s: {text}", wait.as_secs());
+            tracing::warn!("{more} more times within {} s: {text}", wait.as_secs());
             wait = LATER;
         }
     }

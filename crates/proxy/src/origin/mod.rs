@@ -28,7 +28,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use larder_semantics::status::Why;
 
-pub use self::common::{Common, Destinations, most_idle};
+pub use self::common::{Common, Destinations};
 pub use self::connect::{ConnectError, Connector};
 pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Exchange, Failure};
