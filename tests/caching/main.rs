@@ -7,6 +7,7 @@ mod client_prefetch;
 mod early_hints;
 mod freshness;
 mod groups;
+mod heads;
 mod invalidation;
 mod no_vary_search;
 mod outcomes;
