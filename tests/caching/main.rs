@@ -4,6 +4,7 @@
 mod adaptive;
 mod ahead;
 mod client_prefetch;
+mod conditions;
 mod early_hints;
 mod freshness;
 mod groups;

@@ -32,6 +32,7 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
+use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
@@ -304,7 +305,7 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: L
     }
     let Answer { status, fields, download, .. } = answer.for_client(request);
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-    upstream::pass_on(true, status, fields, download, outcome)
+    conditions::pass_on(request, status, fields, download, outcome)
 }
 
 /// Returns the reply from a stored response in place of an origin that fails, if that is allowed (RFC 5861 section 4, RFC
