@@ -351,8 +351,7 @@ impl Request {
     pub(crate) fn in_background(&self) -> Self {
         let mut fields = self.fields.clone();
         revalidate::remove_conditions(&mut fields);
-        let own = [header::CACHE_CONTROL.as_str(), header::PRAGMA.as_str()];
-        own.iter().chain(&purpose::FIELDS).for_each(|name| _ = fields.remove(*name));
+        purpose::FIELDS.iter().chain(&["cache-control", "pragma"]).for_each(|name| _ = fields.remove(*name));
         Self {
             method: Method::GET,
             version: self.version,

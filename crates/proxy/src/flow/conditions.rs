@@ -2,22 +2,31 @@
 
 use http::{Method, StatusCode};
 use larder_semantics::revalidate::{self, Precondition};
+use larder_store::Entry;
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::Context;
+use crate::flow::revalidation::Revalidation;
 use crate::flow::upstream;
 use crate::http::response::Lines;
 use crate::origin::Download;
 
-/// Whether the origin gets the conditions of `request`, for which nothing is stored: its response will most probably not
-/// be stored for other clients.
-pub(super) fn are_forwarded(cx: Context<'_>, request: &Request) -> bool {
-    request.asked.no_store
-        || cx.rules.stores_nothing
-        || cx.worker.cache.hit_for_miss.marked(request.hash, clock::now())
+/// Returns the form of the request about `stored`. Without a stored response, the origin gets the conditions of the client
+/// if its response will most probably not be stored for others.
+pub(super) fn revalidation(
+    cx: Context<'_>,
+    request: &Request,
+    stored: Option<&Entry>,
+    wants_part: bool,
+) -> Revalidation {
+    let is_marked = || cx.worker.cache.hit_for_miss.marked(request.hash, clock::now());
+    match stored {
+        None if request.asked.no_store || cx.rules.stores_nothing || is_marked() => Revalidation::AsAsked,
+        stored => Revalidation::about(stored, wants_part),
+    }
 }
 
 /// Returns the reply that forwards the origin's answer to a GET or HEAD as it arrives, or that tells the client that it

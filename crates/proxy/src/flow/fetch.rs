@@ -70,10 +70,7 @@ pub(crate) async fn fetch(
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let mut revalidation = match own {
-        None if conditions::are_forwarded(cx, request) => Revalidation::AsAsked,
-        own => Revalidation::about(own, wants_part),
-    };
+    let mut revalidation = conditions::revalidation(cx, request, own, wants_part);
     let own_tag = match &revalidation {
         Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
         _ => None,
@@ -410,10 +407,7 @@ impl Fetched<'_> {
 
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download, .. } = answer;
-        // A 304 confirms the client's own response, and does not tell why no other is stored.
-        if status != StatusCode::NOT_MODIFIED {
-            self.note(why, status, &*fields);
-        }
+        (status != StatusCode::NOT_MODIFIED).then(|| self.note(why, status, &*fields));
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
