@@ -126,6 +126,11 @@ impl Conditions {
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
     }
 
+    /// Whether some of the conditions are about the method.
+    pub fn look_at_method(&self) -> bool {
+        !self.method.is_empty() || self.not.as_ref().is_some_and(|not| not.look_at_method())
+    }
+
     /// Whether the conditions about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
         let is_in = |list: &[Box<str>], text: &str| {

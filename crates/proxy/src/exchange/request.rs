@@ -347,11 +347,11 @@ impl Request {
         }
     }
 
-    /// Returns a request for the same target without a client and content, for a refresh in the background.
+    /// Returns a GET for the same target without a client, its content, its conditions and its directives for caches.
     pub(crate) fn in_background(&self) -> Self {
         let mut fields = self.fields.clone();
         revalidate::remove_conditions(&mut fields);
-        purpose::FIELDS.iter().for_each(|name| _ = fields.remove(*name));
+        purpose::FIELDS.iter().chain(&["cache-control", "pragma"]).for_each(|name| _ = fields.remove(*name));
         Self {
             method: Method::GET,
             version: self.version,

@@ -141,6 +141,11 @@ impl Rulebook {
         self.rules.is_empty()
     }
 
+    /// Whether other rules may apply to a GET than to a HEAD for the same URL.
+    pub(crate) fn looks_at_methods(&self) -> bool {
+        self.rules.iter().any(|rule| rule.rule.conditions.look_at_method())
+    }
+
     /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))

@@ -35,7 +35,7 @@ use crate::flow::keeping::{self, Keeping, News, Update, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, follow, generated_etag, pass, stored};
+use crate::flow::{answer, conditions, follow, generated_etag, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -69,10 +69,10 @@ pub(crate) async fn fetch(
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let mut revalidation = Revalidation::about(own, wants_part);
+    let mut revalidation = conditions::revalidation(cx, request, own, wants_part);
     let own_tag = match &revalidation {
         Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
-        Revalidation::Whole | Revalidation::Rest(..) => None,
+        _ => None,
     };
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
@@ -378,7 +378,7 @@ impl Fetched<'_> {
 
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download, .. } = answer;
-        self.note(why, status, &*fields);
+        (status != StatusCode::NOT_MODIFIED).then(|| self.note(why, status, &*fields));
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
@@ -394,7 +394,7 @@ impl Fetched<'_> {
                 }
             }
         }
-        upstream::pass_on(false, status, fields, download, outcome)
+        conditions::pass_on(self.request, status, fields, download, outcome)
     }
 }
 
@@ -435,14 +435,14 @@ pub(crate) fn reply(
     outcome: Outcome,
 ) -> Reply {
     let lines = head.fields.view();
-    let condition =
-        revalidate::precondition(&request.method, &request.fields, head.status, &lines, &head.freshness);
+    let date = Some(head.freshness.date);
+    let condition = revalidate::precondition(&request.method, &request.fields, head.status, &lines, date);
     let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
     if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
         reply.age = Some(head.freshness.age(clock::now()));
     }
     if condition == Precondition::NotModified {
-        return Reply { status: StatusCode::NOT_MODIFIED, length: None, ..reply };
+        return conditions::not_modified(reply);
     }
     if let Some(part) = wanted_part(request, head) {
         reader.narrow(*part.range().start(), part.range().end() + 1);

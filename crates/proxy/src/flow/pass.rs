@@ -32,10 +32,12 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
+use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
 use crate::flow::keeping::{self, Update, is_by_request};
+use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
@@ -274,10 +276,10 @@ fn posted(
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
 
-/// Forwards a HEAD that no stored response answers.
-pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
-    // Taken before the request, as for a fetch, so that a purge in between is noticed.
-    let began = cx.worker.cache.fills.epoch_of(request.hash);
+/// Forwards a HEAD that no stored response answers, after `lookup` in the tiers.
+pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: Lookup) -> Reply {
+    let began = lookup.epoch;
+    let stored = lookup.left(&cx.worker.cache.fills, request);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing, None));
@@ -285,10 +287,15 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         None => return left(),
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
-            let failed = || failed(cx.worker, request, &error);
-            return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
+            warn(cx.worker, request, &error);
+            let failed = || failure(error.status, error.why);
+            return stand_in(cx, request, stored.as_ref(), Failure::Unreachable).unwrap_or_else(failed);
         }
     };
+    let by_answer = Context { rules: &answer.ruling.as_ref().unwrap_or(&request.ruling).caching, ..cx };
+    if let Some(reply) = stand_in(by_answer, request, stored.as_ref(), Failure::Status(answer.status)) {
+        return reply;
+    }
     let history = cx.worker.cache.histories.of(request.hash);
     let (requested, received, by_age) = (answer.requested, clock::now(), answer.by_peer);
     let times = Times { requested, received, by_age, history };
@@ -299,18 +306,22 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
     }
     let Answer { status, fields, download, .. } = answer.for_client(request);
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-    upstream::pass_on(true, status, fields, download, outcome)
+    conditions::pass_on(request, status, fields, download, outcome)
 }
 
-/// Returns the reply from a stored response in place of an unreachable origin, if that is allowed (RFC 9111 section
-/// 4.2.4).
-fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
+/// Returns the reply from a stored response in place of an origin that fails, if that is allowed (RFC 5861 section 4, RFC
+/// 9111 section 4.2.4).
+fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure: Failure) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
     let freshness = request.freshness(entry);
-    if !stale_on_error(&freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
+    if !stale_on_error(&freshness, &request.asked, cx.rules, now, failure) {
         return None;
     }
     let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    let outcome = match failure {
+        Failure::Status(status) => outcome.answered(status),
+        Failure::Unreachable => outcome,
+    };
     answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
 }
 

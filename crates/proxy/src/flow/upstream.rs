@@ -245,7 +245,9 @@ async fn to_site(
                 failed = Some(turn);
                 // Content can be sent once only.
                 let is_whole = !has_content || !content.is_empty();
-                let again = is_whole && (error.unsent || is_idempotent(&request.method));
+                // A malformed answer is one, too: the origin has processed the request, and would answer the same.
+                let is_repeatable = is_idempotent(&request.method) && error.why != Why::OriginMalformed;
+                let again = is_whole && (error.unsent || is_repeatable);
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;
                 if !error.unsent {
@@ -324,6 +326,7 @@ async fn once(
         head: &head,
         content,
         on_interim: &mut interims_of(request),
+        key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
         waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
