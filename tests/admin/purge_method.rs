@@ -9,7 +9,7 @@ fn origin() -> Origin {
     Origin::by(|seen| {
         let class = seen.target.chars().last().unwrap_or_default();
         format!(
-            "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nxkey: all t{class}\nCache-Groups: \"g{class}\"\n\nbody"
+            "200 OK\nCache-Control: max-age=100\nETag: \"1\"\nxkey: all,t{class}\nCache-Groups: \"g{class}\"\n\nbody"
         )
     })
 }
@@ -24,14 +24,16 @@ fn fields_say_what_goes_besides_the_target() {
     let origin = origin();
     let larder = Larder::with_site(&[&origin], FROM_HERE);
     let all = ["/a/1", "/a/2", "/b/1"];
-    let table: [(&str, &[&str]); 8] = [
+    let table: [(&str, &[&str]); 10] = [
         ("/a/1", &["/a/1"]),
         ("/none", &[]),
         ("/a/\nLarder-Purge: prefix", &["/a/1", "/a/2"]),
         ("/none\nLarder-Purge: host, hard", &all),
         ("/\nxkey: t1", &["/a/1", "/b/1"]),
         ("/\nCache-Tag: t1, t2\nLarder-Purge: hard", &all),
+        ("/\nxkey: t3,t2", &["/a/2"]),
         ("/\nSurrogate-Key: t2 t3", &["/a/2"]),
+        ("/\nSurrogate-Key: t2, t3", &["/a/2"]),
         ("/\nCache-Groups: \"g1\"", &["/a/1", "/b/1"]),
     ];
     for (request, expected) in table {

@@ -27,7 +27,9 @@ fn section_4_4_an_unsafe_request_that_succeeds_removes_its_target() {
         assert_eq!(kept(&["/a", "/b"], &format!("{method} /a"), "200 OK"), [false, true], "{method}");
     }
     assert_eq!(kept(&["/a"], "POST /a", "303 See Other\nLocation: /b"), [false]);
-    assert_eq!(kept(&["/a"], "OPTIONS /a", "200 OK"), [true]);
+    for method in ["OPTIONS", "PROPFIND", "QUERY"] {
+        assert_eq!(kept(&["/a"], &format!("{method} /a\n\nselect"), "200 OK"), [true], "{method}");
+    }
 }
 
 #[test]

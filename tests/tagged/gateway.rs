@@ -35,6 +35,18 @@ fn a_current_tag_is_answered_without_the_backend() {
 }
 
 #[test]
+fn a_query_leaves_the_tags_of_the_gateway() {
+    let origin = counting();
+    let larder = gateway(&origin, "");
+    let tag = tag(&larder, "/users/1");
+    for (method, expected) in [("QUERY", 304), ("REPORT", 304), ("LOCK", 200)] {
+        larder.ask(&format!("{method} /users\n\nselect"));
+        let response = larder.ask(&format!("GET /users/1\nIf-None-Match: {tag}"));
+        assert_eq!(response.status, expected, "{method}");
+    }
+}
+
+#[test]
 fn why_says_whether_the_tag_is_current() {
     let larder = gateway(&counting(), "");
     let tag = tag(&larder, "/users/1");

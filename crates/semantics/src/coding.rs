@@ -6,6 +6,7 @@
 
 use http::StatusCode;
 
+use crate::directives;
 use crate::fields::{Fields, members, trim};
 
 /// A coding in which responses can be compressed.
@@ -172,13 +173,11 @@ fn is_free(status: StatusCode, fields: &impl Fields) -> bool {
     status == StatusCode::OK
         && !["cache-control", "cdn-cache-control"]
             .into_iter()
-            .any(|name| members(fields, name).any(is_no_transform))
+            .any(|name| directives::has(fields, name, NO_TRANSFORM))
         && !ABOUT_BYTES.into_iter().any(|name| fields.contains(name))
 }
 
-fn is_no_transform(directive: &[u8]) -> bool {
-    directive.eq_ignore_ascii_case(b"no-transform")
-}
+const NO_TRANSFORM: &str = "no-transform";
 
 /// Whether a response names a content coding, even if only `identity`: adding another would make it a list of two.
 pub fn is_coded(fields: &impl Fields) -> bool {
@@ -218,7 +217,7 @@ impl Accepted {
         for (weight, _) in accepted.weights.iter_mut().zip(named).filter(|(_, named)| !named) {
             *weight = others;
         }
-        accepted.is_untouched = members(request, "cache-control").any(is_no_transform);
+        accepted.is_untouched = directives::has(request, "cache-control", NO_TRANSFORM);
         accepted
     }
 
@@ -306,6 +305,8 @@ mod tests {
             ("Content-Encoding: gzip\r\n", false),
             ("Content-Encoding: unknown\r\n", false),
             ("Cache-Control: max-age=5, No-Transform\r\n", false),
+            ("Cache-Control: max-age=5; no-transform\r\n", false),
+            ("Cache-Control: no-transform =1\r\n", false),
             ("CDN-Cache-Control: no-transform\r\n", false),
             ("Cache-Control: no-transform-x\r\n", true),
             ("Content-Digest: sha-256=:x:\r\n", false),

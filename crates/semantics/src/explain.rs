@@ -56,7 +56,7 @@ pub fn notes(rules: &Rules, response: &impl Fields) -> Vec<Note> {
     if directives.s_maxage.is_some() && directives.max_age.is_some() {
         note("max-age", "is ignored: s-maxage takes precedence in shared caches (RFC 9111 5.2.2.10)");
     }
-    if directives.must_understand && directives.no_store {
+    if directives.no_store && !directives.forbids_storing() {
         note("no-store", "is ignored: must-understand takes precedence (RFC 9111 5.2.2.3)");
     }
     if response.contains("pragma") {
@@ -82,7 +82,7 @@ fn of_members(response: &impl Fields, note: &mut impl FnMut(&str, &'static str))
     for member in members(response, "cache-control") {
         let shown = String::from_utf8_lossy(member);
         let Some((name, value)) = split(member) else {
-            note(&shown, "is not a directive (RFC 9111 5.2)");
+            note(&shown, "is malformed: it restricts, but permits nothing (RFC 9111 5.2)");
             continue;
         };
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();

@@ -139,6 +139,13 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| TOKEN[usize::from(*byte)])
 }
 
+/// Whether `value` is one quoted string (RFC 9110 section 5.6.4).
+pub(crate) fn is_quoted(value: &[u8]) -> bool {
+    let mut quotes = Quotes { escapes: true, ..Quotes::default() };
+    let Some((last, rest)) = value.split_last() else { return false };
+    !rest.is_empty() && rest.iter().all(|&byte| quotes.enclose(byte)) && !quotes.enclose(*last)
+}
+
 /// Whether `value` has a quoted string without an end.
 pub fn is_open(value: &[u8]) -> bool {
     let mut quotes = Quotes { escapes: true, ..Quotes::default() };

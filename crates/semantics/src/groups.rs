@@ -7,7 +7,7 @@
 use http::Method;
 use sfv::{BareItem, List, ListEntry, Parser};
 
-use crate::fields::{Fields, joined, list};
+use crate::fields::{Fields, joined, trim};
 use crate::invalidate::is_unsafe;
 
 /// The field that names a response's groups (RFC 9875 section 2).
@@ -15,12 +15,13 @@ pub const GROUPS: &str = "cache-groups";
 /// The field that names the groups to invalidate (RFC 9875 section 3).
 const INVALIDATION: &str = "cache-group-invalidation";
 
-/// Fields that name tags, separated by commas or by white space.
-const COMMAS: [&str; 1] = ["cache-tag"];
-const SPACES: [&str; 2] = ["surrogate-key", "xkey"];
+/// The fields that name tags, with the bytes that separate tags in each.
+const TAGS: [(&str, &[u8]); 3] = [("cache-tag", b","), (SURROGATE_KEY, b" \t,"), ("xkey", b" \t,")];
+/// Souin separates its members by commas; Fastly by spaces, and a member may have commas.
+const SURROGATE_KEY: &str = "surrogate-key";
 
 /// All fields that name groups or tags.
-pub const FIELDS: [&str; 4] = [GROUPS, COMMAS[0], SPACES[0], SPACES[1]];
+pub const FIELDS: [&str; 4] = [GROUPS, TAGS[0].0, TAGS[1].0, TAGS[2].0];
 
 /// Returns the groups of a response. Empty if the field is not a list of strings: then it counts as absent
 /// (RFC 9651 section 1.2). Parameters are ignored.
@@ -36,11 +37,12 @@ pub fn invalidated(method: &Method, response: &impl Fields) -> Vec<String> {
     if is_unsafe(method) { strings(response, INVALIDATION) } else { Vec::new() }
 }
 
-/// Returns the tags of a response: the members of `Cache-Tag`, and the words of `Surrogate-Key` and `xkey`.
+/// Returns the tags of a response: the members of `Cache-Tag`, `Surrogate-Key` and `xkey`. Quotation marks belong to
+/// tags. A member of `Surrogate-Key` with commas is a tag as a whole, too.
 pub fn tags(response: &impl Fields) -> impl Iterator<Item = &[u8]> {
-    let with_commas = COMMAS.into_iter().flat_map(|name| response.lines(name)).flat_map(list);
-    let with_spaces = SPACES.into_iter().flat_map(|name| response.lines(name)).flat_map(words);
-    with_commas.chain(with_spaces)
+    let in_field = move |name, separators| response.lines(name).flat_map(move |line| split(line, separators));
+    let wholes = in_field(SURROGATE_KEY, b" \t").filter(|member| member.contains(&b','));
+    TAGS.into_iter().flat_map(move |(name, separators)| in_field(name, separators)).chain(wholes)
 }
 
 /// Whether a response may have groups or tags, because it has such a field.
@@ -48,8 +50,8 @@ pub fn is_tagged(response: &impl Fields) -> bool {
     FIELDS.into_iter().any(|name| response.contains(name))
 }
 
-fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty())
+fn split<'v>(value: &'v [u8], separators: &'static [u8]) -> impl Iterator<Item = &'v [u8]> {
+    value.split(|byte| separators.contains(byte)).map(trim).filter(|member| !member.is_empty())
 }
 
 /// Parses a field that is a list of strings, all of its lines together (RFC 9651 section 4.2).
@@ -114,7 +116,7 @@ mod tests {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             assert_eq!(invalidated(&method, &head), ["eurovision-results", "australia"], "{method}");
         }
-        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "QUERY"] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             assert!(invalidated(&method, &head).is_empty(), "{method}");
         }
@@ -123,9 +125,12 @@ mod tests {
 
     #[test]
     fn tags_come_with_commas_or_with_spaces() {
-        let cases: [(&str, &[&str]); 6] = [
+        let cases: [(&str, &[&str]); 9] = [
             ("Cache-Tag: a, b c ,,d\r\n", &["a", "b c", "d"]),
-            ("Surrogate-Key: a  b\tc,d\r\n", &["a", "b", "c,d"]),
+            ("Cache-Tag: \"a, b\", c\r\n", &["\"a", "b\"", "c"]),
+            ("Surrogate-Key: a  b\tc,d\r\n", &["a", "b", "c", "d", "c,d"]),
+            ("Surrogate-Key: a, b\r\n", &["a", "b", "a,"]),
+            ("xkey: a1,b1\r\nxkey: , c ,d\te\r\n", &["a1", "b1", "c", "d", "e"]),
             ("xkey: a\r\nxkey: b c\r\n", &["a", "b", "c"]),
             ("XKey: x\r\nCache-Tag: A\r\nSurrogate-Key: s\r\n", &["A", "s", "x"]),
             ("Cache-Groups: \"a\"\r\n", &[]),

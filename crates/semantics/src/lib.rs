@@ -6,6 +6,7 @@
 //! - [`reuse`] decides whether a stored response may be used, by its [`directives`] and [`freshness`];
 //! - [`revalidate`] makes and answers conditional requests;
 //! - [`storable`] decides whether the origin's response may be stored;
+//! - [`methods`] has the safe and the idempotent ones;
 //! - [`invalidate`] and [`groups`] decide which responses an unsafe request invalidates, in the types of [`purge`];
 //! - [`range`] cuts and joins parts of a response;
 //! - [`coding`] selects responses to compress, and [`early_hints`] links to send before a response;
@@ -30,6 +31,7 @@ pub mod history;
 pub mod invalidate;
 pub mod key;
 pub mod lifetimes;
+pub mod methods;
 pub mod no_vary_search;
 pub mod purge;
 pub mod purpose;

@@ -77,9 +77,7 @@ fn judge(
     if vary::is_any(response) {
         return Err(Why::VaryAny);
     }
-    // Section 3.5: these three allow sharing a response to a request with credentials.
-    let shared = directives.public || directives.must_revalidate || directives.s_maxage.is_some();
-    if request.contains("authorization") && !shared {
+    if request.contains("authorization") && !directives.permits_sharing() {
         return Err(Why::Authorization);
     }
     // A response with lifetime 0 is stored because validations may give it a lifetime.
@@ -119,7 +117,7 @@ fn directives_allow(directives: &ResponseDirectives, status: StatusCode) -> Resu
     if directives.must_understand && !is_understood(status) {
         return Err(Why::NotUnderstood);
     }
-    if directives.no_store && !directives.must_understand {
+    if directives.forbids_storing() {
         return Err(Why::ResponseNoStore);
     }
     if directives.private {

@@ -124,7 +124,7 @@ impl Ticket {
             return;
         }
         let said = ResponseDirectives::parse(answer, &[]);
-        let shared = (said.public || said.s_maxage.is_some()) && !said.private;
+        let shared = (said.public || said.s_maxage.is_some()) && !said.private && !said.malformed;
         let key = self.place.own.as_ref().filter(|_| !shared).unwrap_or(&self.place.anyone);
         self.pools.store(self, key, (signature.into(), shared, lines));
     }

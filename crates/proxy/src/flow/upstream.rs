@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
+use larder_semantics::methods::{self, is_idempotent};
 use larder_semantics::status::Why;
 use larder_store::lines::write_line;
 
@@ -32,7 +33,7 @@ use crate::http::body::Upload;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
-use crate::origin::{Client, Download, OriginError, Outgoing, Waits, is_idempotent};
+use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
 
 /// An origin's answer. Its content holds the permit of the request until it has arrived.
 pub(crate) struct Answer {
@@ -364,7 +365,7 @@ fn write_head(
         write_line(out, TRACEPARENT.as_bytes(), own.as_bytes());
     }
     introduce(out, plan, request, fields);
-    let expected = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+    let expected = methods::expects_content(&request.method);
     match content.length() {
         Some(0) if !expected => {}
         Some(length) => {

@@ -274,8 +274,8 @@ fn log(event: Event) {
 }
 
 /// Common methods, whose names need no allocation.
-pub(super) const COMMON: [&str; 9] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+pub(super) const COMMON: [&str; 10] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY"];
 
 fn method(method: Method) -> Text {
     let known = COMMON.into_iter().find(|known| *known == method.as_str());

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
 pub use self::common::{Common, Destinations};
@@ -224,14 +225,6 @@ impl Outgoing<'_> {
             lost_try.store(true, Ordering::Relaxed);
         }
     }
-}
-
-/// Whether a method is idempotent (RFC 9110 section 9.2.2).
-pub fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
-    )
 }
 
 impl From<ConnectError> for OriginError {

@@ -11,13 +11,14 @@ mod places;
 mod sending;
 
 use http::StatusCode;
+use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
 pub(super) use self::exchange::Exchange;
 pub(super) use self::places::Places;
 use super::exchange::Failure;
 use super::source::Source;
-use super::{Client, Download, OriginError, Outgoing, is_idempotent};
+use super::{Client, Download, OriginError, Outgoing};
 use crate::http::response::Head;
 
 /// Maximum of attempts of one request while the origin reports that it has not processed the previous one.
