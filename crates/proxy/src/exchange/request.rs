@@ -27,7 +27,9 @@ use crate::exchange::link::{Interim, Link, Stopwatch};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
-use crate::exchange::target::{Address, RuledRequest, asked, host_in, rule, ruled_host, unruled, write_key};
+use crate::exchange::target::{
+    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled, write_key,
+};
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal};
 use crate::http::names;
@@ -408,15 +410,6 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     }
 }
 
-/// Returns the path and query with the initial slash, which clients may omit.
-fn from_root(path: &str) -> String {
-    match path.as_bytes().first() {
-        None => "/".to_owned(),
-        Some(b'?') => format!("/{path}"),
-        Some(_) => path.to_owned(),
-    }
-}
-
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
 /// with the `taken` credentials, if it is needed. The fields of a request from another node are changed already.
 fn change(
@@ -464,13 +457,6 @@ fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option
     let is_one = fields.get_all(header::AUTHORIZATION).iter().count() == 1;
     fields.remove(header::AUTHORIZATION).filter(|_| is_one)
 }
-
-const AMBIGUOUS: Refusal = Refusal::bad(
-    "this site has rules for paths: a path may have no segments '.' or '..', no control characters, and no letters \
-     that are encoded twice",
-);
-const EVADED: Refusal =
-    Refusal::bad("an origin could read this path as another one, for which other rules hold");
 
 /// Returns `path` with the part of its query that counts.
 fn counted(ruling: &Ruling, path: &str) -> Option<String> {
