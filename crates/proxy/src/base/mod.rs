@@ -12,3 +12,4 @@ pub mod outcome;
 pub(crate) mod path_prefix;
 pub mod schedule;
 pub mod settings;
+pub mod shown;

@@ -169,6 +169,10 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     let http11 = version == 1;
     let target = self::target(target, &method, seen.host, http11)?;
     let framing = seen.framing(http11)?;
+    if method == Method::CONNECT && framing != Framing::Length(0) {
+        // What follows would be content for one parser, and a part of the tunnel for another (RFC 9110 section 9.3.6).
+        return Err(Refusal::bad("CONNECT with content"));
+    }
     let keep_alive = if http11 { !seen.close } else { seen.keep_alive && !seen.close };
     let head = Head {
         method,
@@ -424,6 +428,10 @@ mod tests {
         for (fields, reason) in cases {
             let refusal = refused(&format!("POST / HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
             assert_eq!(refusal, Refusal::bad(reason), "{fields:?}");
+        }
+        for framing in ["Content-Length: 3", "Transfer-Encoding: chunked"] {
+            let refusal = refused(&format!("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n{framing}\r\n\r\n"));
+            assert_eq!(refusal, Refusal::bad("CONNECT with content"), "{framing}");
         }
         let gzip = refused("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
         assert_eq!(gzip.status, StatusCode::NOT_IMPLEMENTED);
