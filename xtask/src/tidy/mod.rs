@@ -32,6 +32,7 @@ pub(crate) fn run() -> Result<()> {
     let packages = packages()?;
     let files = files()?;
     let version = env!("CARGO_PKG_VERSION");
+    sources::warnings(&files).iter().for_each(|warning| println!("warning: {warning}"));
     let mut problems = directions::check(&packages);
     problems.extend(sources::lengths(&files, sources::LONG_FILES));
     problems.extend(functions::lengths(&files));
