@@ -102,7 +102,7 @@ fn section_5_2_1_clients_may_ask_for_more_or_accept_less() {
         ("no-cache", "fwd=request; fwd-status=200; stored; detail=request-no-cache"),
         ("no-store", "hit"),
         ("only-if-cached", "hit"),
-        ("unknown, max-age", "hit"),
+        ("unknown, max-age", "fwd=request; fwd-status=200; stored; detail=request-max-age"),
     ];
     let larder = Larder::before(&origin);
     larder.get("/");

@@ -69,7 +69,6 @@ fn the_site_with_the_longest_path_takes_a_request() {
     for (path, answer) in [
         ("/", "rest /"),
         ("/shopping", "rest /shopping"),
-        ("/shop%2Fa", "rest /shop%2Fa"),
         ("/shop", "shop /"),
         ("/shop?a", "shop /?a"),
         ("/shop/a?b", "shop /a?b"),
@@ -85,7 +84,9 @@ fn the_site_with_the_longest_path_takes_a_request() {
     assert_eq!(larder.ask("GET /api/a\nHost: api.example").text(), "api /api/a");
     assert_eq!(larder.ask("GET /a\nHost: api.example").status, 404);
     assert_eq!(larder.ask("GET /api/a\nHost: other.example").status, 421);
-    assert_eq!(larder.get("/shop/../api/users").status, 400, "what one site takes could be for another");
+    for path in ["/shop/../api/users", "/shop%2Fa"] {
+        assert_eq!(larder.get(path).status, 400, "{path}: an origin could read another site's path");
+    }
     let site = |path| why(&larder, path)["site"].clone();
     assert_eq!(
         [site("/shop/a"), site("/shop/cart"), site("/api/"), site("/")],

@@ -81,7 +81,7 @@ fn rfc_9213_targeted_fields_come_before_cache_control() {
         ("", "200 OK\nCDN-Cache-Control: max-age=60\nCache-Control: no-store", true),
         ("", "200 OK\nCDN-Cache-Control: no-store\nCache-Control: max-age=60", false),
         ("", "200 OK\nCDN-Cache-Control: max-age=0\nExpires: Thu, 31 Dec 2099 23:59:59 GMT", false),
-        ("", "200 OK\nCDN-Cache-Control: max-age=\"x\nCache-Control: max-age=60", true),
+        ("", "200 OK\nCDN-Cache-Control: max-age=\"x\nCache-Control: max-age=60", false),
         ("", "200 OK\nOther-Cache-Control: no-store\nCache-Control: max-age=60", true),
     ]);
 }

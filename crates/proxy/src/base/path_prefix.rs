@@ -1,4 +1,27 @@
-//! The path prefix of a site, and the prefix that replaces it at an origin.
+//! The path prefix of a site, and the prefix that replaces it at an origin; and the characters of paths.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// The bytes that are encoded: all that a path may not contain unencoded (RFC 3986 section 3.3).
+pub(crate) const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');
 
 /// A path prefix in whole segments: `/shop` is a prefix of `/shop`, `/shop/` and `/shop/1?a`, not of `/shopping`. The
 /// default is a prefix of all paths.

@@ -160,16 +160,10 @@ impl Request {
         let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
         let accepted = Some(Accepted::of(&fields));
-        // TRACE shows the request to its client, which must not learn the secrets that rules write. Some origins accept
-        // methods in any case.
-        let is_shown = head.method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str());
-        let edit: fn(&Edits, &mut HeaderMap) = match is_shown {
-            true => Edits::remove_from,
-            false => Edits::apply,
-        };
+        let edit = edit(&head.method);
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
         let (path, unchanged) =
-            change(rulebook, &ruling, path, (&mut fields, taken, Some(edit).filter(|_| !by_peer)));
+            change(rulebook, &ruling, path, (&mut fields, taken, (!by_peer).then_some(edit)));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
@@ -407,6 +401,15 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
         if let Some(link) = &request.link {
             link.forward(Interim { status: head.status, fields: *head.fields });
         }
+    }
+}
+
+/// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
+/// any case, shows the request to its client, which must not learn the secrets that rules write.
+fn edit(method: &Method) -> fn(&Edits, &mut HeaderMap) {
+    match method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str()) {
+        true => Edits::remove_from,
+        false => Edits::apply,
     }
 }
 
