@@ -10,7 +10,11 @@ use serde_json::json;
 fn origin() -> Origin {
     Origin::answering(|seen: &Seen| {
         let date = "Date: Thu, 01 Jan 2026 00:00:00 GMT";
-        let plain = |text: String| Answer::raw(text.replace('\n', "\r\n"));
+        let sent = |answer: Vec<u8>| {
+            let head = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+            Answer::raw(&answer[..if seen.method == "HEAD" { head } else { answer.len() }])
+        };
+        let plain = |text: String| sent(text.replace('\n', "\r\n").into_bytes());
         let kept = format!(
             "{date}\nCache-Control: max-age=999999999\nETag: \"1\"\nContent-Type: text/plain\nX-Own: v"
         );
@@ -19,7 +23,7 @@ fn origin() -> Origin {
             "/long" => {
                 let head =
                     format!("HTTP/1.1 200 OK\n{kept}\nContent-Length: 300000\n\n").replace('\n', "\r\n");
-                Answer::raw([head.into_bytes(), vec![b'x'; 300_000]].concat())
+                sent([head.into_bytes(), vec![b'x'; 300_000]].concat())
             }
             "/chunked" => plain(format!(
                 "HTTP/1.1 200 OK\n{date}\nCache-Control: no-store\nTransfer-Encoding: chunked\n\n3\nabc\n2\nde\n0\nRepr-Digest: x\n\n"

@@ -7,6 +7,7 @@ mod faults;
 mod support;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use faults::{Faults, Memory};
 use larder_disk::{AtOnce, Disk, Options};
@@ -40,7 +41,7 @@ fn a_long_meta_does_not_keep_a_short_body_back() {
 }
 
 #[test]
-fn what_is_in_memory_is_found_at_once_and_nothing_else() {
+fn only_bodies_in_memory_are_found_at_once() {
     let folder = Folder::within(env!("CARGO_TARGET_TMPDIR"));
     let disk = folder.open(4 << 20);
     store(&disk, b"k", &body(300_000, 1), 1);
@@ -49,8 +50,12 @@ fn what_is_in_memory_is_found_at_once_and_nothing_else() {
     assert!(found.body.is_at_hand(0..300_000) && found.body.is_at_hand(7..7));
     assert!(!found.body.is_at_hand(0..300_001), "there are no such bytes");
     assert!(matches!(disk.find_at_once(b"another", 1, 0), AtOnce::Absent));
-    leave_memory(&found.body);
-    assert!(matches!(disk.find_at_once(b"k", 1, 0), AtOnce::Waits));
+    // The page with its head may still be on its way to the device, and stays in memory until then.
+    let begin = Instant::now();
+    while !matches!(disk.find_at_once(b"k", 1, 0), AtOnce::Waits) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "still in memory");
+        leave_memory(&found.body);
+    }
     assert!(disk.find(b"k", 1, 300_000).unwrap().content.unwrap() == body(300_000, 1));
     assert!(matches!(disk.find_at_once(b"k", 1, 300_000), AtOnce::Found(_)), "it was read meanwhile");
     let usage = disk.usage();
