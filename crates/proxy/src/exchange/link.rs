@@ -34,7 +34,13 @@ struct Ends {
     is_plain: bool,
     has_left: AtomicBool,
     may_pause: AtomicBool,
+    /// Whether the client waits for `100 Continue` before it sends content.
+    is_expecting: AtomicBool,
 }
+
+/// The time for which the answer to `Expect: 100-continue` is left to the origin. Most clients wait for a second at most,
+/// and then send their content; for those that do not, this proxy answers in place of an origin that does not.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The most interim responses that are queued. Further ones are dropped: they are announcements, and the final response
 /// follows.
@@ -74,8 +80,29 @@ impl Link {
 
     /// Queues an interim response of an origin, if the client understands it.
     pub(crate) fn forward(&self, interim: Interim) {
+        if interim.status == StatusCode::CONTINUE {
+            self.0.is_expecting.store(false, Ordering::Relaxed);
+        }
         if !self.0.is_plain {
             self.push(interim);
+        }
+    }
+
+    /// Records that the client waits for `100 Continue` (RFC 9110 section 10.1.1).
+    pub(crate) fn expect(&self) {
+        self.0.is_expecting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client waits for `100 Continue`.
+    pub(crate) fn is_expecting(&self) -> bool {
+        self.0.is_expecting.load(Ordering::Relaxed)
+    }
+
+    /// Sends the client the `100 Continue` for which it waits, if no origin has sent one. The task of the request has
+    /// to be polled again.
+    pub(crate) fn proceed(&self) {
+        if self.0.is_expecting.swap(false, Ordering::Relaxed) {
+            self.push(Interim { status: StatusCode::CONTINUE, fields: Lines::default() });
         }
     }
 

@@ -22,6 +22,14 @@ pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
     }
     let port = port.unwrap_or(HTTPS);
     let host = host_of(&request.authority);
+    if host.is_empty() {
+        let why = "400: this site is served over https only, and the request names no host\n".to_owned();
+        return Some(Reply::text(
+            StatusCode::BAD_REQUEST,
+            why,
+            Outcome::forwarded(Kind::Pass, Why::OnlyHttps),
+        ));
+    }
     let location = match port {
         HTTPS => format!("https://{host}{}", request.path),
         port => format!("https://{host}:{port}{}", request.path),

@@ -6,9 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
+use tokio::time::timeout;
 
 use crate::base::clock;
 use crate::base::settings::{Limits, Timeouts};
+use crate::exchange::link::{self, Link};
 use crate::exchange::reply::Reply;
 use crate::exchange::sink::SendError;
 use crate::http::body::{ClientGone, Frames, Upload};
@@ -21,6 +23,7 @@ pub(crate) struct Source<'c> {
     reading: &'c mut Reading,
     frames: Frames,
     framing: Framing,
+    link: Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
     received: u64,
@@ -31,6 +34,7 @@ pub(crate) struct Source<'c> {
 pub(crate) fn split<'c>(
     reading: &'c mut Reading,
     framing: Framing,
+    link: &Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
 ) -> (Result<Source<'c>, &'c mut Reading>, Upload) {
@@ -40,8 +44,8 @@ pub(crate) fn split<'c>(
         Framing::Chunked => None,
     };
     let (frames, upload) = Upload::channel(length);
-    let started = clock::millis();
-    let source = Source { reading, frames, framing, limits, timeouts, received: 0, started };
+    let (link, started) = (link.clone(), clock::millis());
+    let source = Source { reading, frames, framing, link, limits, timeouts, received: 0, started };
     (Ok(source), upload)
 }
 
@@ -128,13 +132,34 @@ impl Source<'_> {
     }
 
     async fn read(&mut self) -> Result<(), Refusal> {
+        let received = match self.link.is_expecting() {
+            true => self.await_expected().await,
+            false => None,
+        };
         self.reading.within(self.timeouts.stall);
-        match self.reading.more().await {
+        let received = match received {
+            Some(received) => received,
+            None => self.reading.more().await,
+        };
+        match received {
             Ok(0) => Err(STOPPED),
             Ok(_) => self.check_rate(),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(TOO_SLOW),
             Err(_) => Err(STOPPED),
         }
+    }
+
+    /// Waits for the content of a client that waits for `100 Continue`, until that is sent in place of the origin. The
+    /// time is not the client's.
+    async fn await_expected(&mut self) -> Option<std::io::Result<usize>> {
+        self.reading.within(self.timeouts.stall + link::PATIENCE);
+        let received = timeout(link::PATIENCE, self.reading.more()).await.ok();
+        self.started = clock::millis();
+        if received.is_none() {
+            self.link.proceed();
+            tokio::task::yield_now().await;
+        }
+        received
     }
 
     /// A slow client occupies a connection to an origin: after a grace period, the mean rate must reach the minimum.
