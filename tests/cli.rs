@@ -215,6 +215,31 @@ fn what_is_valid_and_hardly_meant_is_warned_of() {
 }
 
 #[test]
+fn a_cluster_token_below_128_random_bits_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("larder.toml");
+    for (token, bits) in [
+        ("0123456789abcdef", Some(64)),
+        ("correct-horse-battery", Some(126)),
+        ("0123456789abcdef0123456789abcdef", None),
+        ("MDEyMzQ1Njc4OWFiY2RlZg", None),
+    ] {
+        let cluster = format!("[cluster]\nengine = 'redis://127.0.0.1'\ntoken = '{token}'\n");
+        std::fs::write(&file, cluster).expect("written");
+        let output = larder(&["check", "--config", &file.display().to_string(), "--stats", "none"]);
+        assert_eq!(output.status.code(), Some(0), "{token}: {}", stderr(&output));
+        let warning =
+            |bits| format!("larder: warning: cluster.token has at most {bits} random bits: use one of 128");
+        let expected = bits.map(warning).unwrap_or_default();
+        assert!(
+            stderr(&output).starts_with(&expected) && expected.is_empty() == stderr(&output).is_empty(),
+            "{token}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_used_is_reported_with_the_cause() {
     for (directory, why) in [("/dev/null", "it is not a directory"), ("/dev/null/x", "it is not a directory")]
     {

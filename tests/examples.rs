@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-const TOKEN: &str = "0123456789abcdef";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The path of the config in each example.
 const PLACE: &str = "/etc/larder/larder.toml";
 

@@ -1,9 +1,8 @@
 //! The laboratory's simulator predicts the proxy: the same requests have the same hits.
 
 use std::process::Command;
-use std::time::Duration;
 
-use larder_testkit::{Larder, Origin};
+use larder_testkit::{Gate, Larder, Origin};
 use serde_json::Value;
 
 const ENTRIES: usize = 24;
@@ -68,7 +67,7 @@ fn simulated(policy: &str, requests: &[u32]) -> u64 {
 }
 
 #[test]
-fn what_is_simulated_is_what_is_served() {
+fn the_simulator_predicts_the_hits_of_the_proxy() {
     let requests = requests();
     for policy in POLICIES {
         let (served, simulated) = (served(policy, &requests), simulated(policy, &requests));
@@ -77,20 +76,28 @@ fn what_is_simulated_is_what_is_served() {
     }
 }
 
+/// `/far` takes as long as all pages that were fetched meanwhile.
 #[test]
-fn what_took_long_to_fetch_stays_where_the_policy_weighs_that() {
+fn a_page_with_a_slow_origin_stays_where_the_policy_weighs_latency() {
     for (policy, stays) in [("gds:cost=latency", true), ("gdsf:cost=latency", true), ("gds", false)] {
-        let origin = Origin::by(|seen| {
+        let gate = Gate::default();
+        let far = gate.clone();
+        let origin = Origin::by(move |seen| {
             if seen.target == "/far" {
-                std::thread::sleep(Duration::from_secs(1));
+                far.pass();
             }
             format!("200 OK\nCache-Control: max-age=3600\n\n{:100}", seen.target)
         });
         let larder = Larder::with(&origin, &format!("[memory]\nentries = {ENTRIES}\npolicy = '{policy}'"));
-        let mut client = larder.client();
-        for target in std::iter::once("/far".into()).chain((0..100).map(|n| format!("/{n}"))) {
-            client.ask(&format!("GET {target}"));
+        let [mut slow, mut client] = [larder.client(), larder.client()];
+        slow.send("GET /far");
+        origin.wait_for(1);
+        (0..200).for_each(|n| drop(client.ask(&format!("GET /{n}"))));
+        gate.open();
+        slow.receive("GET");
+        for n in 200..300 {
             larder.settle();
+            client.ask(&format!("GET /{n}"));
         }
         let last = client.ask("GET /far");
         assert_eq!(last.cache().starts_with("hit"), stays, "{policy}: {:?}", last.fields);

@@ -13,14 +13,8 @@ pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> 
     nearest(word, known).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
-/// Returns `text` with its control characters escaped, for text without escapes.
-pub(crate) fn printable(text: &str) -> String {
-    let shown = |c: char| match c.is_control() {
-        true => c.escape_default().collect(),
-        false => String::from(c),
-    };
-    text.chars().map(shown).collect()
-}
+/// Returns `text` with its hidden characters escaped, for text without escapes.
+pub(crate) use larder_proxy::base::shown::visible as printable;
 
 #[cfg(test)]
 mod tests {
@@ -40,10 +34,5 @@ mod tests {
         for (word, expected) in table {
             assert_eq!(nearest(word, known), expected, "{word}");
         }
-    }
-
-    #[test]
-    fn control_characters_are_written_out_and_nothing_else() {
-        assert_eq!(printable("'a' \u{e4}\\ \u{1b}[31m\n\u{9b}"), "'a' \u{e4}\\ \\u{1b}[31m\\n\\u{9b}");
     }
 }

@@ -6,7 +6,7 @@ use http::uri::Authority;
 use larder_evict::{By, Capacity};
 use larder_proxy::Settings;
 use larder_proxy::net::own::OwnListeners;
-use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role};
+use larder_proxy::settings::{AccessLog, Counts, Origin, ProxyProtocol, Role, Token};
 
 use super::machine;
 use super::places::show_socket;
@@ -15,6 +15,9 @@ use crate::cli::units::show_size;
 
 /// A memory tier with less room than this, in bytes, holds only a response or two.
 const LEAST_MEMORY: u64 = 64 << 10;
+
+/// Random bits of a token that nobody can guess.
+const LEAST_BITS: usize = 128;
 
 /// Returns warnings about likely mistakes, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -57,6 +60,12 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
                 "{key}.proxy_protocol {network} lets every client claim any address: list the proxies in front alone"
             ));
         }
+    }
+    let token = settings.cluster.as_ref().and_then(|cluster| cluster.token.as_ref());
+    if let Some(bits) = token.map(Token::most_bits).filter(|bits| *bits < LEAST_BITS) {
+        warnings.push(format!(
+            "cluster.token has at most {bits} random bits: use one of {LEAST_BITS}, such as openssl rand -hex 16 prints"
+        ));
     }
     warnings.extend(acme(settings));
     warnings.extend(to_own_listeners(settings));

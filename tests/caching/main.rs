@@ -4,9 +4,11 @@
 mod adaptive;
 mod ahead;
 mod client_prefetch;
+mod conditions;
 mod early_hints;
 mod freshness;
 mod groups;
+mod heads;
 mod invalidation;
 mod no_vary_search;
 mod outcomes;
@@ -17,6 +19,7 @@ mod ranges;
 mod sites;
 mod staleness;
 mod storing;
+mod updates;
 mod validation;
 mod variants;
 

@@ -67,6 +67,24 @@ fn rfc_9211_an_origin_without_an_answer_is_distinguished_from_one_with_an_invali
 }
 
 #[test]
+fn rfc_9110_section_9_2_2_after_a_malformed_answer_a_request_is_not_sent_again() {
+    for request in ["GET /", "HEAD /", "PUT /\n\nx", "PUT /", "DELETE /"] {
+        for answer in ["nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"] {
+            let origin = Origin::speaking(move |peer| {
+                while peer.request().is_some() {
+                    peer.send(answer.as_bytes());
+                }
+            });
+            let response = Larder::with_site(&[&origin], "retries = 3").ask(request);
+            assert_eq!((response.status, origin.count()), (502, 1), "{request}: {answer}");
+        }
+    }
+    let silent = Origin::speaking(|peer| drop(peer.request()));
+    assert_eq!(Larder::with_site(&[&silent], "retries = 3").get("/").status, 502);
+    assert_eq!(silent.count(), 4);
+}
+
+#[test]
 fn an_origin_that_takes_too_long_is_given_up() {
     let origin = Origin::speaking(|peer| while peer.request().is_some() {});
     let larder = Larder::with(&origin, "[timeouts]\nfirst_byte = '200ms'");

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use larder_cluster::Seal;
+use larder_cluster::seal::MessageKind;
 use larder_testkit::nodes::{cluster, peer_address, wait_for};
 use larder_testkit::{Client, Engine, Larder, Origin, Response, eventually};
 
@@ -22,6 +24,7 @@ use crate::relay::{Mode, Relay};
 /// Number of pages.
 const PAGES: usize = 12;
 const NAMES: [&str; 3] = ["a", "b", "c"];
+const TOKEN: &str = "0123456789abcdef";
 /// The number of changes that are followed by a read.
 const TRIES: usize = 300;
 /// A position field of an origin.
@@ -304,17 +307,33 @@ fn a_forged_position_costs_its_client_one_read_of_the_stream_and_other_clients_n
     assert_eq!(origin.count(), before);
 }
 
-#[test]
-fn where_nodes_share_a_token_a_client_can_make_up_no_position() {
-    let (engine, pages) = (Engine::start(), Pages::new());
-    let origin = pages.origin();
-    let token = format!("{LONG}\ntoken = '0123456789abcdef'");
-    let node = node_by(&engine.url(), &origin, "a", [&token, ""], "");
+/// Starts a node with the token [`TOKEN`]. Returns it with the position of a change.
+fn with_token(engine: &Engine, origin: &Origin) -> (Larder, String) {
+    let token = format!("{LONG}\ntoken = '{TOKEN}'");
+    let node = node_by(&engine.url(), origin, "a", [&token, ""], "");
     wait_for(std::slice::from_ref(&node), &["a"]);
     let hears = || cluster(&node)["invalidations"]["lag_seconds"].is_number().then_some(());
     eventually("a node that hears of purges", hears);
     let put = node.ask("PUT /0\nHost: site.test\nContent-Length: 0");
-    let real = put.field("larder-position").expect("it is published").to_owned();
+    let position = put.field("larder-position").expect("it is published").to_owned();
+    (node, position)
+}
+
+#[test]
+fn a_position_is_not_sealed_with_the_token_itself() {
+    let (engine, pages) = (Engine::start(), Pages::new());
+    let (_node, position) = with_token(&engine, &pages.origin());
+    let (text, seal) = position.rsplit_once('.').expect("a sealed position");
+    assert_eq!(seal.len(), 32, "{position}");
+    // Otherwise, each guess of the token would cost a client a few hashes.
+    let by_token = Seal::new(Some(TOKEN.as_bytes()), "larder");
+    assert!(!by_token.is(MessageKind::Client, &[text.as_bytes()], seal.as_bytes()), "{position}");
+}
+
+#[test]
+fn where_nodes_share_a_token_a_client_can_make_up_no_position() {
+    let (engine, pages) = (Engine::start(), Pages::new());
+    let (node, real) = with_token(&engine, &pages.origin());
     eventually("a page that is kept", || shown(&node, &real).is_hit().then_some(()));
     let (position, seal) = real.split_once('.').expect("a position");
     engine.signal(rustix::process::Signal::STOP);

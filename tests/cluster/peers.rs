@@ -259,6 +259,25 @@ fn what_is_popular_becomes_a_hit_everywhere() {
 }
 
 #[test]
+fn section_4_3_4_the_304_of_an_owner_updates_all_fields_of_a_copy() {
+    let engine = Engine::start();
+    let origin = Origin::by(|seen| match seen.field("if-none-match") {
+        Some(_) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=600\nX-News: yes".to_owned(),
+        None => "200 OK\nETag: \"1\"\nCache-Control: max-age=600\nAge: 100\n\nbody".to_owned(),
+    });
+    let nodes = three(&engine, &origin, "");
+    let path = path_of(&nodes[2], &nodes[0]);
+    nodes[0].get(&path);
+    nodes[0].get(&path);
+    assert_eq!(cluster(&nodes[0])["copies"], 1);
+    nodes[2].ask(&format!("GET {path}\nCache-Control: no-cache"));
+    nodes[0].ask(&format!("GET {path}\nCache-Control: max-age=90"));
+    let copy = nodes[0].get(&path);
+    assert_eq!((copy.text(), copy.field("x-news"), copy.is_hit()), ("body", Some("yes"), true));
+    assert_eq!(origin.count_of(&path), 2);
+}
+
+#[test]
 fn without_a_share_for_copies_the_owner_is_asked_each_time() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = three(&engine, &origin, "hot = 0.0");

@@ -80,6 +80,35 @@ fn a_restarted_node_answers_without_the_origin() {
 }
 
 #[test]
+fn section_4_3_4_a_record_under_fields_that_an_answer_replaced_answers_nobody() {
+    for (method, new, confirmed) in [
+        ("GET", "Vary: X-V", "first"),
+        ("GET", "Cache-Control: private", "another"),
+        ("HEAD", "X: y", "another"),
+    ] {
+        let engine = Engine::start();
+        let origin = Origin::by(move |seen| match (seen.method.as_str(), seen.field("if-none-match")) {
+            ("HEAD", _) => format!("200 OK\nContent-Length: 5\nETag: \"1\"\n{new}"),
+            (_, Some(_)) => format!("304 Not Modified\nETag: \"1\"\n{new}"),
+            _ if seen.number == 0 => "200 OK\nCache-Control: max-age=3600\nETag: \"1\"\n\nfirst".to_owned(),
+            _ => "200 OK\nCache-Control: no-store\n\nanother".to_owned(),
+        });
+        let node = alone(&engine, &origin, "");
+        node.get("/page");
+        wait_for_written(&node, 1);
+        node.ask(&format!("{method} /page\nX-V: 2\nCache-Control: no-cache"));
+        match confirmed {
+            "first" => wait_for_written(&node, 2),
+            _ => eventually("no record", || names(&engine).is_empty().then_some(())),
+        }
+        let node = again(node, &engine, &origin, "");
+        for (value, expected) in [(2, confirmed), (3, "another"), (1, "another")] {
+            assert_eq!(node.ask(&format!("GET /page\nX-V: {value}")).text(), expected, "{method} {new}");
+        }
+    }
+}
+
+#[test]
 fn what_is_spread_over_the_masters_of_a_cluster_outlives_a_node_that_is_killed() {
     let masters = Engine::cluster();
     let (url, long) = (Engine::url_of_cluster(&masters), vec![b'a'; 3 << 20]);

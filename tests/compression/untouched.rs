@@ -2,8 +2,9 @@
 
 use flate2::Compression;
 use flate2::read::GzEncoder;
-use larder_testkit::{Answer, Larder, Origin, eventually};
+use larder_testkit::{Answer, Client, Larder, Origin, eventually, site};
 use std::io::Read;
+use std::net::Ipv4Addr;
 
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
@@ -125,8 +126,15 @@ fn a_coding_of_the_origin_is_undone_for_clients_that_do_not_accept_it() {
     assert_eq!(without.get("/").field("content-encoding"), Some("gzip"));
 }
 
+/// Begins to read the answer to a GET from the address `127.0.0.{host}`. Returns its coding, and the client.
+fn begin(larder: &Larder, host: u8, path: &str) -> (Option<String>, Client) {
+    let mut client = Client::from(Ipv4Addr::new(127, 0, 0, host), larder.address());
+    client.send(&format!("GET {path}"));
+    (client.head().field("content-encoding").map(str::to_owned), client)
+}
+
 #[test]
-fn contents_without_their_coding_are_few_at_a_time() {
+fn slow_readers_of_decoded_content_leave_decoding_to_others() {
     let page = gzip(&vec![0; 8 << 20]);
     let origin = Origin::answering(move |_| {
         Answer::with_body(
@@ -134,18 +142,47 @@ fn contents_without_their_coding_are_few_at_a_time() {
             &page,
         )
     });
-    let larder = compressing(&origin, "");
-    larder.get("/");
-    let begin = |_| {
-        let mut client = larder.client();
-        client.send("GET /");
-        (client.head().field("content-encoding").map(str::to_owned), client)
-    };
+    // There is no room to store the decoded form.
+    let larder =
+        Larder::start(&format!("[memory]\nsize = '8MiB'\n{}", site(&[&origin], "compress = ['gzip']")));
+    accepting(&larder, "/", "gzip");
     // No client reads on, so that the decoded contents stay in memory.
-    let clients: Vec<_> = (0..8).map(begin).collect();
-    assert!(clients.iter().all(|(coding, _)| coding.is_none()));
-    let (coding, _client) = begin(8);
-    assert_eq!(coding.as_deref(), Some("gzip"));
-    drop(clients);
-    eventually("a place", || begin(9).0.is_none().then_some(()));
+    let slow: Vec<_> = (0..12).map(|_| begin(&larder, 1, "/")).collect();
+    let decoded = slow.iter().filter(|(coding, _)| coding.is_none()).count();
+    assert_eq!(decoded, 4, "half of the bytes");
+    assert_eq!(begin(&larder, 2, "/").0, None, "another client");
+    drop(slow);
+    eventually("room for the client", || begin(&larder, 1, "/").0.is_none().then_some(()));
+}
+
+/// Returns the processor time that a process has used, in ticks of the kernel's clock.
+fn processor_time(larder: &Larder) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", larder.id())).expect("it runs");
+    let fields: Vec<_> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    [11, 12].map(|at| fields[at].parse::<u64>().expect("ticks")).iter().sum()
+}
+
+#[test]
+fn content_is_decoded_once_whether_that_succeeds_or_fails() {
+    const TIMES: u64 = 12;
+    for (len, coding) in [(8 << 20, None), ((8 << 20) + 1, Some("gzip"))] {
+        let page = gzip(&vec![0; len]);
+        let origin = Origin::answering(move |_| {
+            Answer::with_body(
+                "200 OK\nContent-Type: text/html\nCache-Control: max-age=100\nContent-Encoding: gzip",
+                &page,
+            )
+        });
+        let larder = compressing(&origin, "");
+        (0..TIMES).for_each(|number| drop(accepting(&larder, &format!("/{number}"), "gzip")));
+        let cost = |path: &dyn Fn(u64) -> String| {
+            let before = processor_time(&larder);
+            // Only the head is read: sending the content takes time, too.
+            (0..TIMES).for_each(|number| assert_eq!(begin(&larder, 1, &path(number)).0.as_deref(), coding));
+            processor_time(&larder) - before
+        };
+        let (first, again) = (cost(&|number| format!("/{number}")), cost(&|_| "/0".to_owned()));
+        assert!(again * 3 < first, "{len} bytes: {first} ticks at first, {again} later");
+        assert_eq!(origin.count(), TIMES as usize);
+    }
 }

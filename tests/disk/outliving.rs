@@ -174,6 +174,35 @@ fn what_a_304_said_outlives_a_restart_without_writing_the_page_again() {
 }
 
 #[test]
+fn section_4_1_the_new_selecting_fields_of_a_304_outlive_a_restart() {
+    for path in ["/short-1000", "/file-100000", "/long-300000"] {
+        let directory = tempfile::tempdir().unwrap();
+        let origin = Origin::answering(|seen| match (seen.number, seen.field("if-none-match")) {
+            (0, _) => Answer::with_body("200 OK\nCache-Control: max-age=0\nETag: \"1\"", &page(&seen.target)),
+            (_, Some(_)) => Answer::with_body(
+                "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=3600\nVary: X-V",
+                b"",
+            ),
+            _ => Answer::with_body("200 OK\nCache-Control: no-store", b"another"),
+        });
+        let config = config(directory.path(), &origin, "[memory]\nmax_object = '200KB'");
+        let larder = Larder::start(&config);
+        let ask = |larder: &Larder, value| larder.ask(&format!("GET {path}\nX-V: {value}"));
+        ask(&larder, 1);
+        written(&larder, 1);
+        assert!(ask(&larder, 2).body == page(path), "{path}");
+        assert_eq!([1, 3].map(|value| ask(&larder, value).body), [b"another"; 2], "{path}");
+        written(&larder, 3);
+        end(larder);
+        let larder = Larder::start(&config);
+        ready(&larder);
+        assert_eq!([1, 3].map(|value| ask(&larder, value).body), [b"another"; 2], "{path}");
+        let confirmed = ask(&larder, 2);
+        assert!(confirmed.is_hit() && confirmed.body == page(path), "{path}: {confirmed:?}");
+    }
+}
+
+#[test]
 fn what_was_invalidated_stays_so_after_a_crash() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "");

@@ -1,12 +1,13 @@
-//! The commands in README and docs/, run as printed: each page in separate network and process namespaces, with
-//! `larder` in the path.
+//! The commands in README and docs/, run as printed: each page in separate network and process namespaces, in a folder
+//! with some of the repository's files, with `larder` in the path.
 //!
-//! A page has directives in comments, which readers do not see:
+//! Readers see all that runs. Directives in comments say how:
 //! - `<!-- file: NAME -->` before a block: its text is written to this file before anything runs;
-//! - `<!-- setup` .. `-->`: commands that run first;
 //! - `<!-- run: background, port 8080 -->` before a block: start it, and wait until the port answers;
-//! - `<!-- run: after, COMMAND -->`: run it once the command succeeds;
+//! - `<!-- run: after, port 8080 -->`, or with a command that only asks: run it once that succeeds;
 //! - `<!-- run: not, REASON -->`: leave it out.
+//!
+//! Other comments are refused.
 //!
 //! The lines below a `$ command`, or in an `http` block below commands, are the expected output, in this order.
 //! Statuses, URLs and counts of things must be the same, other numbers count as equal, and `...` stands for any lines.

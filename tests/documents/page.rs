@@ -13,7 +13,7 @@ pub(crate) struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum How {
     Foreground,
-    /// Run once this command succeeds.
+    /// Run once this command succeeds, which changes nothing.
     After(String),
     /// Run in the background; the next step waits until this port of the loopback interface answers.
     Background(u16),
@@ -25,7 +25,6 @@ pub(crate) enum How {
 pub(crate) struct Page {
     /// Commands that write the files of the page; they run before all others.
     pub(crate) files: String,
-    pub(crate) setup: String,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -47,13 +46,12 @@ impl Page {
         let (mut page, mut how, mut file) = (Self::default(), How::Foreground, None);
         let mut lines = text.lines().enumerate();
         while let Some((at, line)) = lines.next() {
-            if line == "<!-- setup" {
-                let commands = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "-->");
-                page.setup.extend(commands.flat_map(|line| [line, "\n"]));
-            } else if let Some(name) = line.strip_prefix("<!-- file: ") {
+            if let Some(name) = line.strip_prefix("<!-- file: ") {
                 file = Some(name.trim_end_matches(" -->"));
             } else if let Some(said) = line.strip_prefix("<!-- run: ") {
                 how = directive(said.trim_end_matches(" -->"), at + 1);
+            } else if line.starts_with("<!--") {
+                panic!("line {}: readers do not see this comment", at + 1);
             } else if let Some(language) = line.strip_prefix("```").filter(|language| !language.is_empty()) {
                 let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
                 let body = body.collect::<Vec<_>>();
@@ -121,7 +119,13 @@ fn directive(said: &str, line: usize) -> How {
             let port = port.strip_prefix("port ").and_then(|port| port.parse().ok());
             How::Background(port.unwrap_or_else(|| panic!("line {line}: which port?")))
         }
-        Some(("after", command)) => How::After(command.to_owned()),
+        Some(("after", condition)) => match condition.strip_prefix("port ") {
+            Some(port) => How::After(format!(": < /dev/tcp/127.0.0.1/{port}")),
+            None if ["larder ", "grep ", "test "].iter().any(|start| condition.starts_with(start)) => {
+                How::After(condition.to_owned())
+            }
+            None => panic!("line {line}: readers do not see `{condition}`"),
+        },
         Some(("not", _)) => How::Not,
         _ => panic!("line {line}: unknown `{said}`"),
     }
@@ -205,21 +209,27 @@ fn is_fixed(before: &str, word: &str, after: &str) -> bool {
 
 #[test]
 fn a_page_is_read_as_steps() {
-    let text = "<!-- setup\nmkdir a\n-->\n```sh\none\n```\n```http\nA: 1\n```\n<!-- run: background, port 80 -->\n```sh\ntwo\n```\n\
+    let text = "```sh\none\n```\n```http\nA: 1\n```\n<!-- run: background, port 80 -->\n```sh\ntwo\n```\n\
                 <!-- run: not, because it asks -->\n```console\n$ three \\\n  more\nout\n$ four\n```\n```toml\nx = 1\n```\n";
     let page = Page::read(text);
-    assert_eq!(page.setup, "mkdir a\n");
     let steps: Vec<_> =
         page.steps.iter().map(|s| (s.line, s.commands.as_str(), &s.how, s.expected.len())).collect();
     assert_eq!(
         steps,
         [
-            (4, "one", &How::Foreground, 1),
-            (11, "two", &How::Background(80), 0),
-            (16, "three \\\n  more", &How::Not, 1),
-            (19, "four", &How::Not, 0),
+            (1, "one", &How::Foreground, 1),
+            (8, "two", &How::Background(80), 0),
+            (13, "three \\\n  more", &How::Not, 1),
+            (16, "four", &How::Not, 0),
         ]
     );
+}
+
+#[test]
+fn a_page_with_commands_that_readers_do_not_see_is_refused() {
+    for hidden in ["<!-- setup\nmkdir a\n-->\n", "<!-- run: after, curl -s http://127.0.0.1/ -->\n"] {
+        assert!(std::panic::catch_unwind(|| Page::read(hidden)).is_err(), "{hidden}");
+    }
 }
 
 #[test]

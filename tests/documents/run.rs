@@ -1,6 +1,8 @@
 //! Runs the steps of a page in one shell, so that directories, variables and background jobs persist.
 
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -41,30 +43,39 @@ pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
         return None;
     };
     let folder = tempfile::tempdir().expect("a folder");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::copy(repository.join("LICENSE"), folder.path().join("LICENSE")).expect("copied");
+    for name in ["crates", "traces"] {
+        symlink(repository.join(name), folder.path().join(name)).expect("linked");
+    }
     let larder = Path::new(env!("CARGO_BIN_EXE_larder"));
     // `cargo x test` builds programs there that are in no package.
     let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools");
     let path = format!("{}:{tools}:{}", larder.parent().expect("a folder").display(), env!("PATH"));
     let mut shell = apart(options);
     shell.args(["timeout", LIMIT, "bash", "-c", &script(page)]).current_dir(folder.path());
-    shell.env("PATH", path).env("HOME", folder.path()).env("REPOSITORY", env!("CARGO_MANIFEST_DIR"));
+    shell.env("PATH", path).env("HOME", folder.path());
     shell.env("XDG_STATE_HOME", folder.path()).env_remove("STATE_DIRECTORY").env_remove("LARDER_TOKEN");
     let output = shell.output().expect("unshare starts");
     Some(outputs(&String::from_utf8_lossy(&output.stdout), page))
 }
 
 fn script(page: &Page) -> String {
-    let mut script = format!("exec 2>&1\n{AWAIT}\nip link set lo up\n{}{}\n", page.files, page.setup);
+    let mut script = format!("exec 2>&1\n{AWAIT}\nip link set lo up\n{}\n", page.files);
     for (number, step) in page.steps.iter().filter(|step| step.is_run()).enumerate() {
         let commands = &step.commands;
         let _ = match &step.how {
-            How::Background(port) => write!(
-                script,
-                "{{\n{commands}\n}} < /dev/null > background{number}.log 2>&1 &\n\
-                 await '(: < /dev/tcp/127.0.0.1/{port}) && grep -qF \"{said}\" background{number}.log'\n\
-                 answers=$?; cat background{number}.log; (exit $answers)\n",
-                said = step.expected.first().map_or("", String::as_str),
-            ),
+            How::Background(port) => {
+                let port = format!("(: < /dev/tcp/127.0.0.1/{port})");
+                let said = step.expected.first();
+                let said = said.map(|line| format!(" && grep -qF \"{line}\" background{number}.log"));
+                write!(
+                    script,
+                    "{{\n{commands}\n}} < /dev/null > background{number}.log 2>&1 &\n\
+                     await '{port}{said}'\nanswers=$?; cat background{number}.log; (exit $answers)\n",
+                    said = said.unwrap_or_default(),
+                )
+            }
             How::After(command) => write!(script, "await '{command}'\n{{\n{commands}\n}} < /dev/null\n",),
             _ => write!(script, "{{\n{commands}\n}} < /dev/null\n"),
         };

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually, raise_open_files};
@@ -45,19 +46,56 @@ fn ten_thousand_idle_connections_cost_little_and_do_not_slow_others() {
 }
 
 #[test]
-fn clients_leave_files_for_requests_to_origins() {
+fn with_few_open_files_all_promised_clients_are_served() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        Answer::raw("").then_wait(&held).then("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
+    });
+    let config = format!("[[site]]\norigin = '{}'", origin.url());
+    let larder = Larder::start_behind(&["prlimit", "--nofile=200:200"], &config);
+    larder.wait_for_log("so 53 connections of clients, not 65536, and 35 requests to origins, not 1024");
+    let ask = |number| {
+        let mut client = larder.client();
+        client.send(&format!("GET /{number}"));
+        client
+    };
+    let mut clients: Vec<_> = (0..53).map(ask).collect();
+    larder.wait_for("connections", 53);
+    let _crowd: Vec<_> = (0..200).map(|_| larder.client()).collect();
+    larder.wait_for("connections_refused", 200);
+    larder.wait_for_log("more times within 1 s: connections are closed on arrival");
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").status, 200);
+    }
+}
+
+#[test]
+fn too_few_open_files_are_an_error_that_names_the_least() {
     let origin = Origin::always(CACHED);
-    let larder = Larder::start_behind(
-        &["prlimit", "--nofile=200:200"],
-        &format!("[[site]]\norigin = '{}'", origin.url()),
-    );
-    larder.wait_for_log("so 100 connections of clients");
-    let mut early: Vec<_> = (0..50).map(|_| larder.client()).collect();
-    larder.wait_for("connections", 50);
-    let _crowd: Vec<_> = (0..250).map(|_| larder.client()).collect();
-    larder.wait_for("connections", 100);
-    for (n, client) in early.iter_mut().enumerate() {
-        assert_eq!(client.ask(&format!("GET /{n}")).status, 200);
+    let any = "127.0.0.1:0";
+    let mut larder = Command::new("prlimit");
+    larder.args([
+        "--nofile=20:20",
+        env!("CARGO_BIN_EXE_larder"),
+        "serve",
+        "--threads",
+        "2",
+        "--stats",
+        "none",
+    ]);
+    larder.args(["--forward", any, "--listen", any, "--origin", &origin.url()]);
+    let output = larder.output().expect("it ends");
+    let told = String::from_utf8(output.stderr).expect("text");
+    let before = "20 files may be open at once (ulimit -n), and this config needs at least ";
+    let least: u32 = told.trim_end().rsplit_once(before).expect(&told).1.parse().expect("a number");
+    assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{told}");
+    let config = format!("[[site]]\norigin = '{}'", origin.url());
+    let larder = Larder::start_behind(&["prlimit", &format!("--nofile={least}:{least}")], &config);
+    let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.ask(&format!("GET /{number}")).status, 200);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Clients that violate the protocol, or that cause work and do not read the responses.
 
 use larder_testkit::http2::*;
-use larder_testkit::{Answer, Gate, Larder, Origin};
+use larder_testkit::{Answer, Gate, Larder, Origin, eventually};
 
 const STORED: &str = "200 OK\nCache-Control: max-age=60\n\nhello";
 const PROTOCOL_ERROR: u32 = 1;
@@ -170,4 +170,50 @@ fn many_streams_that_stall_take_little_memory() {
     let grown = larder.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{} streams hold {grown} bytes", 20 * 100);
     assert_eq!(Client::new(&larder).get(1, "/").body.len(), 100_000);
+}
+
+#[test]
+fn unread_heads_and_trailers_of_many_streams_take_little_memory() {
+    const CONNECTIONS: u32 = 40;
+    const STREAMS: u32 = 100;
+    let origin = Origin::answering(|seen| {
+        let long = |length| format!("X-Long: {}\r\n\r\n", "x".repeat(length));
+        let begin = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n";
+        match seen.method.as_str() {
+            "HEAD" => Answer::raw(begin.to_owned() + &long(60_000)),
+            _ => Answer::raw(
+                format!("{begin}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n") + &long(15_000),
+            ),
+        }
+    });
+    let larder = Larder::with(&origin, "[limits]\nqueue = 16384");
+    let before = larder.resident();
+    let mut clients: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut client = Client::new(&larder);
+            let ask = |stream: u32| {
+                let method = if stream.is_multiple_of(5) { "GET" } else { "HEAD" };
+                let head = client.head(method, &format!("/{number}/{stream}"), &[]);
+                frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+            };
+            let frames: Vec<_> = (0..STREAMS).map(|number| ask(2 * number + 1)).collect();
+            client.raw(&frames.concat());
+            client
+        })
+        .collect();
+    let all = (CONNECTIONS * STREAMS) as usize;
+    eventually("answers of the origin", || {
+        (origin.count() == all && larder.stat("in_flight") < 400).then_some(())
+    });
+    let grown = larder.resident().saturating_sub(before);
+    assert!(grown < 80 << 20, "{all} answers hold {grown} bytes");
+    // A client that reads at last gets its answers.
+    let client = &mut clients[0];
+    let is_over =
+        |client: &Client| client.responses.values().filter(|one| one.whole || one.reset.is_some()).count();
+    assert!(client.until(|client| is_over(client) == STREAMS as usize));
+    assert!(client.responses.values().any(|one| one.whole));
+    for (stream, cut) in client.responses.iter().filter(|(_, one)| !one.whole) {
+        assert_eq!(cut.reset, Some(ENHANCE_YOUR_CALM), "{stream} {} {:?}", cut.status, cut.body);
+    }
 }

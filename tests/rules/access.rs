@@ -219,3 +219,28 @@ fn passwords_are_written_for_the_owner_alone_and_errors_name_the_line() {
         said(&output)
     );
 }
+
+#[test]
+fn a_client_that_guesses_passwords_is_limited_and_others_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("users");
+    fs::write(&users, BEA).expect("written");
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::start(&site(&[&origin], &format!("[[site.rule]]\nusers = '{}'\n", users.display())));
+    let ask = |host: u8, password: &str| {
+        let mut client = Client::from([127, 0, 0, host].into(), larder.address());
+        client.ask(&format!("GET /\nAuthorization: {}", basic("bea", password)))
+    };
+    assert_eq!(ask(1, "open sesame").status, 200);
+    let guesses: Vec<_> = (0..40).map(|number| ask(1, &number.to_string())).collect();
+    let refused = guesses.iter().filter(|answer| answer.status == 401).count();
+    // Some more in time that passes meanwhile.
+    assert!((20..30).contains(&refused), "{refused} passwords were verified");
+    let last = guesses.last().expect("many");
+    assert_eq!(last.status, 429);
+    assert!(
+        last.field("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok_and(|wait| wait > 0))
+    );
+    assert_eq!(ask(1, "open sesame").status, 200, "a password that is in use");
+    assert_eq!((ask(2, "open sesame").status, ask(2, "x").status), (200, 401), "another client");
+}

@@ -75,3 +75,18 @@ fn credentials_that_a_rule_has_checked_count_for_rules_on_the_response() {
     }
     assert_eq!(origin.last().field("authorization"), None);
 }
+
+#[test]
+fn trace_in_any_case_loses_fields_but_gets_no_secret() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{:?}", seen.fields));
+    let rules = "[[site.rule]]\n\
+                 request = { set = { X-Role = 'secret' }, add = { X-Key = 'secret' }, default = { X-D = 'secret' }, \
+                 remove = ['X-Old'] }\n";
+    let larder = with_rules(&origin, rules);
+    for method in ["TRACE", "trace", "Trace"] {
+        let seen = larder.ask(&format!("{method} /\nX-Role: forged\nX-Old: forged\nX-Other: stays"));
+        let text = seen.text();
+        assert!(text.contains("stays") && !text.contains("forged") && !text.contains("secret"), "{text}");
+    }
+    assert!(larder.ask("GET /\nX-Role: forged").text().contains("secret"));
+}

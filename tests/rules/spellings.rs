@@ -83,3 +83,169 @@ fn names_of_cookies_and_parameters_may_be_patterns() {
         assert_eq!(larder.ask(request).status, status, "{request}");
     }
 }
+
+#[test]
+fn control_characters_in_a_path_evade_no_rule() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    for condition in ["path = '~^/api/(.*)$'", "path = ['/api/x', '/api/*']", "extension = 'x'"] {
+        let larder =
+            with_rules(&origin, &format!("[[site.rule]]\nmatch = {{ {condition} }}\nrespond = 403\n"));
+        for end in
+            ["%0a", "%0D", "%00", "%7f", "%1f", "%09", "%c2%85", "%e2%80%a8", "%E2%80%A9", "%c0%8a", "%250a"]
+        {
+            let status = larder.get(&format!("/api/x.x{end}")).status;
+            assert_eq!(status, 400, "{condition} {end}");
+        }
+        assert_eq!(larder.get("/a%c3%a4.html?a=%0a").status, 200, "{condition}");
+    }
+    let open = "[forward]\nallow_private = true\nports = '1-65535'\n";
+    let rule = "[[forward.rule]]\nmatch = { path = '~^/api/(.*)$' }\nrespond = 403\n";
+    let larder = Larder::start(&format!("{open}{rule}"));
+    let host = origin.address;
+    for (path, status) in [("/api/x", 403), ("/api/x%0a", 400), ("/x", 200)] {
+        let request = format!("GET http://{host}{path}\nHost: {host}");
+        assert_eq!(Client::to(larder.forward).ask(&request).status, status, "{path}");
+    }
+}
+
+#[test]
+fn paths_that_some_origins_read_as_a_protected_path_are_refused() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*', '/x.php'] }\nallow = ['192.0.2.1']\n";
+    let larder = with_rules(&origin, rules);
+    for path in [
+        "/admin;x",
+        "/admin;x/y",
+        "/;x/admin",
+        "/admin%3bx",
+        "/admin.",
+        "/admin./y",
+        "/admin%20",
+        "/admin%3Fx",
+        "/admin%23x",
+        "/admin;%2fx",
+        "/x.php/y.css",
+        "/%2561dmin",
+        "/%u0061dmin",
+    ] {
+        assert_eq!(larder.get(path).status, 400, "{path}");
+    }
+    assert_eq!(origin.count(), 0);
+    for path in ["/wiki/Foo;_Bar", "/wiki/Apple_Inc.", "/v1.2/what%3f", "/y.php/z", "/a%252520b", "/100%"] {
+        assert_eq!(larder.get(path).status, 200, "{path}");
+        assert!(larder.get(path).is_hit(), "{path}");
+    }
+}
+
+#[test]
+fn a_page_that_only_looks_like_a_file_is_not_stored() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { extension = 'css' }\nttl_default = '1h'\n";
+    let larder = with_rules(&origin, rules);
+    for (path, is_stored) in [
+        ("/a.css", true),
+        ("/account;x.css", false),
+        ("/account.php/x.css", false),
+        ("/account%3Fx.css", false),
+        ("/account%23.css", false),
+        ("/b.css;jsessionid=1", false),
+    ] {
+        assert_eq!(larder.get(path).status, 200, "{path}");
+        assert_eq!(larder.get(path).is_hit(), is_stored, "{path}");
+    }
+}
+
+#[test]
+fn a_path_that_some_origins_read_as_another_sites_is_refused() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
+    let url = origin.address;
+    let config = format!(
+        "[[site]]\norigin = 'http://{url}'\n[[site]]\npath = '/admin'\norigin = 'http://{url}'\n\
+         [[site.rule]]\nrespond = 403\n"
+    );
+    let larder = Larder::start(&config);
+    for (path, status) in [
+        ("/admin/x", 403),
+        ("//admin/x", 400),
+        ("/admin;x", 400),
+        ("/\\admin", 400),
+        ("/admin%0a", 400),
+        ("/admin%2fx", 400),
+        ("/b//c;d", 200),
+    ] {
+        assert_eq!(larder.get(path).status, status, "{path}");
+    }
+}
+
+/// Cookies that some language reads as one called `session` or `wordpress_logged_in_...`.
+const SESSIONS: [&str; 11] = [
+    "wordpress.logged.in.abc=1",
+    "wordpress logged in abc=1",
+    "wordpress[logged_in_abc=1",
+    "%77ordpress_logged_in_abc=1",
+    "x=1 session=1",
+    "x=1,session=1",
+    "x=\"1\" session =1",
+    "session[a]=1",
+    "SESSION=1",
+    "session%00=1",
+    "a=b; +session=1",
+];
+
+#[test]
+fn a_cookie_that_some_language_reads_keeps_the_page_out_of_the_cache() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("cookie").unwrap_or("-")));
+    let rules = "[[site.rule]]\nmatch = { cookie = ['session', 'wordpress_logged_in_*'] }\ncache = false\nstop = true\n\
+                 [[site.rule]]\nttl_default = '5m'\n";
+    let larder = with_rules(&origin, rules);
+    for cookie in SESSIONS {
+        assert_eq!(larder.ask(&format!("GET /\nCookie: {cookie}")).text(), cookie);
+    }
+    let ordinary =
+        "_ga=GA1.2.3.4; p={\"a\":\"b, c\"}; t=WP Cookie check; s=YQ==; AMCV_1%40Org=-1|2; sessions=x";
+    assert_eq!(larder.ask(&format!("GET /\nCookie: {ordinary}")).text(), ordinary);
+    assert!(larder.get("/").is_hit());
+}
+
+#[test]
+fn cookies_that_some_language_reads_are_dropped_and_none_is_kept() {
+    let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("cookie").unwrap_or("-")));
+    let drop = "[[site.rule]]\nrequest = { cookies = { drop = ['session', 'wordpress_logged_in_*'] } }\n";
+    let keep = "[[site.rule]]\nrequest = { cookies = { keep = ['lang', 'connect.sid', 'AMCV_*'] } }\n";
+    let (drop, keep) = (with_rules(&origin, drop), with_rules(&origin, keep));
+    for cookie in SESSIONS {
+        let request = format!("GET /\nCookie: q=1; {cookie}; y=2");
+        let expected = if cookie.starts_with("a=b") { "q=1; a=b; y=2" } else { "q=1; y=2" };
+        assert_eq!(drop.ask(&request).text(), expected, "{cookie}");
+        assert_eq!(keep.ask(&request).text(), "-", "{cookie}");
+    }
+    let request =
+        "GET /\nCookie: lang=de; connect.sid=s%3a.a; AMCV_1%40Org=-1|2; lang =fr; lang[]=fr; lang=a b=c";
+    assert_eq!(keep.ask(request).text(), "lang=de; connect.sid=s%3a.a; AMCV_1%40Org=-1|2");
+}
+
+#[test]
+fn parameters_that_some_language_reads_meet_conditions() {
+    let origin = Origin::always("200 OK\n\nx");
+    let rules = "[[site.rule]]\nmatch = { query = 'debug_x' }\nrespond = 403\n\
+                 [[site.rule]]\nmatch = { query = { role = 'admin' } }\nrespond = 403\n";
+    let larder = with_rules(&origin, rules);
+    for query in [
+        "debug_x",
+        "+debug_x=1",
+        "%20debug.x",
+        "debug_x[]=1",
+        "debug_x%5Ba%5D=1",
+        "debug[x=1",
+        "%64ebug_x",
+        "debug_x%00y",
+        "a=1;debug_x=1",
+        "role=%61dmin",
+        "role[]=admin",
+    ] {
+        assert_eq!(larder.get(&format!("/?{query}")).status, 403, "{query}");
+    }
+    for query in ["debug-x", "xdebug_x", "a=debug_x", "role=user", "q=a;b"] {
+        assert_eq!(larder.get(&format!("/?{query}")).status, 200, "{query}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Listeners with TLS: certificates, versions, sessions, and requests over them. Most clients are curl and OpenSSL's.
 
+mod alerts;
 mod certificates;
 mod client_certificates;
 mod clients;

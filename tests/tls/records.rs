@@ -17,7 +17,9 @@ const HEARTBEAT: u8 = 24;
 const UNEXPECTED_MESSAGE: u8 = 10;
 const BAD_RECORD_MAC: u8 = 20;
 const RECORD_OVERFLOW: u8 = 22;
+const ILLEGAL_PARAMETER: u8 = 47;
 const DECODE_ERROR: u8 = 50;
+const PROTOCOL_VERSION: u8 = 70;
 const NO_RENEGOTIATION: u8 = 100;
 
 const GET: &[u8] = b"GET /page HTTP/1.1\r\nHost: site.test\r\n\r\n";
@@ -117,12 +119,16 @@ fn what_may_not_follow_a_handshake_is_refused() {
         (HANDSHAKE, &hello[..], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[0, 0, 0, 0], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[], UNEXPECTED_MESSAGE, UNEXPECTED_MESSAGE),
-        // A key update with an invalid request, one that is incomplete, and two in one record.
-        (HANDSHAKE, &[24, 0, 0, 1, 2], DECODE_ERROR, NO_RENEGOTIATION),
+        // A key update with an invalid request, one that is empty or too long, one with another message behind it, and
+        // one that content interrupts.
+        (HANDSHAKE, &[24, 0, 0, 1, 2], ILLEGAL_PARAMETER, NO_RENEGOTIATION),
+        (HANDSHAKE, &[24, 0, 0, 0], DECODE_ERROR, NO_RENEGOTIATION),
+        (HANDSHAKE, &[24, 0, 0, 2, 0, 0], DECODE_ERROR, NO_RENEGOTIATION),
         (HANDSHAKE, &[24, 0, 0, 1], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (HANDSHAKE, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0], UNEXPECTED_MESSAGE, NO_RENEGOTIATION),
         (CHANGE_CIPHER_SPEC, &[1], UNEXPECTED_MESSAGE, UNEXPECTED_MESSAGE),
-        // An alert of one byte, and one of three.
+        // Alerts without content, of one byte, and of three.
+        (ALERT, &[], UNEXPECTED_MESSAGE, UNEXPECTED_MESSAGE),
         (ALERT, &[1], DECODE_ERROR, DECODE_ERROR),
         (ALERT, &[1, 0, 0], DECODE_ERROR, DECODE_ERROR),
     ] {
@@ -137,6 +143,19 @@ fn what_may_not_follow_a_handshake_is_refused() {
         // In TLS 1.2, the content of a record of this type is not examined.
         wild.send(HEARTBEAT, &[1, 0, 1, 0]);
         assert_eq!(wild.ended(), fatal(UNEXPECTED_MESSAGE), "{suite} {is_v13}");
+    });
+    assert_eq!(world.origin.count(), 0);
+}
+
+#[test]
+fn the_version_of_a_record_counts_only_before_tls_13() {
+    let world = World::new();
+    world.each(|wild, is_v13, suite| {
+        // The version is authenticated, so the record with it cannot be opened.
+        let record = [&[CONTENT, 3, 1], &wild.record(CONTENT, GET)[3..]].concat();
+        wild.raw(&record);
+        let expected = if is_v13 { BAD_RECORD_MAC } else { PROTOCOL_VERSION };
+        assert_eq!(wild.ended(), fatal(expected), "{suite}");
     });
     assert_eq!(world.origin.count(), 0);
 }
@@ -242,6 +261,7 @@ fn a_message_in_parts_ends_the_connection_and_no_other() {
         world.each(|wild, _, suite| {
             // The beginning of a key update.
             wild.send(HANDSHAKE, &[24, 0, 0]);
+            wild.send(CONTENT, GET);
             assert_eq!(wild.ended().answer, "", "{suite}");
             world.larder.wait_for("connections", 0);
         });

@@ -1,16 +1,19 @@
-//! Sessions that are resumed, by the same process, the next one and other nodes, without early data.
+//! Sessions that are resumed, by the same process and by other nodes, and the keys of their tickets; no early data.
+
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use super::clients::s_client;
 use super::{Authority, TLS, config};
-use larder_testkit::{Engine, Larder, Origin};
+use larder_testkit::nodes::cluster;
+use larder_testkit::{Engine, Larder, Origin, eventually, output};
 
 const GET: &str = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
 
 #[test]
-fn a_session_is_resumed_by_every_worker_and_by_the_next_process() {
+fn a_session_is_resumed_by_every_worker_and_not_by_the_next_process() {
     let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\na page"));
     let state = tempfile::tempdir().expect("a folder");
     let (config, folder) = (config(&authority, &origin, ""), tempfile::tempdir().expect("a folder"));
@@ -27,29 +30,90 @@ fn a_session_is_resumed_by_every_worker_and_by_the_next_process() {
         drop(first);
         let second = start();
         let said = s_client(&authority, second.door(TLS), &[version, "-sess_in", &file], GET);
-        assert!(said.has("Reused, TLSv1.") && said.has("a page"), "{}{}", said.text(), said.err);
+        assert!(said.has("New, TLSv1.") && said.has("a page"), "{}{}", said.text(), said.err);
     }
+}
+
+/// Starts a node with TLS for clients in the cluster of `engine` with this token.
+fn node(engine: &Engine, authority: &Authority, origin: &Origin, name: &str, token: &str) -> Larder {
+    let keys = format!("engine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n", engine.url());
+    let cluster = format!("[cluster]\n{keys}prefix = '{token}'\ntoken = '{token}'\n");
+    Larder::start(&format!("{cluster}{}", config(authority, origin, "")))
+}
+
+/// Whether `node` resumes the session in `file`.
+fn resumes(authority: &Authority, node: &Larder, file: &str) -> bool {
+    let said = s_client(authority, node.door(TLS), &["-sess_in", file], GET);
+    assert!(said.has("a page"), "{}{}", said.text(), said.err);
+    said.has("Reused, TLSv1.3")
+}
+
+/// Waits until the two nodes have the same key of tickets, and writes a session of the first into `file`.
+fn shared_session(authority: &Authority, [first, second]: [&Larder; 2], file: &str) {
+    eventually("a key that both nodes have", || {
+        let said = s_client(authority, first.door(TLS), &["-sess_out", file], GET);
+        assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);
+        resumes(authority, second, file).then_some(())
+    });
+}
+
+/// Returns the name of the key of the ticket in `file`: its first bytes, in hexadecimal.
+fn key_name(file: &str) -> String {
+    let said = output(Command::new("openssl").args(["sess_id", "-noout", "-text", "-in", file]));
+    let mut lines = said.lines().skip_while(|line| !line.contains("TLS session ticket:"));
+    let name = lines.nth(1).and_then(|line| line.split("- ").nth(1)).expect("a ticket");
+    name[..47].to_owned()
 }
 
 #[test]
 fn a_session_is_resumed_by_the_nodes_of_its_cluster_alone() {
     let (authority, origin, engine) = (Authority::new(), Origin::always("200 OK\n\na page"), Engine::start());
-    let node = |name: &str, token: &str| {
-        let keys = format!("engine = '{}'\nnode = '{name}'\nlisten = '127.0.0.1:0'\n", engine.url());
-        let cluster = format!("[cluster]\n{keys}prefix = '{token}'\ntoken = '{token}'\n");
-        Larder::start(&format!("{cluster}{}", config(&authority, &origin, "")))
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("session").display().to_string();
     let [first, second, stranger] =
         [("a", "0123456789abcdef"), ("b", "0123456789abcdef"), ("c", "fedcba9876543210")]
-            .map(|(name, token)| node(name, token));
-    let said = s_client(&authority, first.door(TLS), &["-sess_out", &file], GET);
-    assert!(said.has("New, TLSv1.3"), "{}{}", said.text(), said.err);
-    for (node, how) in [(&stranger, "New, TLSv1.3"), (&second, "Reused, TLSv1.3")] {
-        let said = s_client(&authority, node.door(TLS), &["-sess_in", &file], GET);
-        assert!(said.has(how) && said.has("a page"), "{}{}", said.text(), said.err);
+            .map(|(name, token)| node(&engine, &authority, &origin, name, token));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("session").display().to_string();
+    shared_session(&authority, [&first, &second], &file);
+    assert!(!resumes(&authority, &stranger, &file));
+}
+
+#[test]
+fn nodes_replace_their_common_ticket_key_and_erase_the_one_before() {
+    let (authority, origin, engine) = (Authority::new(), Origin::always("200 OK\n\na page"), Engine::start());
+    let token = "0123456789abcdef";
+    let [first, second] = ["a", "b"].map(|name| node(&engine, &authority, &origin, name, token));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [old, new, newest] =
+        ["old", "new", "newest"].map(|name| folder.path().join(name).display().to_string());
+    let key = format!("{{{token}}}:tickets");
+    shared_session(&authority, [&first, &second], &old);
+    let left: u64 = engine.tell(&["--raw", "pttl", &key]).trim().parse().expect("a time");
+    assert!((22 * 3_600_000..24 * 3_600_000).contains(&left), "{left} ms");
+    let mut latest = key_name(&old);
+    for (file, is_held) in [(&new, true), (&newest, false)] {
+        // As if its time were over.
+        engine.tell(&["del", &key]);
+        latest = eventually("another key", || {
+            shared_session(&authority, [&first, &second], file);
+            Some(key_name(file)).filter(|name| *name != latest)
+        });
+        for node in [&first, &second] {
+            assert_eq!(resumes(&authority, node, &old), is_held, "{file}");
+        }
     }
+}
+
+#[test]
+fn a_ticket_key_that_no_node_wrote_is_ignored() {
+    let (authority, origin, engine) = (Authority::new(), Origin::always("200 OK\n\na page"), Engine::start());
+    let token = "0123456789abcdef";
+    engine.tell(&["set", &format!("{{{token}}}:tickets"), &"0".repeat(76)]);
+    let node = node(&engine, &authority, &origin, "a", token);
+    eventually("a key that is ignored", || (cluster(&node)["forged"]["members"].as_u64()? > 0).then_some(()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("session").display().to_string();
+    s_client(&authority, node.door(TLS), &["-sess_out", &file], GET);
+    assert!(resumes(&authority, &node, &file), "by a key of its own");
 }
 
 /// Changes a session that `s_client` has written, so that `s_client` sends early data with it: adds the element

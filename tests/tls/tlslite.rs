@@ -13,6 +13,7 @@ const KINDS: [(&str, &str); 4] = [("own", "1.2"), ("own", "1.3"), ("rustls", "1.
 /// The cases of the client, and their outcomes for each kind of connection, or one for all kinds. Most outcomes are
 /// alerts: the requests after them had no answer.
 const OUTCOMES: &str = "new keys: | none | yes no yes | none | yes no yes
+key in parts: | none | 200 /keys | none | none
 empty records: | 200 /empty
 many of them: | unexpected_message | unexpected_message | no alert | no alert
 long record: | record_overflow
@@ -65,7 +66,7 @@ fn tlslite() {
         let larder = Larder::start(&format!("tls_records = '{records}'\n{config}"));
         let mut client = Command::new("/usr/bin/python3");
         client.env("PYTHONPATH", &library).arg(folder.join("tests/tls/tlslite_client.py"));
-        let said = output(client.arg(larder.door(TLS).port().to_string()).arg(version));
+        let said = output(client.arg(larder.door(TLS).port().to_string()).args([version, records]));
         assert_eq!(said, expected(kind), "{records} {version}");
         larder.wait_for("in_flight", 0);
         // In TLS 1.2, rustls passes over warnings.

@@ -1,6 +1,7 @@
 """A client with the TLS library tlslite-ng, which sends records that common clients do not send.
 
-PORT VERSION    connects to PORT of this machine with TLS 1.2 or 1.3 for each case, and prints its outcome
+PORT VERSION RECORDS    connects to PORT of this machine with TLS 1.2 or 1.3 for each case, and prints its outcome; RECORDS
+                        (own or rustls) tells by what the server opens records
 """
 
 import socket
@@ -9,9 +10,9 @@ import sys
 from tlslite.api import HandshakeSettings, TLSConnection
 from tlslite.constants import AlertDescription, AlertLevel, CipherSuite, ContentType, KeyUpdateMessageType
 from tlslite.errors import TLSAbruptCloseError, TLSRemoteAlert
-from tlslite.messages import Alert, ClientHello, Message
+from tlslite.messages import Alert, ClientHello, KeyUpdate, Message
 
-PORT, VERSION = int(sys.argv[1]), {"1.2": (3, 3), "1.3": (3, 4)}[sys.argv[2]]
+PORT, VERSION, RECORDS = int(sys.argv[1]), {"1.2": (3, 3), "1.3": (3, 4)}[sys.argv[2]], sys.argv[3]
 
 # The longest content of a record, and the most bytes that encryption adds to it.
 MOST, ADDED = 1 << 14, {(3, 3): 2048, (3, 4): 256}[VERSION]
@@ -96,6 +97,18 @@ def keys():
     return " ".join(said)
 
 
+def parts():
+    """Replaces the client's key with a message in two records."""
+    tls = connect()
+    session, message = tls.session, KeyUpdate().create(KeyUpdateMessageType.update_not_requested).write()
+    send(tls, *(Message(ContentType.handshake, part) for part in (message[:2], message[2:])))
+    session.cl_app_secret, session.sr_app_secret = tls._recordLayer.calcTLS1_3KeyUpdate_reciever(
+        session.cipherSuite, session.cl_app_secret, session.sr_app_secret
+    )
+    tls.write(get("/keys"))
+    return answer(tls, b"/keys")
+
+
 def empty():
     tls = connect()
     request = get("/empty")
@@ -127,6 +140,7 @@ WARNING = Alert().create(AlertDescription.unsupported_certificate, AlertLevel.wa
 LENGTH, CHUNKED = "Content-Length: 10", "Transfer-Encoding: chunked"
 
 print("new keys:", keys() if VERSION == (3, 4) else "none")
+print("key in parts:", parts() if (VERSION, RECORDS) == ((3, 4), "own") else "none")
 print("empty records:", empty())
 print("many of them:", refused(*(content(b"") for _ in range(40))))
 print("long record:", refused(content(b"a" * (MOST + 1))))

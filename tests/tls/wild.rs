@@ -8,8 +8,8 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use larder_proxy::net::tls::provider;
 use larder_testkit::PATIENCE;
-use rustls::crypto::CryptoProvider;
 use rustls::crypto::cipher::{InboundOpaqueMessage, MessageDecrypter};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -45,21 +45,59 @@ pub(crate) fn suites() -> Vec<SupportedCipherSuite> {
 
 /// Returns the first message of a client, in a record.
 pub(crate) fn hello(authority: &Authority) -> Vec<u8> {
+    hello_of(authority, suites()[0])
+}
+
+/// Returns the first message of a client with only `suite`, in a record.
+pub(crate) fn hello_of(authority: &Authority, suite: SupportedCipherSuite) -> Vec<u8> {
     let mut bytes = Vec::new();
-    client(authority, suites()[0]).write_tls(&mut bytes).expect("memory");
+    client(authority, suite).write_tls(&mut bytes).expect("memory");
     bytes
 }
 
 /// Returns a client that obeys the rules, with only `suite`.
 pub(crate) fn client(authority: &Authority, suite: SupportedCipherSuite) -> ClientConnection {
+    client_with(authority, suite, &|_| {})
+}
+
+/// Returns a client with only `suite`, whose configuration `change` changes.
+pub(crate) fn client_with(
+    authority: &Authority,
+    suite: SupportedCipherSuite,
+    change: &dyn Fn(&mut ClientConfig),
+) -> ClientConnection {
+    let only = CryptoProvider { cipher_suites: vec![suite], ..CryptoProvider::clone(&provider()) };
+    client_by(authority, only, suite, change)
+}
+
+/// Returns a client with only `suite` that verifies signatures by `schemes`.
+pub(crate) fn client_that_verifies(
+    authority: &Authority,
+    suite: SupportedCipherSuite,
+    schemes: WebPkiSupportedAlgorithms,
+) -> ClientConnection {
+    let only = CryptoProvider {
+        cipher_suites: vec![suite],
+        signature_verification_algorithms: schemes,
+        ..CryptoProvider::clone(&provider())
+    };
+    client_by(authority, only, suite, &|_| {})
+}
+
+fn client_by(
+    authority: &Authority,
+    only: CryptoProvider,
+    suite: SupportedCipherSuite,
+    change: &dyn Fn(&mut ClientConfig),
+) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let file = fs::read(authority.file()).expect("a file");
     roots.add(CertificateDer::from_pem_slice(&file).expect("a certificate")).expect("an authority");
-    let only = CryptoProvider { cipher_suites: vec![suite], ..CryptoProvider::clone(&provider()) };
     let config = ClientConfig::builder_with_provider(Arc::new(only));
     let config = config.with_protocol_versions(&[suite.version()]).expect("a version");
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     config.enable_secret_extraction = true;
+    change(&mut config);
     let name = ServerName::try_from("site.test").expect("a name");
     ClientConnection::new(Arc::new(config), name).expect("a client")
 }

@@ -77,9 +77,9 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("g++", "g++", "compiles clients"),
     package("gcc", "gcc", "compiles clients"),
     package("pkg-config", "pkg-config", "finds the libraries of clients"),
-    package("mariadb-server", "mariadbd", "a server for the statistics database"),
-    // Its programs are in a folder that is named after its version.
-    package("postgresql", "pg_ctlcluster", "another server for the statistics database"),
+    package("mariadb-server-core", "mariadbd", "a server for the statistics database"),
+    package("mariadb-client-core", "mariadb", "its client"),
+    package("postgresql", "initdb", "another server for the statistics database"),
     package("golang-go", "go", "builds the ACME server of the tests, h2spec, and a client"),
     package("default-jdk-headless", "javac", "another client of HTTP/2"),
     package("redis-server", "redis-server", "the engine of a cluster"),

@@ -1,4 +1,5 @@
-//! Proof that data was written by a node with the cluster's token: HMAC (RFC 2104) with SHA-256, truncated to 128 bits.
+//! Proof that data was written by a node with the cluster's token: HMAC (RFC 2104) with SHA-256, truncated to 128 bits, by
+//! a key that follows from the token. Clients get such seals, so the derivation of that key has to be slow.
 //!
 //! Each kind of message has its own key, so that a seal of one kind is not valid for another. The parts of a message are
 //! sealed with their lengths, so that no two messages are sealed as the same bytes. A cluster without a token has no seals:
@@ -50,13 +51,14 @@ type Code = Hmac<Sha256>;
 pub struct Seal(Option<Box<[Code; KINDS.len()]>>);
 
 impl Seal {
-    /// Creates the seal of a cluster whose keys in the engine begin with `prefix`, with its `token` if it has one.
-    pub fn new(token: Option<&str>, prefix: &str) -> Self {
-        let code = |token: &str, kind: &str| {
-            let key = code_of(token.as_bytes(), &[b"larder cluster 1", prefix.as_bytes(), kind.as_bytes()]);
+    /// Creates the seal of a cluster whose keys in the engine begin with `prefix`, with the secret `key` that follows from
+    /// its token; `None`: it has no token.
+    pub fn new(key: Option<&[u8]>, prefix: &str) -> Self {
+        let code = |key: &[u8], kind: &str| {
+            let key = code_of(key, &[b"larder cluster 1", prefix.as_bytes(), kind.as_bytes()]);
             keyed(&key.finalize().into_bytes())
         };
-        Self(token.map(|token| Box::new(KINDS.map(|kind| code(token, kind)))))
+        Self(key.map(|key| Box::new(KINDS.map(|kind| code(key, kind)))))
     }
 
     /// Whether there is a token.
@@ -138,20 +140,17 @@ mod tests {
 
     use super::*;
 
-    const TOKEN: Option<&str> = Some("0123456789abcdef");
+    const KEY: Option<&[u8]> = Some(b"0123456789abcdef");
 
     #[test]
     fn a_seal_is_worth_nothing_for_anything_else() {
-        let (seal, parts) = (Seal::new(TOKEN, "larder"), [&b"a"[..], b"bc"]);
+        let (seal, parts) = (Seal::new(KEY, "larder"), [&b"a"[..], b"bc"]);
         let text = seal.text(MessageKind::Member, &parts);
         assert!(seal.is(MessageKind::Member, &parts, text.as_bytes()));
         assert!(!seal.is(MessageKind::Entry, &parts, text.as_bytes()), "another kind");
         assert!(!seal.is(MessageKind::Member, &[b"ab", b"c"], text.as_bytes()), "other parts");
-        assert!(
-            !Seal::new(TOKEN, "other").is(MessageKind::Member, &parts, text.as_bytes()),
-            "another cluster"
-        );
-        assert!(!Seal::new(Some("fedcba9876543210"), "larder").is(
+        assert!(!Seal::new(KEY, "other").is(MessageKind::Member, &parts, text.as_bytes()), "another cluster");
+        assert!(!Seal::new(Some(b"fedcba9876543210"), "larder").is(
             MessageKind::Member,
             &parts,
             text.as_bytes()
@@ -173,14 +172,14 @@ mod tests {
     /// The expected value was computed separately, with Python's hmac.
     #[test]
     fn a_golden_seal() {
-        let text = Seal::new(TOKEN, "larder").text(MessageKind::Request, &[b"GET", b"/"]);
+        let text = Seal::new(KEY, "larder").text(MessageKind::Request, &[b"GET", b"/"]);
         assert_eq!(text, "cd28a740a2c8f4d59fb763c54aac621a");
     }
 
     proptest! {
         #[test]
         fn a_value_opens_only_as_it_was_closed(value: Vec<u8>, about: Vec<u8>, other: Vec<u8>, damage: (usize, u8)) {
-            let seal = Seal::new(TOKEN, "larder");
+            let seal = Seal::new(KEY, "larder");
             let mut closed = seal.close(MessageKind::Chunk, &[&about], value.clone());
             prop_assert_eq!(seal.open(MessageKind::Chunk, &[&about], &closed), Some(&value[..]));
             prop_assert_eq!(seal.open(MessageKind::Record, &[&about], &closed), None);

@@ -1,12 +1,11 @@
 //! The conditions of one rule, and the requests and responses that they are compared with.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use larder_semantics::fields::Fields;
-use percent_encoding::percent_decode;
+use larder_semantics::readings;
 
 use crate::domains::Domains;
 use crate::networks::Networks;
@@ -31,11 +30,11 @@ pub struct Conditions {
     pub scheme: Vec<Box<str>>,
     /// The client's address.
     pub client: Networks,
-    /// The parameters of the query, decoded.
+    /// The parameters of the query, in any [reading](larder_semantics::readings).
     pub query: Names<Pattern>,
     /// The fields of the request.
     pub field: Names<Box<str>>,
-    /// The cookies of the request.
+    /// The cookies of the request, in any [reading](larder_semantics::readings).
     pub cookie: Names<Pattern>,
     /// The status of the response.
     pub status: Vec<RangeInclusive<u16>>,
@@ -126,6 +125,20 @@ impl Conditions {
             || self.not.as_ref().is_some_and(|not| not.look_at_path())
     }
 
+    /// Whether some of the conditions are about the method.
+    pub fn look_at_method(&self) -> bool {
+        !self.method.is_empty() || self.not.as_ref().is_some_and(|not| not.look_at_method())
+    }
+
+    /// Whether a pattern of paths spells out this path in normal form, or parameters of segments.
+    pub fn spell_out(&self, path: &[u8]) -> bool {
+        let is_spelled_out = |pattern: &Pattern| {
+            let (text, is_whole) = pattern.literal();
+            (is_whole && text.as_bytes() == path) || pattern.to_string().contains(';')
+        };
+        self.path.iter().any(is_spelled_out)
+    }
+
     /// Whether the conditions about the request hold. Conditions of `not` that need the response may still hold.
     pub fn hold_for<F: Fields>(&self, request: &Request<'_, F>) -> bool {
         let is_in = |list: &[Box<str>], text: &str| {
@@ -200,42 +213,20 @@ impl Named<Box<str>> {
 
 impl Named<Pattern> {
     fn is_cookie(&self, fields: &impl Fields) -> bool {
-        cookies(fields).any(|(name, value)| self.name.matches(name) && self.takes(value))
+        let parts = fields.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+        parts.flat_map(readings::cookies).any(|(name, value)| self.is(name, value))
     }
 
     fn is_in_query(&self, query: Option<&str>) -> bool {
-        let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
-        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).any(|(name, value)| {
-            self.name.matches(&decoded(name)) && (self.values.is_empty() || self.takes(&decoded(value)))
-        })
+        let mut pairs = query.into_iter().flat_map(readings::parameters);
+        pairs.any(|(name, value)| self.is(name.as_bytes(), value.as_bytes()))
     }
-}
 
-/// Iterates over the cookies of a request: names and values.
-fn cookies(fields: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let pairs = fields.lines("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs.map(|pair| {
-        let pair = pair.trim_ascii();
-        match memchr::memchr(b'=', pair) {
-            // Some origins accept a space between the name and the equals sign.
-            Some(at) => (pair[..at].trim_ascii_end(), bare(pair[at + 1..].trim_ascii_start())),
-            None => (pair, &[][..]),
-        }
-    })
-}
-
-/// Returns the value of a cookie without the quotes around it, which many origins remove (RFC 6265 section 4.1.1).
-fn bare(value: &[u8]) -> &[u8] {
-    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
-}
-
-/// Decodes a part of a query in the encoding of forms.
-fn decoded(part: &str) -> Cow<'_, [u8]> {
-    if !part.contains(['%', '+']) {
-        return Cow::Borrowed(part.as_bytes());
+    /// Whether it holds for one of the names and values that origins may read here.
+    fn is(&self, name: &[u8], value: &[u8]) -> bool {
+        self.name.matches_name(name)
+            && (self.values.is_empty() || readings::any_value(value, |value| self.takes(value)))
     }
-    let spaced: Vec<u8> = part.bytes().map(|byte| if byte == b'+' { b' ' } else { byte }).collect();
-    Cow::Owned(percent_decode(&spaced).collect())
 }
 
 fn media_type(fields: &impl Fields) -> &[u8] {

@@ -35,13 +35,86 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(normal)
 }
 
-/// Whether a path has segments `.` or `..`, encoded or not, or with parameters (`..;a`), which some origins
-/// remove first. Clients resolve such segments before they send a request (RFC 3986 section 5.2.4), and
-/// origins differ in their interpretation.
-pub fn has_dot_segments(path: &str) -> bool {
+/// Whether origins may read a path in ways that no rule foresees: it has dot segments, control characters or line
+/// ends, characters in an overlong form of UTF-8, or characters that are encoded twice without need. Clients send no such
+/// paths: they resolve dot segments before (RFC 3986 section 5.2.4).
+pub fn is_ambiguous(path: &str) -> bool {
     let decoded: Cow<'_, [u8]> = percent_decode(path.as_bytes()).into();
-    let name = |segment: &'_ [u8]| memchr::memchr(b';', segment).unwrap_or(segment.len());
-    segments_of(&decoded).any(|segment| matches!(&segment[..name(segment)], b"." | b".."))
+    // A backslash or an encoded slash may separate segments, or belong to the parameters of one.
+    let slashes = |bytes: &[u8]| memchr::memchr2_iter(b'/', b'\\', bytes).count();
+    let has_other_slashes = path.contains('\\') || slashes(&decoded) > slashes(path.as_bytes());
+    has_dot_segments(&decoded)
+        || (has_other_slashes && decoded.contains(&b';'))
+        || (0..decoded.len()).any(|at| begins_oddly(&decoded[at..]))
+}
+
+/// Whether a decoded path has segments `.` or `..`, also with what some origins remove first, such as parameters.
+fn has_dot_segments(decoded: &[u8]) -> bool {
+    let is_end = |byte: &u8| matches!(byte, b';' | b'?' | b'#');
+    let name = |segment: &'_ [u8]| segment.iter().position(is_end).unwrap_or(segment.len());
+    segments_of(decoded).any(|segment| matches!(segment[..name(segment)].trim_ascii_end(), b"." | b".."))
+}
+
+fn begins_oddly(rest: &[u8]) -> bool {
+    match rest {
+        [0..=0x1f | 0x7f, ..] | [0xc2, 0x80..=0x9f, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..] => true,
+        [0xc0 | 0xc1, 0x80..=0xbf, ..] | [0xe0, 0x80 | 0x81, 0x80..=0xbf, ..] => true,
+        [0xf0, 0x80, 0x80 | 0x81, 0x80..=0xbf, ..] => true,
+        // IIS reads four digits here.
+        [b'%', b'u' | b'U', digits @ ..] => {
+            digits.len() >= 4 && digits[..4].iter().all(u8::is_ascii_hexdigit)
+        }
+        [b'%', ..] => percent_decode(rest).next().is_some_and(|byte| {
+            // A percent sign stands for itself if no digits follow. Of links inside of paths, `/` and such are encoded twice.
+            byte != b'%'
+                && (byte.is_ascii_control() || byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether origins may read a path in normal form as another one ([`readings`]). No spelling is needed for that in
+/// ordinary paths, so this takes a few searches.
+pub fn has_readings(normal: &[u8]) -> bool {
+    let folders = &normal[..memchr::memrchr(b'/', normal).unwrap_or_default()];
+    memchr::memchr3(b';', b'?', b'#', normal).is_some()
+        || matches!(normal.last(), Some(b'.' | b' '))
+        || (memchr::memchr2(b'.', b' ', folders).is_some()
+            && folders.split(|byte| *byte == b'/').any(|name| cut(name) != name || is_script(name)))
+}
+
+/// Returns the other paths that origins may read in a path in normal form: without the parameters of segments, or from
+/// an encoded `?` or `#` on; without the dots and spaces at the ends of segments, which Windows ignores; and up to the
+/// name of a script, as PHP does.
+pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
+    let end = normal.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(normal.len());
+    let (mut whole, mut script, mut is_folder) = (Vec::with_capacity(end), None, true);
+    for name in normal[..end].split(|byte| *byte == b'/').map(cut) {
+        is_folder = name.is_empty();
+        if !is_folder {
+            whole.push(b'/');
+            whole.extend_from_slice(name);
+            script = script.or_else(|| is_script(name).then_some(whole.len()));
+        }
+    }
+    if is_folder || whole.is_empty() {
+        whole.push(b'/');
+    }
+    let script = script.map(|end| whole[..end].to_vec()).filter(|script| *script != whole);
+    [Some(whole), script].into_iter().flatten().filter(|other| other != normal).collect()
+}
+
+/// Returns a segment without its parameters, and the dots and spaces before them.
+fn cut(segment: &[u8]) -> &[u8] {
+    let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+    let end = name.iter().rposition(|byte| !matches!(byte, b'.' | b' ')).map_or(0, |last| last + 1);
+    &name[..end]
+}
+
+/// Whether a segment is the name of a script, as far as its extension tells: the rest of the path is its argument.
+fn is_script(name: &[u8]) -> bool {
+    const SCRIPTS: [&str; 9] = ["php", "phtml", "php5", "cgi", "pl", "asp", "aspx", "jsp", "cfm"];
+    extension(name).is_some_and(|found| SCRIPTS.iter().any(|own| found.eq_ignore_ascii_case(own.as_bytes())))
 }
 
 fn segments_of(decoded: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -86,14 +159,91 @@ mod tests {
     }
 
     #[test]
-    fn dot_segments_are_found_in_each_spelling() {
-        for path in
-            ["/a/../b", "/.", "/%2e%2E/x", "/a%2f..", "/a\\..\\b", "/a/..;/b", "/.;x=y", "/a/%2e.%3bx"]
-        {
-            assert!(has_dot_segments(path), "{path}");
+    fn paths_without_one_meaning_are_found_in_each_spelling() {
+        for path in [
+            "/a/../b",
+            "/.",
+            "/%2e%2E/x",
+            "/a%2f..",
+            "/a\\..\\b",
+            "/a/..;/b",
+            "/.;x=y",
+            "/a/%2e.%3bx",
+            "/a/..%20/b",
+            "/a/..%3fx",
+            "/a%00",
+            "/a%0a",
+            "/a%0D",
+            "/a%1f",
+            "/a%7f",
+            "/a%c2%85",
+            "/a%E2%80%A8",
+            "/a%e2%80%a9",
+            "/%c0%afa",
+            "/%c1%81",
+            "/%e0%80%af",
+            "/%f0%80%80%af",
+            "/%u0061",
+            "/%U002f",
+            "/%2561",
+            "/%252e%252e",
+            "/a%250a",
+            "/a;%2fb",
+            "/a%3b\\b",
+        ] {
+            assert!(is_ambiguous(path), "{path}");
         }
-        for path in ["/", "/.well-known/x", "/a..b/...", "/a/...;/b", "/a;..", "*"] {
-            assert!(!has_dot_segments(path), "{path}");
+        for path in [
+            "/",
+            "/.well-known/x",
+            "/a..b/...",
+            "/a/...;/b",
+            "/a;..",
+            "*",
+            "/%C3%85",
+            "/%e2%80%a6",
+            "/100%",
+            "/a%25",
+            "/%25zz",
+            "/50%2520off",
+            "/https%253A%252F%252Fa",
+            "/%ue",
+            "/caf%e9",
+            "/%c0",
+            "/a%20b",
+            "/a+b",
+        ] {
+            assert!(!is_ambiguous(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_readings_of_a_path_lack_what_some_origins_remove() {
+        let cases: [(&str, &[&str]); 16] = [
+            ("/a/b.css", &[]),
+            ("/v1.2/b..c/.well-known", &[]),
+            ("/a;x=1/b;y", &["/a/b"]),
+            ("/;x/admin", &["/admin"]),
+            ("/admin;x/", &["/admin/"]),
+            ("/admin;/", &["/admin/"]),
+            ("/admin.", &["/admin"]),
+            ("/admin. ./b ", &["/admin/b"]),
+            ("/admin?x/b", &["/admin"]),
+            ("/admin/#b", &["/admin/"]),
+            ("/a.php/b.css", &["/a.php"]),
+            ("/a.PHP;x/b", &["/a.PHP/b", "/a.PHP"]),
+            ("/a.php", &[]),
+            ("/a.php/", &["/a.php"]),
+            ("*", &[]),
+            ("/", &[]),
+        ];
+        for (path, expected) in cases {
+            let found = readings(path.as_bytes());
+            let found: Vec<_> = found.iter().map(|path| str::from_utf8(path).unwrap()).collect();
+            if path != "*" {
+                assert_eq!(found, expected, "{path}");
+            }
+            assert_eq!(has_readings(path.as_bytes()), !expected.is_empty(), "{path}");
         }
     }
 
@@ -122,6 +272,12 @@ mod tests {
                 let is_last = segments.peek().is_none();
                 prop_assert!(!matches!(segment, b"." | b"..") && (is_last || !segment.is_empty()), "{path}");
             }
+        }
+
+        #[test]
+        fn paths_with_other_readings_are_told_from_those_without(path in "/[a.;?/ ]{0,8}(\\.php)?[/a]{0,3}") {
+            let normal = normal(&path);
+            prop_assert_eq!(has_readings(&normal), !readings(&normal).is_empty(), "{}", path);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use larder_semantics::readings::{self, folded};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// A pattern, which has to match all of a text.
@@ -10,7 +11,18 @@ pub struct Pattern {
     /// The pattern as written.
     text: Box<str>,
     kind: PatternKind,
-    folds: bool,
+    folding: Folding,
+}
+
+/// The bytes that are equal when texts are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folding {
+    /// The same bytes only.
+    None,
+    /// Letters of ASCII in any case.
+    Case,
+    /// The bytes that may be equal in a name ([`readings::folded`]).
+    Name,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +46,7 @@ impl Pattern {
     /// # Errors
     /// The error of the regular expression, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::build(text, false)
+        Self::build(text, Folding::None)
     }
 
     /// Does the same without regard to the case of ASCII letters.
@@ -42,25 +54,36 @@ impl Pattern {
     /// # Errors
     /// The same as for [`parse`](Self::parse).
     pub fn parse_folding(text: &str) -> Result<Self, String> {
-        Self::build(text, true)
+        Self::build(text, Folding::Case)
     }
 
-    fn build(text: &str, folds: bool) -> Result<Self, String> {
+    fn build(text: &str, folding: Folding) -> Result<Self, String> {
         let kind = match text.strip_prefix('~') {
-            Some(expression) => PatternKind::Regex(regex(expression.trim_start(), folds)?),
+            Some(expression) => PatternKind::Regex(regex(expression.trim_start(), folding == Folding::Case)?),
             None if text.contains('*') => PatternKind::Glob(text.split('*').map(Box::from).collect()),
             None => PatternKind::Exact,
         };
-        Ok(Self { text: text.into(), kind, folds })
+        Ok(Self { text: text.into(), kind, folding })
     }
 
     /// Whether it matches all of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         match &self.kind {
-            PatternKind::Exact => self.equal(self.text.as_bytes(), text),
-            PatternKind::Glob(parts) => self.glob(parts, text),
+            PatternKind::Exact => self.folding.equal(self.text.as_bytes(), text),
+            PatternKind::Glob(parts) => self.folding.glob(parts, text),
             PatternKind::Regex(regex) => regex.is_match(text),
         }
+    }
+
+    /// Whether it matches one of the names that origins may read in the name of a cookie or parameter.
+    pub fn matches_name(&self, written: &[u8]) -> bool {
+        readings::any_name(written, |name| match &self.kind {
+            PatternKind::Exact => Folding::Name.equal(self.text.as_bytes(), name),
+            PatternKind::Glob(parts) => Folding::Name.glob(parts, name),
+            PatternKind::Regex(regex) => {
+                regex.is_match(name) || regex.is_match(&name.iter().copied().map(folded).collect::<Vec<u8>>())
+            }
+        })
     }
 
     /// Returns the prefix that all matching texts have, and whether it is the only matching text. Empty for a
@@ -95,13 +118,29 @@ impl Pattern {
             (PatternKind::Glob(parts), PatternKind::Glob(_)) if parts.len() == 2 && parts[1].is_empty() => {
                 let (prefix, _) = other.literal();
                 prefix.len() >= parts[0].len()
-                    && self.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])
+                    && self.folding.equal(parts[0].as_bytes(), &prefix.as_bytes()[..parts[0].len()])
             }
             _ => self.text == other.text,
         }
     }
 
-    fn glob(&self, parts: &[Box<str>], text: &[u8]) -> bool {
+    /// Returns the part that each asterisk matches: as short as possible, except for the last.
+    fn stars<'t>(&self, parts: &[Box<str>], text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
+        let ([first, middle @ .., last], true) = (parts, self.folding.glob(parts, text)) else { return None };
+        let mut rest = &text[first.len()..text.len() - last.len()];
+        let mut stars = Vec::with_capacity(parts.len() - 1);
+        for part in middle {
+            let at = if part.is_empty() { 0 } else { self.folding.find(part.as_bytes(), rest)? };
+            stars.push(&rest[..at]);
+            rest = &rest[at + part.len()..];
+        }
+        stars.push(rest);
+        Some(stars)
+    }
+}
+
+impl Folding {
+    fn glob(self, parts: &[Box<str>], text: &[u8]) -> bool {
         let [first, middle @ .., last] = parts else { return false };
         let fits = first.len() + last.len() <= text.len()
             && self.equal(first.as_bytes(), &text[..first.len()])
@@ -119,28 +158,18 @@ impl Pattern {
         true
     }
 
-    /// Returns the part that each asterisk matches: as short as possible, except for the last.
-    fn stars<'t>(&self, parts: &[Box<str>], text: &'t [u8]) -> Option<Vec<&'t [u8]>> {
-        let ([first, middle @ .., last], true) = (parts, self.glob(parts, text)) else { return None };
-        let mut rest = &text[first.len()..text.len() - last.len()];
-        let mut stars = Vec::with_capacity(parts.len() - 1);
-        for part in middle {
-            let at = if part.is_empty() { 0 } else { self.find(part.as_bytes(), rest)? };
-            stars.push(&rest[..at]);
-            rest = &rest[at + part.len()..];
+    fn equal(self, one: &[u8], other: &[u8]) -> bool {
+        match self {
+            Self::None => one == other,
+            Self::Case => one.eq_ignore_ascii_case(other),
+            Self::Name => readings::is_same_name(one, other),
         }
-        stars.push(rest);
-        Some(stars)
     }
 
-    fn equal(&self, one: &[u8], other: &[u8]) -> bool {
-        if self.folds { one.eq_ignore_ascii_case(other) } else { one == other }
-    }
-
-    fn find(&self, part: &[u8], text: &[u8]) -> Option<usize> {
-        match self.folds {
-            true => text.windows(part.len()).position(|window| window.eq_ignore_ascii_case(part)),
-            false => memchr::memmem::find(text, part),
+    fn find(self, part: &[u8], text: &[u8]) -> Option<usize> {
+        match self {
+            Self::None => memchr::memmem::find(text, part),
+            _ => text.windows(part.len()).position(|window| self.equal(part, window)),
         }
     }
 }
@@ -153,7 +182,7 @@ impl fmt::Display for Pattern {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.folds == other.folds
+        self.text == other.text && self.folding == other.folding
     }
 }
 
@@ -164,6 +193,8 @@ fn regex(expression: &str, folds: bool) -> Result<Regex, String> {
     let regex = builder
         .case_insensitive(folds)
         .unicode(false)
+        // A line end in a path or value is a character like others.
+        .dot_matches_new_line(true)
         .size_limit(LARGEST)
         .dfa_size_limit(LARGEST_CACHE)
         .build();
@@ -201,6 +232,10 @@ mod tests {
             ("~^/user/[0-9]+$", "/user/17", true),
             ("~ ^/user/[0-9]+$", "/user/17a", false),
             ("~admin", "/x/admin/y", true),
+            ("~^/api/(.*)$", "/api/x\n", true),
+            ("~^/api/.$", "/api/\r", true),
+            ("~^/user/[0-9]+$", "/user/17\n", false),
+            ("/a/*", "/a/\n", true),
         ];
         for (pattern, text, expected) in cases {
             assert_eq!(

@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 
 use crate::pattern::Pattern;
 
-/// The parameters of a query that count. Their names are compared as written.
+/// The parameters of a query that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// The only parameters that count; `None`: all.
+    /// The only parameters that count; `None`: all. Their names are compared as written.
     pub keep: Option<Vec<Pattern>>,
-    /// The parameters that do not count.
+    /// The parameters that do not count, in any [reading](larder_semantics::readings).
     pub drop: Vec<Pattern>,
     /// Whether parameters are sorted by their names; those of one name stay in their order.
     pub sort: bool,
@@ -65,7 +65,8 @@ impl Query {
 
     fn counts(&self, name: &str) -> bool {
         let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
-        self.keep.as_deref().is_none_or(is_in) && !is_in(&self.drop)
+        self.keep.as_deref().is_none_or(is_in)
+            && !self.drop.iter().any(|pattern| pattern.matches_name(name.as_bytes()))
     }
 }
 
@@ -103,6 +104,8 @@ mod tests {
             (&nothing, "id=1", ""),
             (&tracking, "utm_source=a&id=1&fbclid=x", "?id=1"),
             (&tracking, "utm=1", "?utm=1"),
+            (&tracking, "+utm_source=a&utm.source=b&utm[source]=c&%75tm%5Fx[]=d&id=1", "?id=1"),
+            (&kept, "i%64=1&id[]=2&+id=3&id=4", "?id=4"),
             (&all, "", ""),
         ];
         for (query, text, expected) in cases {

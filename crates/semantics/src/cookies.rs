@@ -1,6 +1,7 @@
 //! Access to single cookies of requests, for responses that are stored separately by cookie.
 
 use crate::fields::Fields;
+use crate::readings;
 
 /// The prefix of a cookie's name in a signature. No field name contains a colon.
 pub(crate) const COOKIE: &str = "cookie:";
@@ -20,15 +21,15 @@ impl<F: Fields> Fields for WithCookies<'_, F> {
     }
 }
 
-/// Returns the value of the cookie called `name`, if `pair` is that cookie. Some origins also accept `name` alone and
-/// `name =value` for it: such a pair is returned whole, so that it equals neither a value nor an absent cookie.
+/// Returns the value of the cookie called `name`, if `pair` is that cookie. Some origins also read it in other spellings
+/// ([`readings`]): such a pair is returned whole, so that it equals neither a value nor an absent cookie.
 fn cookie_value<'p>(pair: &'p [u8], name: &str) -> Option<&'p [u8]> {
     let pair = pair.trim_ascii();
-    let rest = pair.strip_prefix(name.as_bytes())?;
-    match rest.strip_prefix(b"=") {
-        Some(value) => Some(value),
-        None => matches!(rest.trim_ascii_start(), [] | [b'=', ..]).then_some(pair),
+    if let Some(value) = pair.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+        return Some(value);
     }
+    let is_it = |read: &[u8]| readings::is_same_name(read, name.as_bytes());
+    readings::cookies(pair).any(|(written, _)| readings::any_name(written, is_it)).then_some(pair)
 }
 
 #[cfg(test)]
@@ -52,7 +53,9 @@ mod tests {
         assert_eq!(signature("language=de; xlang=de"), none);
         let all =
             ["lang=", "lang=de", "lang= de", "lang =de", "lang\t=de", "lang =", "lang", "lang=de; lang=en"];
-        let signatures = HashSet::from(all.map(signature));
+        let all = all.into_iter().chain(["a=b lang=de", "a=b,lang=de", "%6cang=de", "lang[=de", "LANG=de"]);
+        let all: Vec<_> = all.collect();
+        let signatures = all.iter().map(|cookie| signature(cookie)).collect::<HashSet<_>>();
         assert_eq!(signatures.len(), all.len());
         assert!(!signatures.contains(&none));
     }

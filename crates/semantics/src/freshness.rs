@@ -88,6 +88,17 @@ impl Freshness {
         }
     }
 
+    /// Returns the freshness of a response that may not be stored: its age without a lifetime.
+    pub fn unstored(response: &impl Fields, times: Times) -> Self {
+        let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
+        Self {
+            received: times.received,
+            initial_age: initial_age(response, date, times),
+            date,
+            ..Self::default()
+        }
+    }
+
     /// Returns the freshness of `response`, which may be stored, and its lifetime with the lifetime's source.
     pub(crate) fn of(
         rules: &Rules,
@@ -96,8 +107,9 @@ impl Freshness {
         response: &impl Fields,
         times: Times,
     ) -> (Self, Lifetime) {
-        let date = response.first("date").and_then(date::parse).unwrap_or(times.received);
-        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, (date, times)));
+        let unstored = Self::unstored(response, times);
+        let dated = (unstored.date, times);
+        let lifetime = rules.lifetimes.apply(lifetime(rules, directives, status, response, dated));
         let flags = [
             (Flags::NO_CACHE, directives.no_cache),
             (Flags::MUST_REVALIDATE, must_revalidate(directives) && !rules.ignored.must_revalidate),
@@ -108,13 +120,11 @@ impl Freshness {
         ];
         let set = flags.into_iter().filter(|(_, is_set)| *is_set);
         let freshness = Self {
-            received: times.received,
-            initial_age: initial_age(response, date, times),
             lifetime: lifetime.seconds(),
-            date,
             stale_while_revalidate: directives.stale_while_revalidate.unwrap_or(rules.stale_while_revalidate),
             stale_if_error: directives.stale_if_error.unwrap_or(0),
             flags: set.fold(Flags::default(), |flags, (flag, _)| flags.with(flag)),
+            ..unstored
         };
         (freshness, lifetime)
     }

@@ -10,6 +10,7 @@
 //! - [`invalidate`] and [`groups`] decide which responses an unsafe request invalidates, in the types of [`purge`];
 //! - [`range`] cuts and joins parts of a response;
 //! - [`coding`] selects responses to compress, and [`early_hints`] links to send before a response;
+//! - [`readings`] lists what origins may read in cookies and queries;
 //! - [`purpose`] detects prefetches.
 //!
 //! [`status`] is the list of reasons, and [`explain`] reports which fields of a response have an effect.
@@ -36,6 +37,7 @@ pub mod no_vary_search;
 pub mod purge;
 pub mod purpose;
 pub mod range;
+pub mod readings;
 pub mod reuse;
 pub mod revalidate;
 mod rules;

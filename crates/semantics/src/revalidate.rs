@@ -5,14 +5,13 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use crate::fields::{Fields, entity_tags};
-use crate::freshness::Freshness;
 use crate::storable::remove_hop_by_hop;
-use crate::{date, range, wire};
+use crate::{date, groups, no_vary_search, range, vary, wire};
 
-/// Makes `out`, a client's request, a validation of `stored` (section 4.3.1). The client's conditions and
-/// ranges are removed, so that the answer is about the stored response and serves every client.
+/// Makes `out`, a client's request, a validation of `stored` (section 4.3.1). The conditions and ranges that caches
+/// evaluate are removed, so that the answer is about the stored response and serves every client.
 pub fn condition(stored: &impl Fields, out: &mut HeaderMap) {
-    remove_conditions(out);
+    remove_evaluated(out);
     for (validator, name) in [("etag", header::IF_NONE_MATCH), ("last-modified", header::IF_MODIFIED_SINCE)] {
         if let Some(value) = stored.first(validator).and_then(|value| HeaderValue::from_bytes(value).ok()) {
             out.insert(name, value);
@@ -29,24 +28,29 @@ pub fn has_strong(stored: &impl Fields, date: u32) -> bool {
 
 /// Removes every condition and range: the rest requests the whole representation.
 pub fn remove_conditions(request: &mut HeaderMap) {
-    for name in &CONDITIONS {
-        request.remove(name);
-    }
+    remove_evaluated(request);
+    FOR_ORIGINS.iter().for_each(|name| _ = request.remove(name));
 }
 
-/// Whether [`remove_conditions`] would remove a field.
-pub fn has_conditions(request: &HeaderMap) -> bool {
-    CONDITIONS.iter().any(|name| request.contains_key(name))
+/// Removes the conditions that caches evaluate, and the range. Those that only an origin can evaluate stay.
+pub fn remove_evaluated(request: &mut HeaderMap) {
+    EVALUATED.iter().for_each(|name| _ = request.remove(name));
 }
 
-const CONDITIONS: [HeaderName; 6] = [
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_UNMODIFIED_SINCE,
-    header::IF_RANGE,
-    header::RANGE,
-];
+/// Whether [`remove_evaluated`] would remove a field.
+pub fn has_evaluated(request: &HeaderMap) -> bool {
+    EVALUATED.iter().any(|name| request.contains_key(name))
+}
+
+/// Whether a condition of the request is for the origin alone. Its answer may be 412, which is for this request only.
+pub fn is_for_origin(request: &HeaderMap) -> bool {
+    FOR_ORIGINS.iter().any(|name| request.contains_key(name))
+}
+
+const FOR_ORIGINS: [HeaderName; 2] = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
+
+const EVALUATED: [HeaderName; 4] =
+    [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE, header::RANGE];
 
 /// The effect of a client's conditions on the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,25 +61,27 @@ pub enum Precondition {
     NotModified,
 }
 
-/// Evaluates a client's conditions against the selected stored response (section 4.3.2). `If-Match` and
-/// `If-Unmodified-Since` are for origins; and conditions do not apply to responses other than 200 (RFC 9110
-/// section 13.2.1) or methods other than GET and HEAD.
+/// Evaluates a client's conditions against a response (section 4.3.2, RFC 9110 section 13.2.2). `If-Match` and
+/// `If-Unmodified-Since` are for origins; and conditions do not apply to statuses other than 200 and 206 (RFC 9110
+/// section 13.2.1) or methods other than GET and HEAD. The `date` of a stored response (UNIX seconds) stands in for a
+/// missing `Last-Modified`.
 pub fn precondition(
     method: &Method,
     request: &impl Fields,
     status: StatusCode,
-    stored: &impl Fields,
-    freshness: &Freshness,
+    response: &impl Fields,
+    date: Option<u32>,
 ) -> Precondition {
-    if status != StatusCode::OK || !matches!(*method, Method::GET | Method::HEAD) {
+    let has_content = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+    if !has_content || !matches!(*method, Method::GET | Method::HEAD) {
         return Precondition::Proceed;
     }
+    let modified = || response.first("last-modified").and_then(date::parse).or(date);
     let not_modified = if request.contains("if-none-match") {
-        is_listed(request, stored)
+        is_listed(request, response)
     } else {
-        request.first("if-modified-since").and_then(date::parse).is_some_and(|since| {
-            stored.first("last-modified").and_then(date::parse).unwrap_or(freshness.date) <= since
-        })
+        let since = request.first("if-modified-since").and_then(date::parse);
+        since.is_some_and(|since| modified().is_some_and(|modified| modified <= since))
     };
     if not_modified { Precondition::NotModified } else { Precondition::Proceed }
 }
@@ -94,14 +100,30 @@ fn opaque(tag: &[u8]) -> &[u8] {
 
 /// Whether a 304 is about the stored response that was validated (section 4.3.4).
 ///
-/// The request contained the stored validators, so a 304 without any confirms them. Tags are compared weakly: some
-/// origins weaken the tags of responses that they compress while sending, but send the strong original with a 304.
+/// The request contained the stored validators, so a 304 without any confirms them; if there are none, nothing does. Tags
+/// are compared weakly: some origins weaken the tags of responses that they compress while sending, but send the strong
+/// original with a 304.
 pub fn same_representation(stored: &impl Fields, not_modified: &impl Fields) -> bool {
     match (stored.first("etag"), not_modified.first("etag")) {
         (Some(stored), Some(new)) => opaque(stored) == opaque(new),
-        (None, Some(_)) => same_modified(stored, not_modified) && stored.contains("last-modified"),
-        (_, None) => same_modified(stored, not_modified),
+        (Some(_), None) => same_modified(stored, not_modified),
+        (None, _) => same_modified(stored, not_modified) && stored.contains("last-modified"),
     }
+}
+
+/// Whether the origin has confirmed the stored response, selected by `signature`, for this request, too.
+///
+/// Variants often have one date. If `news` separate variants that the cache took for one, only an entity-tag tells
+/// that the stored response is the one for this request: the tag of `news`, or in a 304 the one that the request had.
+pub fn tells_variants(
+    signature: &[u8],
+    stored: &impl Fields,
+    status: StatusCode,
+    news: &impl Fields,
+) -> bool {
+    let is_same =
+        |tag| news.first("etag").map_or(status == StatusCode::NOT_MODIFIED, |new| opaque(new) == opaque(tag));
+    stored.first("etag").is_some_and(is_same) || !vary::adds_fields(signature, news)
 }
 
 /// Whether `Last-Modified` is equal, or `new` does not have it.
@@ -111,17 +133,20 @@ fn same_modified(stored: &impl Fields, new: &impl Fields) -> bool {
 }
 
 /// Returns the stored fields after a 304, or a response to HEAD, with `new` fields (section 3.2): each new
-/// field replaces the stored one, except those that describe the stored content.
+/// field replaces the stored one, except those that describe the stored content. The age and date are those of the new
+/// fields, or missing. A weak tag of the stored content is not replaced by a strong one, which would be the tag of other
+/// bytes.
 ///
 /// The caller has to remove the fields again that [`crate::storable::storable_fields`] omits.
 pub fn update(stored: &HeaderMap, new: &HeaderMap) -> HeaderMap {
     let mut new = new.clone();
     remove_hop_by_hop(&mut new);
-    for name in BOUND_TO_CONTENT {
+    let is_weak = stored.first("etag").is_some_and(|tag| !range::is_strong(tag));
+    for name in BOUND_TO_CONTENT.into_iter().chain(is_weak.then_some(header::ETAG)) {
         new.remove(name);
     }
     let mut updated = stored.clone();
-    for name in new.keys() {
+    for name in new.keys().chain(&[header::AGE, header::DATE]) {
         updated.remove(name);
     }
     for (name, value) in &new {
@@ -166,12 +191,26 @@ pub fn head(stored: &impl Fields, length: u64, status: StatusCode, answer: &impl
     if same_tag && same_length && same_modified(stored, answer) { Head::Update } else { Head::Stale }
 }
 
-/// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5). `name` may have any
-/// case. `has_etag` says whether the stored response has an `ETag`, which makes `Last-Modified` superfluous.
+/// Whether this field, with a `name` in any case, describes the content, which a 304 does not have (RFC 9110 section 8).
+pub fn describes_content(name: &[u8]) -> bool {
+    let names = ["type", "encoding", "language", "length", "range", "digest"];
+    name.split_at_checked(b"content-".len()).is_some_and(|(start, rest)| {
+        let is_named = || names.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(rest));
+        start.eq_ignore_ascii_case(b"content-") && is_named()
+    })
+}
+
+/// Whether a 304 contains this field of the stored response (RFC 9110 section 15.4.5): among others, all fields by which
+/// caches between this one and the client decide about their copies. `name` may have any case. `has_etag` says whether
+/// the stored response has an `ETag`, which makes `Last-Modified` superfluous.
 pub fn in_not_modified(name: &[u8], has_etag: bool) -> bool {
+    const TARGETED: &[u8] = b"-cache-control";
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-    let always = ["cache-control", "content-location", "date", "etag", "expires", "vary"];
-    always.into_iter().any(is) || (!has_etag && is("last-modified"))
+    let always =
+        ["cache-control", "content-location", "date", "etag", "expires", "vary", no_vary_search::FIELD];
+    let is_targeted =
+        || name.last_chunk().is_some_and(|end: &[u8; TARGETED.len()]| end.eq_ignore_ascii_case(TARGETED));
+    always.into_iter().chain(groups::FIELDS).any(is) || is_targeted() || (!has_etag && is("last-modified"))
 }
 
 #[cfg(test)]
@@ -182,9 +221,9 @@ mod tests {
     const MODIFIED: &str = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 
     fn not_modified(request: &str, stored: &str) -> bool {
-        let freshness = Freshness { date: 784_111_778, ..Default::default() };
         let (request, stored) = (HeadLines(request.as_bytes()), HeadLines(stored.as_bytes()));
-        precondition(&Method::GET, &request, StatusCode::OK, &stored, &freshness) == Precondition::NotModified
+        let date = Some(784_111_778);
+        precondition(&Method::GET, &request, StatusCode::OK, &stored, date) == Precondition::NotModified
     }
 
     #[test]
@@ -237,15 +276,15 @@ mod tests {
     #[test]
     fn conditions_say_nothing_of_other_statuses_and_methods() {
         let (request, stored) = (HeadLines(b"If-None-Match: *\r\n"), HeadLines(b"ETag: \"a\"\r\n"));
-        let evaluate =
-            |method, status| precondition(&method, &request, status, &stored, &Freshness::default());
+        let evaluate = |method, status| precondition(&method, &request, status, &stored, None);
         assert_eq!(evaluate(Method::HEAD, StatusCode::OK), Precondition::NotModified);
+        assert_eq!(evaluate(Method::GET, StatusCode::PARTIAL_CONTENT), Precondition::NotModified);
         assert_eq!(evaluate(Method::GET, StatusCode::NOT_FOUND), Precondition::Proceed);
         assert_eq!(evaluate(Method::POST, StatusCode::OK), Precondition::Proceed);
     }
 
     #[test]
-    fn the_condition_for_the_origin_contains_no_condition_of_the_client() {
+    fn a_validation_has_no_condition_of_its_client_except_those_for_origins() {
         let client =
             b"If-None-Match: \"x\"\r\nIf-Match: *\r\nRange: bytes=0-1\r\nIf-Range: \"x\"\r\nA: 1\r\n";
         let asked = |stored: &str| {
@@ -254,10 +293,10 @@ mod tests {
             out
         };
         let both = asked(&format!("ETag: W/\"s\"\r\n{MODIFIED}"));
-        assert_eq!(both.len(), 3);
+        assert_eq!((both.len(), &both["if-match"]), (4, &HeaderValue::from_static("*")));
         assert_eq!(both["if-none-match"], "W/\"s\"");
         assert_eq!(both["if-modified-since"], "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(asked("").len(), 1);
+        assert_eq!(asked("").len(), 2);
     }
 
     #[test]
@@ -274,6 +313,7 @@ mod tests {
             (MODIFIED, "ETag: \"a\"\r\n", true),
             ("ETag: \"a\"\r\n", other, false),
             ("", "ETag: \"a\"\r\n", false),
+            ("", "", false),
         ];
         for (stored, new, expected) in cases {
             let found = same_representation(&HeadLines(stored.as_bytes()), &HeadLines(new.as_bytes()));
@@ -290,6 +330,38 @@ mod tests {
         let expected =
             b"A: 3\r\nB: 1\r\nContent-Type: text/plain\r\nCache-Control: max-age=9\r\nD: 1\r\nD: 2\r\n";
         assert_eq!(updated, HeadLines(expected).to_map());
+    }
+
+    #[test]
+    fn a_304_brings_its_own_age_and_date_and_strengthens_no_tag() {
+        let update = |stored: &str, new: &str| {
+            update(&HeadLines(stored.as_bytes()).to_map(), &HeadLines(new.as_bytes()).to_map())
+        };
+        let updated = update("Age: 9\r\nDate: x\r\nETag: \"a\"\r\n", "ETag: W/\"a\"\r\n");
+        assert_eq!(updated, HeadLines(b"ETag: W/\"a\"\r\n").to_map());
+        let updated = update("Age: 9\r\nDate: x\r\nETag: W/\"a\"\r\n", "Age: 1\r\nETag: \"a\"\r\n");
+        assert_eq!(updated, HeadLines(b"ETag: W/\"a\"\r\nAge: 1\r\n").to_map());
+    }
+
+    #[test]
+    fn a_date_alone_tells_no_variants_that_were_taken_for_one() {
+        const TAG: &str = "ETag: \"a\"\r\n";
+        let mut by_a = Vec::new();
+        vary::write(&HeadLines(b"Vary: a\r\n"), &HeadLines(b"a: 1\r\n"), &mut by_a).unwrap();
+        for (stored, status, news, expected) in [
+            (TAG, 304, "Vary: b\r\n", true),
+            (TAG, 200, "Vary: b\r\n", false),
+            (TAG, 200, "Vary: b\r\nETag: W/\"a\"\r\n", true),
+            (MODIFIED, 304, "Vary: a, b\r\n", false),
+            (MODIFIED, 304, "Vary: A\r\n", true),
+            (MODIFIED, 304, "", true),
+            (MODIFIED, 200, "Vary: *\r\n", false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let found =
+                tells_variants(&by_a, &HeadLines(stored.as_bytes()), status, &HeadLines(news.as_bytes()));
+            assert_eq!(found, expected, "{status} {news} of {stored}");
+        }
     }
 
     #[test]
@@ -323,6 +395,9 @@ mod tests {
     fn a_304_is_short() {
         assert!(in_not_modified(b"ETag", true) && in_not_modified(b"cache-control", true));
         assert!(!in_not_modified(b"Content-Type", false));
+        for name in [&b"CDN-Cache-Control"[..], b"xkey", b"Cache-Groups", b"No-Vary-Search"] {
+            assert!(in_not_modified(name, true), "{name:?}");
+        }
         assert!(in_not_modified(b"Last-Modified", false) && !in_not_modified(b"Last-Modified", true));
     }
 }

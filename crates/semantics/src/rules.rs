@@ -120,7 +120,7 @@ impl Default for Rules {
             validated: false,
             cookies: Cookies::Short,
             ignores_reloads: false,
-            stores_posts: true,
+            stores_posts: false,
             stores_nothing: false,
             lifetimes: Lifetimes::default(),
             ignored: Ignored::default(),

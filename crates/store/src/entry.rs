@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
-use larder_semantics::{coding, groups, no_vary_search};
+use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
 use crate::charge::allocated;
@@ -183,14 +183,18 @@ impl Entry {
     }
 
     /// Returns an entry with the same content under another head, as a 304 or a response to HEAD updates it
-    /// (RFC 9111 sections 3.2 and 4.3.5).
-    pub fn refreshed(&self, fields: &Lines, freshness: Freshness, born: Generation) -> Option<Self> {
-        let (key, signature) = (self.key(), self.signature());
-        let (status, cost) = (self.status(), self.cost());
+    /// (RFC 9111 sections 3.2 and 4.3.5). Its signature follows from the new `fields`.
+    pub fn refreshed(
+        &self,
+        signature: &[u8],
+        fields: &Lines,
+        freshness: Freshness,
+        born: Generation,
+    ) -> Option<Self> {
+        let (key, status, cost) = (self.key(), self.status(), self.cost());
         // The content is the same, and so are its other forms, unless the new head invalidates them.
         let view = fields.view();
-        let varies = || self.coded().is_none_or(|coded| coded.varies() == coding::varies(&view));
-        let body = match coding::is_changeable(status, &view) && varies() {
+        let body = match self.coded().is_some_and(|coded| coded.suits(status, &view)) {
             true => self.0.header.header.body.duplicate(),
             false => self.body().duplicate(),
         };

@@ -80,7 +80,8 @@ fn validate(memory: &Memory, key: u16, fields: &HeaderMap) {
     let key = format!("http://site.test/{key}");
     let Some(resident) = memory.peek(key.as_bytes(), memory.hash(key.as_bytes())) else { return };
     let old = &resident.variants()[0];
-    let new = old.refreshed(&memory.keep(fields, 0), Freshness::default(), Generation::default());
+    let new =
+        old.refreshed(old.signature(), &memory.keep(fields, 0), Freshness::default(), Generation::default());
     memory.put(new.expect("a short key"), Some(old));
 }
 

@@ -104,7 +104,9 @@ fn entry(memory: &Memory, key: u64, fields: &HeaderMap, body: usize) -> Entry {
     let fields = memory.keep(fields, 0);
     if let Some(found) = memory.peek(key.as_bytes(), memory.hash(key.as_bytes())) {
         let old = &found.variants()[0];
-        return old.refreshed(&fields, Freshness::default(), Generation::default()).expect("a short head");
+        return old
+            .refreshed(old.signature(), &fields, Freshness::default(), Generation::default())
+            .expect("a short head");
     }
     let parts = Parts {
         key: key.as_bytes(),

@@ -81,11 +81,12 @@ pub(crate) fn prolong(
     }
 }
 
-/// Requires caches to validate a response before any reuse, for any lifetime from the backend. A 304 without
-/// this would renew the earlier lifetime of a stored response.
+/// Forbids caches to store a response, for any lifetime from the backend. A 304 without this would renew the earlier
+/// lifetime of a stored response. A stored `no-cache` would outlast the doubt: later 304s do not replace fields that
+/// they do not have (RFC 9111 section 3.2).
 pub(crate) fn forbid_reuse(lines: &mut HeaderMap) {
     for name in DIRECTIVES {
-        lines.append(name, HeaderValue::from_static("no-cache"));
+        lines.append(name, HeaderValue::from_static("no-store"));
     }
 }
 

@@ -54,7 +54,7 @@ impl Server {
         let folder = tempfile::tempdir().expect("a folder");
         let [port] = free_ports();
         let server = Self { kind, folder, port, child: None, made: AtomicU32::new(0) };
-        if let Some(user) = server.user() {
+        if let Some(user) = Self::user() {
             std::os::unix::fs::chown(server.folder.path(), Some(user), Some(user)).expect("given away");
         }
         server
@@ -132,24 +132,21 @@ impl Server {
         self.folder.path().join("data")
     }
 
-    /// Returns the user for the server, where this process is root: both servers refuse to run as root.
-    fn user(&self) -> Option<u32> {
-        let name = match self.kind {
-            Kind::Mariadb => "mysql",
-            Kind::Postgres => "postgres",
-        };
-        let id = || output(Command::new("id").args(["-u", name])).trim().parse().expect("a number");
+    /// Returns the user for the server, where this process is root: both servers refuse to run as root. It is one that
+    /// each machine has; the servers' own are made by packages that are not needed here.
+    fn user() -> Option<u32> {
+        let id = || output(Command::new("id").args(["-u", "nobody"])).trim().parse().expect("a number");
         geteuid().is_root().then(id)
     }
 
     fn command(&self, name: &str) -> Command {
         let package = match self.kind {
-            Kind::Mariadb => "mariadb-server",
+            Kind::Mariadb => "mariadb-server-core",
             Kind::Postgres => "postgresql",
         };
         let mut command = program(name, package);
         command.current_dir(self.folder.path());
-        if let Some(user) = self.user() {
+        if let Some(user) = Self::user() {
             command.uid(user).gid(user);
         }
         command

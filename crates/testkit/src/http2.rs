@@ -16,6 +16,7 @@ pub const SETTINGS: u8 = 4;
 pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
@@ -245,10 +246,17 @@ impl Client {
                 }
             }
             HEADERS => {
-                assert!(flags & END_HEADERS != 0, "no head is as long here");
+                let (mut block, mut is_whole) = (payload, flags & END_HEADERS != 0);
+                while !is_whole {
+                    let Some(Frame { kind: CONTINUATION, flags, payload, .. }) = self.frame() else {
+                        return false;
+                    };
+                    block.extend(payload);
+                    is_whole = flags & END_HEADERS != 0;
+                }
                 let mut list = List::default();
                 self.decoder
-                    .decode(&payload, &mut list, &Bounds { bytes: 1 << 20, fields: 500 })
+                    .decode(&block, &mut list, &Bounds { bytes: 1 << 20, fields: 500 })
                     .expect("a section");
                 self.responses.entry(stream).or_default().section(list.fields(), flags & END_STREAM != 0);
             }

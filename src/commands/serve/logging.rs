@@ -3,8 +3,9 @@
 //! `LARDER_LOG` filters by level and module, as `RUST_LOG` does; without either, `info` and above are shown.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Stderr, Write};
 
+use larder_proxy::base::shown::is_hidden;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::terminal::wants_plain;
@@ -20,10 +21,31 @@ pub(super) fn start() -> Result<(), String> {
     let filter = parsed.map_err(|error| format!("cannot read the log filter '{filter}': {error}"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Visible(io::stderr()))
         .with_ansi(io::stderr().is_terminal() && !wants_plain())
         .with_target(false)
         .log_internal_errors(false)
         .init();
     Ok(())
+}
+
+/// Standard error, on which hidden characters of other alphabets than ASCII are escaped. A line is written at once.
+struct Visible(Stderr);
+
+impl Write for Visible {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let is_odd = |c: char| !c.is_ascii() && is_hidden(c);
+        match str::from_utf8(line) {
+            Ok(text) if text.contains(is_odd) => {
+                let shown = |c: char| if is_odd(c) { c.escape_default().collect() } else { String::from(c) };
+                self.0.write_all(text.chars().map(shown).collect::<String>().as_bytes())?;
+            }
+            _ => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }

@@ -1,6 +1,7 @@
 //! `larder serve`: binds, prints its addresses, and turns signals into reloads, drains and stops.
 
 mod logging;
+mod open_files;
 mod watched_files;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,10 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use larder_proxy::origin::most_idle;
-use larder_proxy::settings::{Limits, Role};
+use larder_proxy::settings::Role;
 use larder_proxy::{Arrival, Control, Front, Server, Settings};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -39,13 +38,10 @@ Examples:
 Signals: HUP reads the file again, TERM and INT finish the requests in progress, a second one stops at once.
 LARDER_LOG=debug shows more on standard error.";
 
-/// Files that are open beside connections: listeners, logs, databases, memory files, segments of disks.
-const OTHER_FILES: u64 = 1_000;
-
 /// Serves until told to stop.
 pub(crate) fn run(run: &Run, watch_allocator: WatchAllocator) -> Result<(), Failure> {
     logging::start().map_err(Failure::Refused)?;
-    raise_open_files();
+    open_files::raise();
     let files = WatchedFiles::default();
     let source = ConfigSource { run: run.clone(), files: files.clone() };
     let settings = source.load().map_err(|error| Failure::Refused(error.to_string()))?;
@@ -81,7 +77,7 @@ impl ConfigSource {
     fn load(&self) -> Result<Settings, ConfigError> {
         let mut settings = self.files.load(|| config::load(self.run.config.as_deref(), &self.run.flags))?;
         config::warnings(&settings).iter().for_each(|warning| warn!("{warning}"));
-        leave_open_files(&mut settings.limits);
+        open_files::plan(&mut settings).map_err(|problem| ConfigError { problems: vec![problem] })?;
         Ok(settings)
     }
 
@@ -125,29 +121,6 @@ fn obey(mut signals: Signals, running: &Settings, source: &ConfigSource, sender:
         };
         // If the server has ended, the process ends too, and the command is not needed.
         let _ = sender.send(control);
-    }
-}
-
-/// Raises the limit of open files: every connection is an open file, and most systems start with a limit of 1,024.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        warn!("cannot raise the limit of open files: {error}");
-    }
-}
-
-/// Reserves files for requests to origins, and for all other needs, regardless of the number of clients.
-fn leave_open_files(limits: &mut Limits) {
-    let Some(files) = getrlimit(Resource::Nofile).current else { return };
-    let to_origins = limits.in_flight as u64 + most_idle(Some(files));
-    let left = files - (OTHER_FILES + to_origins).min(files / 2);
-    if left < limits.connections as u64 {
-        info!(
-            "{files} files may be open at once, so {left} connections of clients, not {}",
-            limits.connections
-        );
-        limits.connections = left as usize;
     }
 }
 

@@ -29,8 +29,12 @@ pub(super) fn suite(folder: &Path, larder: &Path, http2: bool) -> Result<Vec<Out
     command.env("npm_config_pidfile", scratch.path().join("pid"));
     let _origin = start(command, origin, "the suite's server")?;
     let mut command = Command::new(larder);
+    // One test expects a response to POST to be stored, which the default does not.
+    let config = scratch.path().join("larder.toml");
+    let site = format!("[[site]]\norigin = \"http://localhost:{origin}\"\nstore_post = true\n");
+    std::fs::write(&config, site).context("cannot write the config")?;
     command.args(["serve", "--stats", "none", "--admin", "off", "--listen", &format!("127.0.0.1:{proxy}")]);
-    command.args(["--origin", &format!("http://localhost:{origin}")]);
+    command.arg("--config").arg(config);
     let _larder = start(command, proxy, "larder")?;
     let (_adapter, asked) = match http2 {
         false => (None, proxy),

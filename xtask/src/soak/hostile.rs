@@ -46,6 +46,9 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack { name: "silent-admin", clients: 1, once: silent_admin },
     Attack { name: "datagrams", clients: 1, once: datagrams },
     Attack { name: "groups", clients: 2, once: groups },
+    Attack { name: "unread-heads", clients: 4, once: unread_heads },
+    Attack { name: "bombs", clients: 4, once: bombs },
+    Attack { name: "guesses", clients: 4, once: guesses },
 ];
 
 /// Returns the kind of this name.
@@ -221,4 +224,40 @@ fn groups(round: &mut Round<'_>) -> Result<()> {
         write!(stream, "POST /group HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 0\r\n{close}\r\n")?;
     }
     read_all(&mut stream)
+}
+
+/// Requests many long heads over HTTP/2, and does not read them.
+fn unread_heads(round: &mut Round<'_>) -> Result<()> {
+    const STREAMS: u32 = 100;
+    let mut stream = round.connect(round.ports.site)?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    for number in 0..STREAMS {
+        let path = format!("/unstored-head/{}", round.random.next());
+        let fields =
+            [(":method", "HEAD"), (":scheme", "http"), (":authority", "evil.test"), (":path", path.as_str())];
+        // Literal fields without indexing (RFC 7541 section 6.2.2).
+        let literal = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
+        let field = |(name, value)| [vec![0], literal(name), literal(value)].concat();
+        let section = fields.map(field).concat();
+        stream.write_all(&[0, 0, section.len() as u8, 1, 5])?;
+        stream.write_all(&[&(2 * number + 1).to_be_bytes(), &section[..]].concat())?;
+    }
+    round.over.sleep(Duration::from_secs(5));
+    Ok(())
+}
+
+/// Requests stored content that becomes too long without its coding, as a client that does not accept the coding.
+fn bombs(round: &mut Round<'_>) -> Result<()> {
+    let page = round.random.next() % 50;
+    round.ask(&format!("GET /bomb/{page}"), "Accept-Encoding: identity\r\n")
+}
+
+/// Shows wrong passwords.
+fn guesses(round: &mut Round<'_>) -> Result<()> {
+    for _ in 0..10 {
+        // `a:a`, with other last characters.
+        let guess = format!("Authorization: Basic YTp{:04}\r\n", 1_000 + round.random.next() % 9_000);
+        round.ask("GET /members", &guess)?;
+    }
+    Ok(())
 }

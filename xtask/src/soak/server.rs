@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The proxy's memory budget for responses, in bytes.
 pub(super) const BUDGET: u64 = 64 << 20;
 
+/// A user of the hostile site, as `htpasswd -B -C 10` writes it.
+const USERS: &str = "a:$2y$10$kTb6CD33HQu5TaNPdAbYNujtpQj1pW5VBgqhBLfyhnd.v0UWCPJza\n";
+
 const START: Duration = Duration::from_secs(30);
 
 /// Returns the maximum of resident bytes for a budget of `budget` bytes for responses.
@@ -96,6 +99,8 @@ pub(super) struct Ports {
 pub(super) struct Server {
     pub(super) ports: Ports,
     larder: Larder,
+    /// The file of the users of the hostile site.
+    _users: tempfile::NamedTempFile,
 }
 
 impl Server {
@@ -105,16 +110,20 @@ impl Server {
     /// If it does not start.
     pub(super) fn start(larder: &Path, ours: u16, traps: u16) -> Result<Self> {
         let [forward, onc] = free_ports();
+        let users = tempfile::NamedTempFile::new().context("cannot make a file")?;
+        std::fs::write(users.path(), USERS).context("cannot write the users")?;
         let config = format!(
             "[memory]\nsize = '{}MiB'\n[forward]\nlisten = '127.0.0.1:{forward}'\nallow_private = true\n\
              [onc]\nlisten = '127.0.0.1:{onc}'\n\
              [[site]]\nname = 'good'\nhosts = ['good.test']\norigin = 'http://127.0.0.1:{ours}'\n\
-             [[site]]\nname = 'evil'\nhosts = ['evil.test']\norigin = 'http://127.0.0.1:{traps}'\n",
-            BUDGET >> 20
+             [[site]]\nname = 'evil'\nhosts = ['evil.test']\norigin = 'http://127.0.0.1:{traps}'\n\
+             compress = ['gzip']\n[[site.rule]]\nmatch = {{ path = '/members' }}\nusers = '{}'\n",
+            BUDGET >> 20,
+            users.path().display()
         );
         let larder = Larder::start(larder, &config)?;
         let ports = Ports { site: larder.site, forward, admin: larder.admin, onc, traps };
-        Ok(Self { ports, larder })
+        Ok(Self { ports, larder, _users: users })
     }
 
     pub(super) fn id(&self) -> u32 {

@@ -56,6 +56,14 @@ fn answer(stream: &mut TcpStream, path: &str, random: &mut Random) -> Result<()>
             let lines: String = (0..40).map(|n| format!("X-Field-{n}: {}\r\n", "v".repeat(1_000))).collect();
             stream.write_all(&content::answer("200 OK", &format!("{storable}{lines}"), &body))?;
         }
+        "unstored-head" => {
+            let lines = format!("Cache-Control: no-store\r\nX-Long: {}\r\n", "v".repeat(60_000));
+            stream.write_all(&content::answer("200 OK", &lines, b""))?;
+        }
+        "bomb" => {
+            let lines = format!("{storable}Content-Type: text/html\r\nContent-Encoding: zstd\r\n");
+            stream.write_all(&content::answer("200 OK", &lines, &bomb()))?;
+        }
         "unique-fields" => {
             let unique = random.next();
             let lines: String =
@@ -87,6 +95,14 @@ fn answer(stream: &mut TcpStream, path: &str, random: &mut Random) -> Result<()>
         _ => stream.write_all(&content::answer("200 OK", storable, &body))?,
     }
     Ok(())
+}
+
+/// Returns content in zstd that is a little longer than 8 MiB without it: blocks of 128 KiB of one byte (RFC 8878 section
+/// 3.1.1.2).
+fn bomb() -> Vec<u8> {
+    let begin = [0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+    let blocks = (0..65).flat_map(|number| [2 | u8::from(number == 64), 0, 0x10, b'b']);
+    begin.into_iter().chain(blocks).collect()
 }
 
 /// Sends bytes after an answer that has no content, or has ended: another request would take them for its own answer.

@@ -34,7 +34,7 @@ pub(super) struct Asker {
 impl Asker {
     /// Creates a client that trusts the authorities of `tls`.
     pub(super) fn new(tls: &OriginTls, timeouts: &Timeouts) -> Self {
-        let Destinations { sites: common, .. } = &Destinations::default();
+        let Destinations { sites: common, .. } = &Destinations::new(8);
         let connector = Connector::new(timeouts.connect, false, common).with_tls(&tls.config);
         Self { client: Client::new(connector, timeouts, common), asked: Arc::default() }
     }
@@ -77,6 +77,7 @@ impl Asker {
             head: &head,
             content: &mut upload,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),

@@ -4,7 +4,6 @@
 
 mod account;
 mod answers;
-mod cipher;
 mod client;
 mod files;
 mod inquiry;

@@ -2,7 +2,7 @@
 //! account, the challenge responses, and the failures of orders; and the lease that lets only one node at a time order
 //! for a name.
 //!
-//! Everything except the lease is a field of one hash, encrypted ([`cipher`](super::cipher)). Each change increments a
+//! Everything except the lease is a field of one hash, encrypted ([`cipher`](crate::cluster::cipher)). Each change increments a
 //! change number, which nodes read every second, and each node stores the number up to which it has applied the
 //! changes.
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use redis::Cmd;
 
-use super::cipher::Cipher;
+use crate::cluster::cipher::{Cipher, no_numbers};
 use crate::cluster::{Cluster, EngineError};
 
 /// Maximum time to wait until other nodes have applied a change.
@@ -65,8 +65,7 @@ pub(super) struct Lease {
 impl Shared {
     /// Creates the shared state of `cluster`; `None` if it has no token to derive the encryption key from.
     pub(super) fn new(cluster: &Arc<Cluster>) -> Option<Self> {
-        let settings = &cluster.settings;
-        let cipher = Cipher::new(settings.token.as_ref()?.secret(), &settings.prefix)?;
+        let cipher = cluster.cipher.clone()?;
         let cluster = Arc::clone(cluster);
         let (known, is_said) = (AtomicU64::new(0), AtomicBool::new(false));
         Some(Self { cluster, cipher, known, is_said, began: Instant::now() })
@@ -82,8 +81,7 @@ impl Shared {
     /// # Errors
     /// The reason why the field was not written.
     pub(super) async fn put(&self, field: &str, value: &[u8]) -> Result<u64, EngineError> {
-        let sealed = self.cipher.seal(field, value);
-        let sealed = sealed.map_err(|_| EngineError::Refused("the system has no random numbers".into()))?;
+        let sealed = self.cipher.seal(field, value).map_err(no_numbers)?;
         let mut command = self.change(PUT, field);
         command.arg(sealed);
         self.cluster.engine.command(&command).await

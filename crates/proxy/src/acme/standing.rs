@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Cause, backoff};
+use crate::base::shown::is_hidden;
 
 /// Maximum of characters of a stored reason.
 const LONGEST: usize = 400;
@@ -73,7 +74,7 @@ impl Standing {
 
 /// Returns another server's message as one line of limited length, suitable for a log.
 fn in_one_line(text: &str) -> String {
-    let shown = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    let shown = text.trim().chars().map(|c| if is_hidden(c) { ' ' } else { c });
     let mut line: String = shown.take(LONGEST).collect();
     if text.trim().chars().count() > LONGEST {
         line.push_str("..");

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::Sender;
 use url::form_urlencoded;
 
 use super::{Answer, State, TEXT, response, stream};
+use crate::base::shown::write_json;
 use crate::features::inventory::{self, Keys, LEAST_RATE};
 
 /// The most answers in progress; each takes a thread.
@@ -178,7 +179,7 @@ struct Outlet {
 
 impl Outlet {
     fn line(&mut self, line: &impl Serialize) -> bool {
-        if let Err(error) = serde_json::to_writer(&mut self.piece, line) {
+        if let Err(error) = write_json(&mut self.piece, line) {
             return self.send(Err(error.into()));
         }
         self.piece.push(b'\n');

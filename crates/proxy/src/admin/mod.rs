@@ -95,6 +95,7 @@ struct Stats {
     capacity: u64,
     by: &'static str,
     connections: usize,
+    connections_refused: u64,
     /// Requests of clients that could be read, by version of HTTP.
     http_versions: BTreeMap<&'static str, u64>,
     in_flight: usize,
@@ -243,6 +244,7 @@ impl Stats {
                 (By::Entries, _) => "entries",
             },
             connections: shared.connections.load(Ordering::Relaxed),
+            connections_refused: shared.closed_on_arrival.load(Ordering::Relaxed),
             http_versions: shared.versions().into_iter().collect(),
             in_flight,
             queued,
@@ -289,8 +291,6 @@ impl State {
     }
 }
 
-/// The most open connections; further ones are closed on arrival.
-const CONNECTIONS: usize = 64;
 /// How long a connection may take for a request's head, or be idle.
 const SILENT: Duration = Duration::from_secs(10);
 /// How long an answer may remain in the kernel because its client does not read it.
@@ -301,7 +301,7 @@ pub(crate) async fn serve(state: Arc<State>, listener: TcpListener) {
     let watched = Arc::clone(&state.shared);
     tokio::spawn(async move { watched.observers.watch.pump().await });
     tokio::spawn(recent::watch(Arc::clone(&state)));
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(state.shared.plan().settings.limits.admin));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;

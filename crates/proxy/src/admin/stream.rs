@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{Answer, prepared};
+use crate::base::shown::write_json;
 
 /// The most pieces that wait for the client.
 const PIECES: usize = 4;
@@ -69,7 +70,7 @@ impl Events {
         }
         self.piece.extend_from_slice(b"data: ");
         // This JSON has no line breaks, which would end the event.
-        match serde_json::to_writer(&mut self.piece, data) {
+        match write_json(&mut self.piece, data) {
             Ok(()) => self.piece.extend_from_slice(b"\n\n"),
             Err(_) => self.piece.truncate(start),
         }

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io;
 
+use super::shown::is_hidden;
+
 /// An error for the operator who starts the proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
@@ -27,7 +29,7 @@ pub(crate) fn cause(error: &io::Error) -> String {
 /// begins with an abbreviation. An error number of the operating system is left out.
 pub(crate) fn part(text: &str) -> String {
     let text = text.split_once(" (os error").map_or(text, |(words, _)| words);
-    let text = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    let text = text.split(|letter: char| letter == ' ' || is_hidden(letter));
     let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {

@@ -28,6 +28,16 @@ pub(crate) fn have(networks: &[IpNet], ip: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&ip))
 }
 
+/// Returns the network of `client` with this prefix length in IPv4 and IPv6.
+pub(crate) fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> (32 - bits4) << (32 - bits4)).into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() >> (128 - bits6) << (128 - bits6)).into()
+        }
+    }
+}
+
 /// Returns `authority` without its port.
 pub(crate) fn host_of(authority: &str) -> &str {
     // Behind a bracket there is no port.

@@ -54,6 +54,7 @@ pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
 pub use self::rule::{Answer, CookieFilter, Edits, Effects, Placeholder, SiteRule, Template};
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
 pub use self::upstream::{Tries, Upstream};
 pub(crate) use self::users::Print;
@@ -169,6 +170,10 @@ pub struct Limits {
     pub in_flight: usize,
     /// Requests that wait for a permit to an origin; further ones get 503 with `Retry-After`.
     pub queue: usize,
+    /// Idle connections to origins; beyond that, the oldest is closed. No key: it follows from the open files.
+    pub idle: usize,
+    /// Concurrent connections of administrators; further ones are closed on arrival. No key either.
+    pub admin: usize,
 }
 
 /// Timeouts.
@@ -429,6 +434,8 @@ impl Default for Limits {
             streams: 100,
             in_flight: 1_024,
             queue: 4_096,
+            idle: 8_192,
+            admin: 64,
         }
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{collections::VecDeque, thread};
 
 use larder_semantics::coding::Coding;
-use larder_store::body::body_of;
 use larder_store::{Body, Entry};
 use serde::Serialize;
 
 use super::Cache;
+use crate::base::low_priority;
 
 /// The most forms in the queue.
 const MOST: usize = 64;
@@ -28,8 +28,6 @@ const LEVEL_OF_GZIP: u32 = 8;
 /// The window of brotli as a power of two. That of zstd at this level is within the 8 MiB that browsers support (RFC
 /// 9659).
 const WINDOW: i32 = 22;
-/// The nice value of the thread, which gives the threads that serve requests a higher priority.
-const NICE: i32 = 10;
 
 /// The queue of forms to be made, and counters.
 #[derive(Default)]
@@ -87,12 +85,9 @@ impl Job {
 
     /// Returns the response, if it is stored and this form of it has not been tried yet.
     fn entry(&self, cache: &Cache) -> Option<Entry> {
-        let memory = &cache.store.memory;
-        let resident = memory.peek(&self.key, memory.hash(&self.key))?;
-        let mut variants = resident.variants().iter();
-        let entry = variants.find(|entry| entry.signature() == &*self.signature)?;
+        let entry = cache.variant(&self.key, &self.signature)?;
         let is_tried = entry.coded().is_some_and(|coded| coded.is_tried(self.coding));
-        (!is_tried).then(|| entry.clone())
+        (!is_tried).then_some(entry)
     }
 }
 
@@ -127,9 +122,8 @@ impl Compressor {
             self.figures.dropped.fetch_add(1, Ordering::Relaxed);
         } else if !list.is_under_way {
             let cache = Arc::clone(cache);
-            let thread = thread::Builder::new().name("compress".to_owned());
-            match thread.spawn(move || cache.compressor.run(&cache)) {
-                Ok(_) => list.is_under_way = true,
+            match low_priority::start("compress", move || cache.compressor.run(&cache)) {
+                Ok(()) => list.is_under_way = true,
                 Err(error) => {
                     tracing::debug!("cannot compress stored responses: {error}");
                     list.waiting.clear();
@@ -148,9 +142,6 @@ impl Compressor {
     }
 
     fn run(&self, cache: &Cache) {
-        if let Err(error) = rustix::process::nice(NICE) {
-            tracing::debug!("compression runs at the priority of requests: {error}");
-        }
         let _ended = Ended(self);
         while let Some(job) = self.next() {
             if let Some(entry) = job.entry(cache) {
@@ -171,7 +162,7 @@ impl Compressor {
     fn make(&self, cache: &Cache, entry: &Entry, coding: Coding) {
         let (len, memory) = (entry.body().len(), &cache.store.memory);
         let form = encode(coding, entry.body(), len - len / WORTH)
-            .and_then(|bytes| bytes.map(|bytes| body(cache, bytes)).transpose());
+            .and_then(|bytes| bytes.map(|bytes| cache.body(bytes)).transpose());
         let form = form.unwrap_or_else(|error| {
             tracing::debug!("cannot make the {} form of a response: {error}", coding.token());
             None
@@ -201,10 +192,6 @@ impl Drop for Ended<'_> {
             *self.0.list() = List::default();
         }
     }
-}
-
-fn body(cache: &Cache, bytes: Vec<u8>) -> io::Result<Body> {
-    body_of(bytes, |len| cache.fills.arena().extent(Some(len)))
 }
 
 /// Returns the content of `body` in `coding`; `None` if that is longer than `most` bytes.

@@ -2,20 +2,23 @@
 
 pub(crate) mod ahead;
 pub(crate) mod compressor;
+pub(crate) mod decoder;
 pub(crate) mod doubt;
 pub(crate) mod history;
 pub(crate) mod prefetches;
 pub(crate) mod reclaim;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_store::{Arena, Budget, Disks, Fills, HintUsage, HitForMiss, Memory, Store};
+use larder_store::body::body_of;
+use larder_store::{Arena, Body, Budget, Disks, Entry, Fills, HintUsage, HitForMiss, Memory, Store};
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
 use self::ahead::RefreshesAhead;
 use self::compressor::Compressor;
+use self::decoder::Decoder;
 use self::doubt::Doubts;
 use self::history::Histories;
 use self::prefetches::Prefetches;
@@ -49,8 +52,8 @@ pub(crate) struct Cache {
     hints_sent: AtomicU64,
     /// The queue of coded forms to be made.
     pub(crate) compressor: Compressor,
-    /// Permits for contents that are held in memory while they are decoded for clients.
-    pub(crate) undoing: Arc<Semaphore>,
+    /// Decodes contents for clients that do not accept the coding of the origin.
+    pub(crate) decoder: Decoder,
 }
 
 /// The counts of early hints so far.
@@ -63,9 +66,6 @@ pub(crate) struct HintFigures {
     /// Bytes that these links take.
     pub(crate) bytes: u64,
 }
-
-/// The most decoded contents that are held in memory at once.
-const UNDONE: usize = 8;
 
 impl Cache {
     /// Returns an empty cache, and opens its disks.
@@ -83,8 +83,8 @@ impl Cache {
         let reclaim = Reclaim::default();
         reclaim.set_rate(settings.schedule.rate);
         let gateways = Gateways::new(Settled::take(settings));
-        let (hit_for_miss, doubts, ahead, prefetches, histories, hints_sent, compressor) = <_>::default();
-        let undoing = Arc::new(Semaphore::new(UNDONE));
+        let (hit_for_miss, doubts, ahead, prefetches, histories, hints_sent, compressor, decoder) =
+            <_>::default();
         Ok(Arc::new(Self {
             store,
             fills,
@@ -97,7 +97,7 @@ impl Cache {
             histories,
             hints_sent,
             compressor,
-            undoing,
+            decoder,
         }))
     }
 
@@ -110,6 +110,18 @@ impl Cache {
     pub(crate) fn hints(&self) -> HintFigures {
         let HintUsage { hints, bytes } = self.store.hints.usage();
         HintFigures { sent: self.hints_sent.load(Ordering::Relaxed), kept: hints, bytes }
+    }
+
+    /// Returns the variant with this key and these selecting fields, if it is in memory.
+    fn variant(&self, key: &[u8], signature: &[u8]) -> Option<Entry> {
+        let memory = &self.store.memory;
+        let resident = memory.peek(key, memory.hash(key))?;
+        resident.variants().iter().find(|entry| entry.signature() == signature).cloned()
+    }
+
+    /// Returns the body of `bytes`, a form of a stored response.
+    fn body(&self, bytes: Vec<u8>) -> io::Result<Body> {
+        body_of(bytes, |len| self.fills.arena().extent(Some(len)))
     }
 
     /// Applies `new` settings from now on.

@@ -4,6 +4,7 @@
 
 pub(crate) mod acknowledge;
 pub(crate) mod change;
+pub(crate) mod cipher;
 pub(crate) mod engine;
 pub(crate) mod follow;
 mod heartbeat;
@@ -22,6 +23,7 @@ mod sealed;
 pub(crate) mod session;
 mod stream;
 mod stream_position;
+pub(crate) mod ticket_keys;
 pub(crate) mod tier;
 
 use std::future::Future;
@@ -38,6 +40,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
+use self::cipher::Cipher;
 pub(crate) use self::engine::{Engine, EngineError};
 use self::hot::Hot;
 use self::invalidations::Invalidations;
@@ -49,7 +52,7 @@ use self::sealed::Forged;
 use self::tier::Tier;
 use crate::base::error::Error;
 use crate::base::settings::cluster::Settings;
-use crate::base::settings::{NodeTls, Token};
+use crate::base::settings::{ClusterKey, NodeTls};
 use crate::net::tls::accept::{Secured, Unsecured};
 use crate::net::tls::nodes::{Fault, Nodes};
 
@@ -65,6 +68,8 @@ pub(crate) struct Cluster {
     pub(crate) members: Members,
     /// Distinguishes data of nodes from forged data.
     pub(crate) seal: Seal,
+    /// Encrypts secrets on the engine; `None` without a token.
+    pub(crate) cipher: Option<Cipher>,
     /// The encryption of connections between nodes, if they are encrypted.
     pub(crate) tls: Option<Nodes>,
     /// Whether the log has warned that a node does not encrypt.
@@ -97,13 +102,16 @@ impl Cluster {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new("cannot start the cluster", error))?;
         let handle = runtime.handle().clone();
+        let key = settings.token.as_ref().map(|token| token.stretched(&settings.prefix)).transpose();
+        let key = key.map_err(|error| Error::new("cannot derive a key from cluster.token", error))?;
         Ok(Self {
             settings: settings.clone(),
             id: format!("{:016x}", fastrand::u64(..)),
             engine: Engine::new(settings.engine.clone(), settings.engine_tls.clone(), handle.clone()),
             members: Members::new(),
-            seal: Seal::new(settings.token.as_ref().map(Token::secret), &settings.prefix),
-            tls: tls(settings)
+            seal: Seal::new(key.as_ref().map(|key| &key[..]), &settings.prefix),
+            cipher: key.as_ref().and_then(|key| Cipher::new(key, &settings.prefix)),
+            tls: tls(settings, key.as_ref())
                 .map_err(|fault| Error::new("cannot encrypt connections between nodes", fault))?,
             told_of_clear: AtomicBool::new(false),
             forged: Forged::default(),
@@ -222,12 +230,10 @@ impl Cluster {
 }
 
 /// Returns the encryption of connections between nodes that `settings` require.
-fn tls(settings: &Settings) -> Result<Option<Nodes>, Fault> {
-    match (&settings.tls, &settings.token) {
+fn tls(settings: &Settings, key: Option<&ClusterKey>) -> Result<Option<Nodes>, Fault> {
+    match (&settings.tls, key) {
         (None, _) => Ok(None),
-        (Some(NodeTls::Token), Some(token)) => {
-            Nodes::by_token(token.secret().as_bytes(), &settings.prefix).map(Some)
-        }
+        (Some(NodeTls::Token), Some(key)) => Nodes::by_token(key, &settings.prefix).map(Some),
         (Some(NodeTls::Token), None) => Err(Fault::Other("there is no token".to_owned())),
         (Some(NodeTls::Files(files)), _) => Nodes::by_files(files).map(Some),
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use larder_rules::{has_dot_segments, normal_path};
+use larder_rules::{is_ambiguous, normal_path};
 
 use super::placeholders;
 use super::request::Request;
@@ -81,6 +81,6 @@ impl Chosen<'_> {
 
     /// Whether parts of the client's request lead out of the path that a rule has written.
     pub(crate) fn leads_out(&self) -> bool {
-        self.path.as_ref().is_some_and(|path| has_dot_segments(path.split('?').next().unwrap_or_default()))
+        self.path.as_ref().is_some_and(|path| is_ambiguous(path.split('?').next().unwrap_or_default()))
     }
 }

@@ -8,8 +8,8 @@ use crate::base::settings::{CookieFilter, Edits};
 use crate::http::response::Lines;
 
 impl Edits {
-    /// Changes the fields of a request.
-    pub(crate) fn apply(&self, fields: &mut HeaderMap) {
+    /// Removes the fields of a request that are removed or replaced, and cookies.
+    pub(crate) fn remove_from(&self, fields: &mut HeaderMap) {
         for name in &self.remove {
             fields.remove(name);
         }
@@ -19,6 +19,11 @@ impl Edits {
         for (name, _) in &self.set {
             fields.remove(name);
         }
+    }
+
+    /// Changes the fields of a request.
+    pub(crate) fn apply(&self, fields: &mut HeaderMap) {
+        self.remove_from(fields);
         for (name, value) in &self.set {
             fields.append(name, value.clone());
         }
@@ -84,9 +89,10 @@ impl Edits {
     /// Whether a line of a response is kept.
     fn keep(&self, name: &[u8], value: &[u8]) -> bool {
         let is_cookie = || name.eq_ignore_ascii_case(b"set-cookie");
+        let cookie = || value.split(|byte| *byte == b';').next().unwrap_or_default();
         let goes = |own: &HeaderName| name.eq_ignore_ascii_case(own.as_str().as_bytes());
         !self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(goes)
-            && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie_name(value)))
+            && self.cookies.as_ref().is_none_or(|filter| !is_cookie() || filter.keeps(cookie()))
     }
 
     /// Whether the lines called `name` (lower case) of a request are removed or replaced.
@@ -108,19 +114,13 @@ impl Edits {
     }
 }
 
-/// Returns the name of a cookie in `Cookie` or `Set-Cookie`.
-fn cookie_name(pair: &[u8]) -> &[u8] {
-    let end = pair.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(pair.len());
-    pair[..end].trim_ascii()
-}
-
 fn filter_cookies(filter: &CookieFilter, fields: &mut HeaderMap) {
     let kept: Vec<Vec<u8>> = fields
         .get_all(header::COOKIE)
         .iter()
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
         .map(<[u8]>::trim_ascii)
-        .filter(|pair| !pair.is_empty() && filter.keeps(cookie_name(pair)))
+        .filter(|pair| !pair.is_empty() && filter.keeps(pair))
         .map(<[u8]>::to_vec)
         .collect();
     fields.remove(header::COOKIE);

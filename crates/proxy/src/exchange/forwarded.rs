@@ -17,23 +17,32 @@ use crate::base::settings::Role;
 use crate::http::head::{Head, Lines, Refusal, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
-/// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops others by
-/// their prefix.
-const DROPPED: [&str; 38] = [
+/// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
+/// [`BEGINNINGS`], and `X-...-Override`.
+const DROPPED: [&str; 53] = [
     "forwarded",
     "forwarded-for",
     "x-real-ip",
+    "x-real-host",
     "x-client-ip",
     "x-cluster-client-ip",
+    "cluster-client-ip",
     "true-client-ip",
+    "x-true-client-ip",
     "cf-connecting-ip",
+    "cf-connecting-ipv6",
     "fastly-client-ip",
+    "x-azure-clientip",
+    "x-azure-socketip",
     "client-ip",
     "x-remote-ip",
     "x-remote-addr",
     "x-originating-ip",
+    "x-proxyuser-ip",
+    "proxy-client-ip",
+    "wl-proxy-client-ip",
     "x-host",
-    "x-http-host-override",
+    "x-proxy-host",
     "x-backend-host",
     "x-scheme",
     "x-url-scheme",
@@ -43,23 +52,43 @@ const DROPPED: [&str; 38] = [
     "cloudfront-forwarded-proto",
     "fastly-ssl",
     "x-rewrite-url",
-    "x-envoy-original-path",
-    "x-http-destinationurl",
     "x-proxy-url",
     "base-url",
     "request-uri",
+    "x-request-uri",
     // The certificate of the client is written again, if there is one (RFC 9440).
     CLIENT_CERT,
     CLIENT_CERT_CHAIN,
     "script-name",
     "x-script-name",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
+    "path-info",
+    "x-path-info",
     "x-sendfile-type",
     "x-accel-mapping",
+    // Next.js takes these for its own.
+    "x-matched-path",
+    "x-now-route-matches",
+    "x-invoke-path",
+    "x-invoke-query",
+    "x-invoke-output",
+    "x-invoke-status",
+    "x-invoke-error",
+    // Origins fetch the profile of the device at this URL.
+    "wap-profile",
     // CGI programs read it as the variable HTTP_PROXY.
     "proxy",
+];
+
+const BEGINNINGS: [&str; 9] = [
+    "x-forwarded",
+    "x-forward-",
+    "x-forwarder-",
+    "x-original-",
+    "x-http-",
+    "x-envoy-",
+    "x-middleware-",
+    "x-wap-profile",
+    "larder-",
 ];
 
 const NOT_TLS: Refusal = Refusal {
@@ -89,7 +118,8 @@ pub fn is_dropped(name: &str) -> bool {
     // CGI maps X-Forwarded-Host and X_Forwarded_Host to one variable; some servers do the same for other characters.
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     !is_plain
-        || ["x-forwarded", "x-original-", "larder-"].into_iter().any(begins)
+        || BEGINNINGS.into_iter().any(begins)
+        || (begins("x-") && name.len() > 9 && name[name.len() - 9..].eq_ignore_ascii_case("-override"))
         || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
 }
 
@@ -325,6 +355,26 @@ mod tests {
             .chain(["Client-Cert", "client_cert", "CLIENT-CERT-CHAIN", "Client_Cert-Chain"])
         {
             assert!(is_dropped(name), "{name}");
+        }
+        for name in [
+            "X-Http-Path-Override",
+            "X-HTTP-Method",
+            "X-Host-Override",
+            "X-Proxyuser-Ip",
+            "X-Envoy-External-Address",
+            "X-Envoy-Original-Path",
+            "X-Wap-Profile",
+            "x-wap-profile-diff",
+            "X-Middleware-Subrequest",
+            "x-middleware-rewrite",
+            "X-Now-Route-Matches",
+            "X-Forward-For",
+            "WL-Proxy-Client-IP",
+        ] {
+            assert!(is_dropped(name), "{name}");
+        }
+        for name in ["RSC", "Next-Router-State-Tree", "Next-Action", "X-Nextjs-Data", "X-HTTP", "Override"] {
+            assert!(!is_dropped(name), "{name}");
         }
         for name in ["Accept", "Cookie", "X-Requested-With", "Via", "X-Api-Key", "X-Forward", "Larder", "x"] {
             assert!(!is_dropped(name), "{name}");

@@ -1,11 +1,11 @@
 //! Limits that rules set: counts requests against them, and refuses requests beyond them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
 use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
 
+use crate::base::networks::network;
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Counted, LimitBy};
 use crate::exchange::reply::{Reply, Source};
@@ -65,16 +65,6 @@ fn holder(limiter: &Limiter, request: &Request) -> Holder {
     }
 }
 
-/// Returns the network of `client` with this prefix length in IPv4 and IPv6.
-pub(crate) fn network(client: IpAddr, bits4: u32, bits6: u32) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() >> (32 - bits4) << (32 - bits4)).into(),
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() >> (128 - bits6) << (128 - bits6)).into()
-        }
-    }
-}
-
 fn refusal(limiter: &Limiter, beyond: Beyond) -> Reply {
     let limit = &limiter.limit;
     let by = match &limit.by {
@@ -92,7 +82,11 @@ fn refusal(limiter: &Limiter, beyond: Beyond) -> Reply {
     };
     let text = format!("429: a rule of this proxy allows {most} {by}; try again in {seconds} s\n");
     let outcome = Outcome::forwarded(Kind::Refused, Why::RateLimited);
-    let mut reply = Reply::text(StatusCode::TOO_MANY_REQUESTS, text, outcome);
+    retry_after(Reply::text(StatusCode::TOO_MANY_REQUESTS, text, outcome), seconds)
+}
+
+/// Returns `reply` with the seconds after which the client may try again.
+pub(crate) fn retry_after(mut reply: Reply, seconds: u128) -> Reply {
     if let (Source::Fields(fields), Ok(seconds)) =
         (&mut reply.fields, HeaderValue::try_from(seconds.to_string()))
     {

@@ -72,20 +72,21 @@ impl Negotiated {
     }
 }
 
-/// Weakens the entity-tag in the lines from `start` on.
+/// Weakens each entity-tag in the lines from `start` on: clients choose among several.
 fn weaken(out: &mut Vec<u8>, start: usize) {
     const NAME: &[u8] = b"etag:";
     let mut at = start;
     while let Some(line) = out.get(at..).filter(|rest| !rest.is_empty()) {
+        let mut next = at + memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
         if line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) {
             let value = line[NAME.len()..].trim_ascii_start();
             let tag = at + line.len() - value.len();
             if value.starts_with(b"\"") {
                 out.splice(tag..tag, *b"W/");
+                next += 2;
             }
-            return;
         }
-        at += memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
+        at = next;
     }
 }
 
@@ -110,6 +111,7 @@ mod tests {
             ("X-ETag: \"a\"\r\netag:\"a\"\r\n", "X-ETag: \"a\"\r\netag:W/\"a\"\r\n"),
             ("X: 1\r\nETag: W/\"a\"\r\n", "X: 1\r\nETag: W/\"a\"\r\n"),
             ("ETag: bare\r\n", "ETag: bare\r\n"),
+            ("ETag: \"a\"\r\nX: 1\r\nETag: \"b\"\r\n", "ETag: W/\"a\"\r\nX: 1\r\nETag: W/\"b\"\r\n"),
             ("", ""),
         ];
         for (before, after) in cases {

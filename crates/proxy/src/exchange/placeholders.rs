@@ -40,7 +40,7 @@ fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) ->
 }
 
 /// The bytes that are encoded: all that a path may not contain unencoded (RFC 3986 section 3.3).
-const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+pub(super) const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')

@@ -85,8 +85,8 @@ pub enum Content {
     Bytes(Bytes),
     /// Bytes of the stored response that has the fields, from the first position up to and not including the second.
     Stored(u64, u64),
-    /// The content of that stored response in another coding.
-    Coded(Coding),
+    /// The content of that stored response in another coding than the origin's, or without a coding.
+    Coded(Option<Coding>),
     /// Several pieces, one after the other (`multipart/byteranges`).
     Pieces(Vec<Piece>),
     /// The content of a response that is being stored.
@@ -240,6 +240,13 @@ impl Reply {
             Source::Fill(head) => head.fields.view().contains(name),
             Source::Answer(lines) => lines.contains(name),
             Source::Fields(fields) => fields.contains_key(name),
+        }
+    }
+
+    /// Makes a 304 one that repeats all fields: the node that gets it updates its own copy by them.
+    pub(crate) fn for_node(&mut self) {
+        if let Source::NotModified(entry) = &self.fields {
+            self.fields = Source::Entry(entry.clone());
         }
     }
 

@@ -17,7 +17,8 @@ use larder_semantics::{key, purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
-use crate::base::{in_place, settings::QueryStrings};
+use crate::base::in_place;
+use crate::base::settings::{Edits, QueryStrings};
 use crate::counts::span::Trace;
 use crate::exchange::arrival::Asker;
 use crate::exchange::entered::Entered;
@@ -26,7 +27,9 @@ use crate::exchange::link::{Interim, Link, Stopwatch};
 use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
-use crate::exchange::target::{Address, RuledRequest, asked, host_in, rule, ruled_host, unruled, write_key};
+use crate::exchange::target::{
+    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled, write_key,
+};
 use crate::http::body::Upload;
 use crate::http::head::{Head, Refusal};
 use crate::http::names;
@@ -147,17 +150,26 @@ impl Request {
         let mut fields = collect(head, own_field(&route, &head.method))?;
         let rulebook = route.rulebook(&plan.forward);
         if rulebook.is_evaded_by(&path) {
-            return Err(DOT_SEGMENTS);
+            return Err(AMBIGUOUS);
         }
         let RuledRequest { ruled, apart } = rule(rulebook, &address, (&head.method, client.ip(), &fields));
         let ruling = ruled.share();
+        if ruling.is_evaded {
+            return Err(EVADED);
+        }
         let is_asked = ruling.wanted.is_some() && !by_peer && !is_purge(&head.method, &route);
         let credentials = is_asked.then(|| credentials(head, &route, &mut fields)).flatten();
         let accepted = Some(Accepted::of(&fields));
-        // TRACE shows the request to its client, which must not learn the secrets that rules write.
-        let is_edited = !by_peer && head.method != Method::TRACE;
+        // TRACE shows the request to its client, which must not learn the secrets that rules write. Some origins accept
+        // methods in any case.
+        let is_shown = head.method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str());
+        let edit: fn(&Edits, &mut HeaderMap) = match is_shown {
+            true => Edits::remove_from,
+            false => Edits::apply,
+        };
         let taken = credentials.as_ref().filter(|_| matches!(route, Route::Site(_)));
-        let (path, unchanged) = change(rulebook, &ruling, path, (&mut fields, taken, is_edited));
+        let (path, unchanged) =
+            change(rulebook, &ruling, path, (&mut fields, taken, Some(edit).filter(|_| !by_peer)));
         let mut key = Vec::with_capacity(authority.len() + path.len() + 16);
         write_key(&mut key, role, &address, ruling.query.as_ref());
         let authority = host_in(&key, &head.method).unwrap_or_else(|| authority.to_owned());
@@ -347,11 +359,11 @@ impl Request {
         }
     }
 
-    /// Returns a request for the same target without a client and content, for a refresh in the background.
+    /// Returns a GET for the same target without a client, its content, its conditions and its directives for caches.
     pub(crate) fn in_background(&self) -> Self {
         let mut fields = self.fields.clone();
         revalidate::remove_conditions(&mut fields);
-        purpose::FIELDS.iter().for_each(|name| _ = fields.remove(*name));
+        purpose::FIELDS.iter().chain(&["cache-control", "pragma"]).for_each(|name| _ = fields.remove(*name));
         Self {
             method: Method::GET,
             version: self.version,
@@ -398,33 +410,24 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     }
 }
 
-/// Returns the path and query with the initial slash, which clients may omit.
-fn from_root(path: &str) -> String {
-    match path.as_bytes().first() {
-        None => "/".to_owned(),
-        Some(b'?') => format!("/{path}"),
-        Some(_) => path.to_owned(),
-    }
-}
-
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
 /// with the `taken` credentials, if it is needed. The fields of a request from another node are changed already.
 fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
-    (fields, taken, is_edited): (&mut HeaderMap, Option<&HeaderValue>, bool),
+    (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<fn(&Edits, &mut HeaderMap)>),
 ) -> (String, Option<Box<Unchanged>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
-    let edits = Some(&ruling.request).filter(|edits| is_edited && !edits.is_empty());
-    let is_changed = edits.is_some() || taken.is_some() || counted.is_some();
+    let edit = edit.filter(|_| !ruling.request.is_empty());
+    let is_changed = edit.is_some() || taken.is_some() || counted.is_some();
     let is_looked_at = rulebook.needs_responses() || ruling.limits_by_field();
     let unchanged = (is_changed && is_looked_at).then(|| {
         let taken = taken.map(|value| (header::AUTHORIZATION, value.clone()));
         let fields = fields.iter().map(|(name, value)| (name.clone(), value.clone())).chain(taken);
         Box::new(Unchanged { fields: fields.collect(), path: path.clone() })
     });
-    edits.into_iter().for_each(|edits| edits.apply(fields));
+    edit.into_iter().for_each(|edit| edit(&ruling.request, fields));
     if rulebook.compresses(ruling) && range::is_resumed_by_date(fields) {
         // The client may have the beginning of another form with the same date.
         fields.remove(header::RANGE);
@@ -454,9 +457,6 @@ fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option
     let is_one = fields.get_all(header::AUTHORIZATION).iter().count() == 1;
     fields.remove(header::AUTHORIZATION).filter(|_| is_one)
 }
-
-const DOT_SEGMENTS: Refusal =
-    Refusal::bad("this site has rules for paths: a path may have no segments '.' or '..', and no %00");
 
 /// Returns `path` with the part of its query that counts.
 fn counted(ruling: &Ruling, path: &str) -> Option<String> {

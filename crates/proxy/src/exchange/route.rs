@@ -8,6 +8,7 @@ use http::StatusCode;
 use larder_tags::Pools;
 
 use super::gateways::Gateways;
+use super::placeholders::IN_PATH;
 use super::rulebook::Rulebook;
 use super::upstreams::Upstreams;
 use crate::base::networks::host_of;
@@ -25,6 +26,9 @@ const ODD_ADDRESS: Refusal =
     Refusal::bad("a host that ends in a number has to be an IPv4 address, in decimal and with three dots");
 const DOT_SEGMENTS: Refusal =
     Refusal::bad("the path has segments '.' or '..', which sites by path do not take: resolve them first");
+
+const OTHER_SITE: Refusal =
+    Refusal::bad("an origin could read this path as one of another site: send it without special characters");
 
 /// The name in place of a site's for requests to any origin.
 pub(crate) const FORWARD: &str = "forward";
@@ -131,10 +135,35 @@ impl Sites {
         if self.by_path && has_dot_segments(path) {
             return Err(DOT_SEGMENTS);
         }
-        match self.find(authority, path) {
+        let found = self.find(authority, path);
+        if self.by_path && self.is_of_other_site(authority, path, found) {
+            return Err(OTHER_SITE);
+        }
+        match found {
             Some(site) => Ok(Route::Site(Arc::clone(site))),
             None if self.all.iter().any(|site| site.speaks_for(authority)) => Err(NO_PATH),
             None => Err(NO_SITE),
+        }
+    }
+
+    /// Whether an origin may read `path` as one of another site than `found`.
+    fn is_of_other_site(&self, authority: &str, path: &str, found: Option<&Arc<SiteState>>) -> bool {
+        if self.all.iter().filter(|site| site.speaks_for(authority)).count() < 2 {
+            return false;
+        }
+        let path = path.split('?').next().unwrap_or_default();
+        let normal = larder_rules::normal_path(path);
+        let is_other = |reading: &[u8]| {
+            let reading = percent_encoding::percent_encode(reading, IN_PATH).to_string();
+            self.find(authority, &reading).map(|site| site.number) != found.map(|site| site.number)
+        };
+        match normal {
+            Cow::Borrowed(normal) if !larder_rules::has_readings(normal) => false,
+            normal => {
+                larder_rules::is_ambiguous(path)
+                    || is_other(&normal)
+                    || larder_rules::readings(&normal).iter().any(|reading| is_other(reading))
+            }
         }
     }
 

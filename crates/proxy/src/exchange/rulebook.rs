@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
-use larder_rules::{Fields, Numbers, Rule, RuleSet, has_dot_segments};
+use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
 
@@ -66,6 +66,8 @@ pub(crate) struct Ruling {
     pub(crate) caches: bool,
     /// Whether the cache may answer without waiting, to clients that are [served](Self::serves).
     pub(crate) at_once: bool,
+    /// Whether an origin may read the path as another one, for which rules hold that protect it: the request is refused.
+    pub(crate) is_evaded: bool,
     pub(crate) query: Option<Query>,
     pub(crate) request: Edits,
     pub(crate) response: Edits,
@@ -141,6 +143,11 @@ impl Rulebook {
         self.rules.is_empty()
     }
 
+    /// Whether other rules may apply to a GET than to a HEAD for the same URL.
+    pub(crate) fn looks_at_methods(&self) -> bool {
+        self.rules.iter().any(|rule| rule.rule.conditions.look_at_method())
+    }
+
     /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
@@ -178,7 +185,7 @@ impl Rulebook {
     pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
         match self.is_empty() {
             true => Ruled::Kept(&self.base),
-            false => self.together(self.set.on_request(request)),
+            false => self.ruled(request, |request| self.set.on_request(request)),
         }
     }
 
@@ -188,7 +195,49 @@ impl Rulebook {
         request: &larder_rules::Request<'_, Q>,
         response: &larder_rules::Response<'_, F>,
     ) -> Ruled<'_> {
-        self.together(self.set.on_response(request, response))
+        self.ruled(request, |request| self.set.on_response(request, response))
+    }
+
+    /// Returns the settings for a request to which the rules of these `numbers` apply.
+    #[inline]
+    fn ruled<F: Fields>(
+        &self,
+        request: &larder_rules::Request<'_, F>,
+        numbers: impl Fn(&larder_rules::Request<'_, F>) -> Numbers,
+    ) -> Ruled<'_> {
+        let own = numbers(request);
+        match self.looks_at_paths && has_readings(request.path) {
+            true => self.ruled_in_doubt(request, own, numbers),
+            false => self.together(own),
+        }
+    }
+
+    /// Does the same for a path that origins may read as another one. If other rules hold for that one, the response is
+    /// neither stored nor taken from the cache.
+    #[cold]
+    fn ruled_in_doubt<F: Fields>(
+        &self,
+        request: &larder_rules::Request<'_, F>,
+        own: Numbers,
+        numbers: impl Fn(&larder_rules::Request<'_, F>) -> Numbers,
+    ) -> Ruled<'_> {
+        let others: Vec<_> = readings(request.path)
+            .iter()
+            .map(|path| numbers(&larder_rules::Request { path, ..*request }))
+            .collect();
+        let is_meant = |rule: &SiteRule| rule.rule.conditions.spell_out(request.path);
+        let missing = others.iter().flat_map(|other| own.iter().filter(|number| !other.contains(number)));
+        let further = others.iter().flatten().filter(|number| !own.contains(number));
+        let differing = missing.chain(further).filter_map(|number| self.rule(*number));
+        let differing: Vec<_> = differing.filter(|rule| !is_meant(rule)).collect();
+        let ruled = self.together(own);
+        if differing.is_empty() {
+            return ruled;
+        }
+        let mut ruling = Ruling::clone(&ruled);
+        (ruling.caches, ruling.at_once, ruling.caching.stores_nothing) = (false, false, true);
+        ruling.is_evaded = differing.iter().any(|rule| rule.effects.protect());
+        Ruled::Shared(Arc::new(ruling))
     }
 
     /// Returns the fields and cookies of `request`, in the names of `larder_semantics::vary`, that select separate
@@ -226,9 +275,7 @@ impl Rulebook {
 
     /// Whether rules have conditions on paths or change them, and an origin could interpret this path in another way.
     pub(crate) fn is_evaded_by(&self, path: &str) -> bool {
-        let path = path.split('?').next().unwrap_or_default();
-        // Programs in C end a path at a null byte.
-        self.looks_at_paths && (has_dot_segments(path) || path.contains("%00"))
+        self.looks_at_paths && is_ambiguous(path.split('?').next().unwrap_or_default())
     }
 
     /// Whether rules have conditions on responses.
@@ -340,6 +387,7 @@ impl Ruling {
             && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
             numbers,
+            is_evaded: false,
             at_once: caches && !caching.validated && is_free && !waits,
             caching,
             caches,

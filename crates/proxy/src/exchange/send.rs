@@ -102,8 +102,7 @@ pub(crate) async fn send_content(sink: &mut impl Sink, reply: &mut Reply) -> Res
         Content::Tunnel(_) => return Ok(()),
         _ => send_stored(sink, reply).await.map(|()| HeaderMap::new()),
     };
-    sink.end(&trailers?);
-    Ok(())
+    sink.end(&trailers?).await
 }
 
 /// Sends content that is complete, without its end.
@@ -114,7 +113,7 @@ pub(crate) async fn send_stored(sink: &mut impl Sink, reply: &Reply) -> Result<(
         (Content::Coded(coding), Source::Entry(entry)) => {
             match entry.coded().and_then(|coded| coded.form(*coding)) {
                 Some(form) => stored(sink, form, 0, form.len()).await,
-                None => Err(SendError::Truncated(format!("there is no {} form", coding.token()))),
+                None => Err(SendError::Truncated("the form is not there".to_owned())),
             }
         }
         (Content::Pieces(pieces), _) => all(sink, pieces).await,

@@ -61,7 +61,10 @@ pub(crate) trait Sink: Send {
     }
 
     /// Ends the content. The bytes for that may be kept until the next flush.
-    fn end(&mut self, trailers: &HeaderMap);
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    fn end(&mut self, trailers: &HeaderMap) -> impl Future<Output = Result<(), SendError>> + Send;
 }
 
 /// A connection of HTTP/1.1, to which the content is written directly.
@@ -117,7 +120,7 @@ impl Sink for Direct<'_> {
         Ok(self.writing.flush().await?)
     }
 
-    fn end(&mut self, trailers: &HeaderMap) {
+    async fn end(&mut self, trailers: &HeaderMap) -> Result<(), SendError> {
         if self.chunked {
             self.writing.out.extend_from_slice(b"0\r\n");
             for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
@@ -125,6 +128,7 @@ impl Sink for Direct<'_> {
             }
             self.writing.out.extend_from_slice(b"\r\n");
         }
+        Ok(())
     }
 }
 

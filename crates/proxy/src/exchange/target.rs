@@ -207,3 +207,19 @@ pub(crate) fn host_in(key: &[u8], method: &Method) -> Option<String> {
     let (_, host, _) = key::parse(key).filter(|_| *method != Method::CONNECT)?;
     str::from_utf8(host).ok().map(str::to_owned)
 }
+
+/// Returns the path and query with the initial slash, which clients may omit.
+pub(super) fn from_root(path: &str) -> String {
+    match path.as_bytes().first() {
+        None => "/".to_owned(),
+        Some(b'?') => format!("/{path}"),
+        Some(_) => path.to_owned(),
+    }
+}
+
+pub(super) const AMBIGUOUS: Refusal = Refusal::bad(
+    "this site has rules for paths: a path may have no segments '.' or '..', no control characters, and no letters \
+     that are encoded twice",
+);
+pub(super) const EVADED: Refusal =
+    Refusal::bad("an origin could read this path as another one, for which other rules hold");

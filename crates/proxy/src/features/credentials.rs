@@ -1,43 +1,60 @@
 //! Verifies the credentials of requests whose rules require a user's password or a token (RFC 7617, RFC 6750).
 //!
-//! The verification of a password is slow by intention. So few passwords are verified at once, other requests wait
-//! for a limited time, and correct passwords are remembered for some minutes by a keyed hash.
+//! The verification of a password is slow by intention. So threads of low priority verify few passwords at once, one of
+//! a client, other requests wait for a limited time, and correct passwords are remembered by a keyed hash while they are
+//! in use. A client that shows wrong passwords gets 429 after some of them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
-use tokio::sync::Semaphore;
 
+use crate::base::low_priority;
+use crate::base::networks::network;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Print;
-use crate::exchange::limits::network;
+use crate::base::settings::{Counted, Limit, LimitBy, Print, Rate};
+use crate::exchange::limits::retry_after;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::Wanted;
+use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::limiter::{Beyond, Limiter};
 
-/// The most passwords that are verified at once.
+/// The most passwords that are verified at once. One client has at most half.
 const AT_ONCE: usize = 2;
-/// The most requests of all clients that wait for a verification.
+/// The most requests of all clients that wait for a verification. One client has at most half.
 const WAITING: usize = 64;
-/// The most requests of one client that wait for a verification.
-const OF_ONE: usize = 16;
 /// How long a request waits for its verification to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a correct password is remembered.
+/// The wrong passwords that a client may show: some at once, and then one in six seconds.
+const WRONG: Rate = Rate { requests: 10, period: Duration::from_secs(60), burst: 20 };
+/// How long a correct password is remembered after its last use.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// The most passwords that are remembered.
 const MOST_REMEMBERED: usize = 4_096;
 
-static VERIFYING: Semaphore = Semaphore::const_new(AT_ONCE);
-static QUEUE: Queue = Queue(Mutex::new(Vec::new()));
+static TURNS: LazyLock<Arc<ConcurrencyLimit>> =
+    LazyLock::new(|| Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING)));
+static FAILURES: LazyLock<Arc<Limiter>> = LazyLock::new(|| {
+    let (by, counted) = (LimitBy::Client, Counted::All);
+    Arc::new(Limiter::new(Limit { rate: Some(WRONG), concurrent: None, by, counted }))
+});
 static RIGHT: Mutex<Option<HashMap<Print, Instant>>> = Mutex::new(None);
+
+/// The reason why a password was not accepted.
+enum Fault {
+    Wrong,
+    /// The client has shown too many wrong ones. It may show another one after this time.
+    TooMany(Duration),
+    /// Too many passwords are being verified.
+    Busy,
+}
 
 /// The credentials that a request shows.
 enum Shown<'r> {
@@ -50,7 +67,8 @@ enum Shown<'r> {
 /// for a token without a name.
 ///
 /// # Errors
-/// The refusal: 401, or 407 of a forward proxy; 503 when too many passwords are being verified.
+/// The refusal: 401, or 407 of a forward proxy; 429 after too many wrong passwords; 503 when too many passwords are being
+/// verified.
 pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Reply>> {
     let is_free = request.by_peer || request.is_purge();
     let Some(wanted) = request.ruling.wanted.as_ref().filter(|_| !is_free) else { return Ok(None) };
@@ -66,13 +84,11 @@ pub(crate) async fn check(request: &Request) -> Result<Option<Arc<str>>, Box<Rep
                 return Ok(Some(user));
             }
             let users = Arc::clone(users);
-            match verify(network(request.client.ip(), 32, 64), move || users.are(&name, &password)).await {
-                Some(true) => {
-                    remember(print);
-                    Ok(Some(user))
-                }
-                Some(false) => Err(refusal(request)),
-                None => Err(busy()),
+            match verify(request.client.ip(), print, move || users.are(&name, &password)).await {
+                Ok(()) => Ok(Some(user)),
+                Err(Fault::Wrong) => Err(refusal(request)),
+                Err(Fault::TooMany(wait)) => Err(later(StatusCode::TOO_MANY_REQUESTS, wait)),
+                Err(Fault::Busy) => Err(later(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1))),
             }
         }
         Shown::Nothing => Err(refusal(request)),
@@ -119,65 +135,52 @@ fn shown(request: &Request) -> Shown<'_> {
     }
 }
 
-/// Waits for a permit and returns the result of `password`; `None` if the queue is full or the wait takes too long. A
-/// client that disconnects gives up its place in the queue, and a verification that has begun keeps its permit until
-/// it ends.
-async fn verify(client: IpAddr, password: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
-    let place = QUEUE.enter(client)?;
-    let turn = tokio::time::timeout(PATIENCE, VERIFYING.acquire()).await.ok()?.ok()?;
-    drop(place);
+/// Waits for the turn of `client`, and verifies a password. A client that disconnects gives up its place in the queue. A
+/// verification that has begun goes on to its end.
+async fn verify(
+    client: IpAddr,
+    print: Print,
+    is_right: impl FnOnce() -> bool + Send + 'static,
+) -> Result<(), Fault> {
+    let turn = tokio::time::timeout(PATIENCE, TURNS.enter(TURNS.claim(client, client), None)).await;
+    let turn = turn.ok().and_then(Result::ok).ok_or(Fault::Busy)?;
+    // Meanwhile, another request may have shown the same password.
+    if is_remembered(&print) {
+        return Ok(());
+    }
+    let holder = FAILURES.holder(network(client, 32, 64));
+    if let Err(Beyond::Rate(wait)) = FAILURES.enter(holder, Instant::now()) {
+        return Err(Fault::TooMany(wait));
+    }
     let verify = move || {
         let _turn = turn;
-        password()
-    };
-    tokio::task::spawn_blocking(verify).await.ok()
-}
-
-/// The clients of the waiting requests.
-struct Queue(Mutex<Vec<IpAddr>>);
-
-/// A place in a queue, until it is dropped.
-struct QueueSlot<'q> {
-    queue: &'q Queue,
-    client: IpAddr,
-}
-
-impl Queue {
-    /// Returns a place for a request of `client`; `None` if the client has as many places as it may, or all are
-    /// taken.
-    fn enter(&self, client: IpAddr) -> Option<QueueSlot<'_>> {
-        let mut waiting = self.waiting();
-        let own = waiting.iter().filter(|other| **other == client).count();
-        (own < OF_ONE && waiting.len() < WAITING).then(|| {
-            waiting.push(client);
-            QueueSlot { queue: self, client }
-        })
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<IpAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for QueueSlot<'_> {
-    fn drop(&mut self) {
-        let mut waiting = self.queue.waiting();
-        if let Some(at) = waiting.iter().position(|client| *client == self.client) {
-            waiting.swap_remove(at);
+        let is_right = is_right();
+        if is_right {
+            FAILURES.give_back(holder);
+            remember(print);
         }
+        is_right
+    };
+    match low_priority::run("password", verify).await {
+        Some(true) => Ok(()),
+        Some(false) => Err(Fault::Wrong),
+        None => Err(Fault::Busy),
     }
 }
 
 fn is_remembered(print: &Print) -> bool {
-    let right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
-    right.as_ref().and_then(|right| right.get(print)).is_some_and(|since| since.elapsed() < REMEMBERED)
+    let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    let used = right.as_mut().and_then(|right| right.get_mut(print));
+    let used = used.filter(|used| used.elapsed() < REMEMBERED);
+    // While others guess from the same address, a user whose password is in use stays verified.
+    used.map(|used| *used = Instant::now()).is_some()
 }
 
 fn remember(print: Print) {
     let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
     let right = right.get_or_insert_default();
     if right.len() >= MOST_REMEMBERED {
-        right.retain(|_, since| since.elapsed() < REMEMBERED);
+        right.retain(|_, used| used.elapsed() < REMEMBERED);
     }
     if right.len() < MOST_REMEMBERED {
         right.insert(print, Instant::now());
@@ -206,30 +209,14 @@ pub(crate) fn refusal(request: &Request) -> Box<Reply> {
     Box::new(reply)
 }
 
-fn busy() -> Box<Reply> {
-    let text = "503: too many passwords are being verified; try again in 1 s\n".to_owned();
+/// Returns the refusal of a password that is not verified now: the client may try again after `wait`.
+fn later(status: StatusCode, wait: Duration) -> Box<Reply> {
+    let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
+    let why = match status {
+        StatusCode::TOO_MANY_REQUESTS => "this client has shown too many wrong passwords",
+        _ => "too many passwords are being verified",
+    };
+    let text = format!("{}: {why}; try again in {seconds} s\n", status.as_str());
     let outcome = Outcome::forwarded(Kind::Refused, Why::Unauthorized);
-    Box::new(Reply::text(StatusCode::SERVICE_UNAVAILABLE, text, outcome))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_that_guesses_leaves_places_to_others() {
-        let queue = Queue(Mutex::default());
-        let [greedy, other, last] = [[192, 0, 2, 1], [192, 0, 2, 2], [192, 0, 2, 3]].map(IpAddr::from);
-        let mut held: Vec<_> = (0..2 * WAITING).filter_map(|_| queue.enter(greedy)).collect();
-        assert_eq!(held.len(), OF_ONE);
-        let place = queue.enter(other);
-        assert!(place.is_some());
-        held.pop();
-        assert!(queue.enter(greedy).is_some(), "a place that was given up is there again");
-        drop((held, place));
-        let full: Vec<_> = (0..WAITING).map(|at| queue.enter([10, 0, 0, at as u8].into())).collect();
-        assert!(full.iter().all(Option::is_some) && queue.enter(last).is_none());
-        drop(full);
-        assert!(queue.enter(last).is_some());
-    }
+    Box::new(retry_after(Reply::text(status, text, outcome), seconds))
 }

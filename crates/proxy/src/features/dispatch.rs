@@ -33,6 +33,8 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         let rulebook = request.route.rulebook(&plan.forward);
         rulebook.counts().count(&request.ruling.numbers, &reply.outcome);
         reply.edits.clone_from(&request.ruling.reply);
+    } else {
+        reply.for_node();
     }
     if request.asked_for_certificate {
         client_cert::keep_from_client_caches(&mut reply);

@@ -31,9 +31,6 @@ use crate::http::body::Upload;
 use crate::http::response::Lines;
 use crate::origin::{Chunk, Download};
 
-/// Unwanted content of up to this many bytes is read to its end, since a new connection would cost more.
-const WORTH_READING: u64 = 64 << 10;
-
 /// Returns the reply to a request for a gateway.
 pub(crate) async fn serve(
     worker: &Arc<Worker>,
@@ -180,7 +177,7 @@ async fn forward(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &Request, tick
     match ticket.answer(&request.fields, status, &*fields, download.length()) {
         Verdict::Pass(lines) => with(upstream::pass_on(false, status, fields, download, outcome), lines),
         Verdict::NotModified(kept) => {
-            read_on(download).await;
+            download.spare();
             not_modified(kept, Outcome { kind: Kind::Revalidated, ..outcome })
         }
         Verdict::Read(most, lines) => {
@@ -248,10 +245,4 @@ fn with(mut reply: Reply, lines: HeaderMap) -> Reply {
         reply.extra.get_or_insert_default().extend(lines);
     }
     reply
-}
-
-async fn read_on(mut download: Box<Download>) {
-    if download.length().is_some_and(|length| length <= WORTH_READING) {
-        while let Ok(Some(_)) = download.next().await {}
-    }
 }

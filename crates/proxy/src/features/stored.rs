@@ -1,5 +1,6 @@
 //! The description of a stored response in `why`.
 
+use larder_semantics::coding::Coding;
 use larder_semantics::explain;
 use larder_semantics::freshness::Flags;
 use larder_semantics::storable::{Rules, Times};
@@ -36,7 +37,7 @@ pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &E
             .coded()
             .into_iter()
             .flat_map(Coded::forms)
-            .map(|(coding, form)| (coding.token().to_owned(), form.len()))
+            .map(|(coding, form)| (coding.map_or("identity", Coding::token).to_owned(), form.len()))
             .collect(),
         prefetched: false,
     }

@@ -333,13 +333,9 @@ impl Run<'_> {
             Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
             Found::ReplyAndRefresh(reply, _) => {
                 let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
-                // A HEAD has nothing to store.
-                let refreshes = request.method == Method::GET && !cached_only::declines(request);
-                Decision { refreshes, ..decision }
+                Decision { refreshes: serve::refreshes(self.plan, request), ..decision }
             }
-            Found::Ask(..) if request.asked.only_if_cached && request.method == Method::GET => {
-                Decision::of(Kind::Failed, Why::OnlyIfCached)
-            }
+            Found::Ask(..) if request.asked.only_if_cached => Decision::of(Kind::Failed, Why::OnlyIfCached),
             Found::Ask(why, _) if cached_only::declines(request) => self.asks(Kind::Miss, why),
             Found::Ask(why, stored) => {
                 let may_be_validated = |entry: &Entry| {

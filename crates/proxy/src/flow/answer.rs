@@ -42,15 +42,15 @@ pub(crate) fn from_entry(
 ) -> Option<Reply> {
     let stored = Stored { age: entry.freshness().age(now), entry, outcome };
     let entry = &stored.entry;
-    if entry.status() == StatusCode::PARTIAL_CONTENT {
+    let (fields, freshness, status) = (entry.fields(), entry.freshness(), entry.status());
+    if precondition(method, request, status, &fields, Some(freshness.date)) == Precondition::NotModified {
+        return Some(stored.not_modified());
+    }
+    if status == StatusCode::PARTIAL_CONTENT {
         return stored.part_of_part(method, request);
     }
-    if entry.status() != StatusCode::OK {
+    if status != StatusCode::OK {
         return Some(stored.whole());
-    }
-    let (fields, freshness) = (entry.fields(), entry.freshness());
-    if precondition(method, request, entry.status(), &fields, &freshness) == Precondition::NotModified {
-        return Some(stored.not_modified());
     }
     let wanted = request.first("range").filter(|_| *method == Method::GET);
     match wanted.and_then(range::parse).filter(|_| range::if_range(request, &fields, &freshness)) {

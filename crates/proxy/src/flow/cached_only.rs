@@ -8,7 +8,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 
-/// Returns the refusal of a GET without a usable stored response, if it accepts only a stored one.
+/// Returns the refusal of a GET or HEAD without a usable stored response, if it accepts only a stored one.
 pub(crate) fn refusal(request: &Request) -> Option<Reply> {
     if !request.asked.only_if_cached {
         return declined(request);

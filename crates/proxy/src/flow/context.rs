@@ -7,6 +7,7 @@ use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 
 use crate::base::outcome::{Kind, Outcome};
+use crate::cluster::tier::Tier;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
@@ -24,6 +25,17 @@ pub(crate) struct Context<'c> {
 impl Context<'_> {
     pub(crate) fn observers(&self) -> &Observers {
         &self.worker.shared.observers
+    }
+
+    /// Returns the cluster's second tier, if there is one.
+    pub(crate) fn tier(&self) -> Option<&Tier> {
+        self.worker.shared.cluster.as_ref()?.tier.as_ref()
+    }
+
+    /// Removes all that is stored under `key`, here and in the second tier.
+    pub(crate) fn remove(&self, key: &[u8]) {
+        self.worker.cache.store.remove(key);
+        self.tier().inspect(|tier| tier.forget(key, &[]));
     }
 }
 

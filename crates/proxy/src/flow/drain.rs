@@ -3,7 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use http::{Method, StatusCode};
+
 use super::worker::{Shared, Worker};
+use crate::exchange::plan::Plan;
+use crate::http::head::{Head, Refusal};
+
+const TOO_MANY_TUNNELS: Refusal = Refusal {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "too many connections and tunnels (limits.connections)",
+};
 
 /// One open connection in the count. Dropping the permit releases it.
 pub(crate) struct ConnectionPermit {
@@ -16,6 +25,29 @@ impl ConnectionPermit {
     pub(crate) fn take(shared: &Arc<Shared>) -> Self {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Self { shared: Arc::clone(shared), number }
+    }
+}
+
+impl Shared {
+    /// Returns the permit of a request for a tunnel, whose other end takes a file as a connection does; `None` for other
+    /// requests.
+    ///
+    /// # Errors
+    /// The refusal, if there are too many connections.
+    pub(crate) fn permit_of_tunnel(
+        self: &Arc<Self>,
+        plan: &Plan,
+        head: &Head<'_>,
+    ) -> Result<Option<ConnectionPermit>, Refusal> {
+        if head.method != Method::CONNECT && !head.upgrade {
+            return Ok(None);
+        }
+        let permit = ConnectionPermit::take(self);
+        if permit.number > plan.settings.limits.connections {
+            self.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
+            return Err(TOO_MANY_TUNNELS);
+        }
+        Ok(Some(permit))
     }
 }
 

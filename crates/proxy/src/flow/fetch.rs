@@ -25,18 +25,17 @@ use larder_store::{Entry, Hinted};
 use crate::base::outcome::{Kind, Outcome};
 use crate::base::{clock, settings::Counted};
 use crate::cache::doubt::Doubt;
-use crate::cluster::tier::Tier;
 use crate::exchange::limits;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
-use crate::flow::keeping::{self, Keeping, News, is_by_request, judge};
+use crate::flow::keeping::{self, Keeping, News, Update, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
-use crate::flow::{answer, follow, generated_etag, pass, stored};
+use crate::flow::{answer, conditions, follow, generated_etag, pass, stored};
 use crate::http::body::Upload;
 use crate::origin::{Download, OriginError};
 
@@ -70,10 +69,10 @@ pub(crate) async fn fetch(
     let wants_part = request.fields.contains("range");
     // Validators and parts belong to one URL; a response stored for an equivalent URL may only stand in on errors.
     let own = stored.as_ref().filter(|entry| *entry.key() == *request.key);
-    let mut revalidation = Revalidation::about(own, wants_part);
+    let mut revalidation = conditions::revalidation(cx, request, own, wants_part);
     let own_tag = match &revalidation {
         Revalidation::Validate(entry) => generated_etag::of(cx.rules, entry).await,
-        Revalidation::Whole | Revalidation::Rest(..) => None,
+        _ => None,
     };
     loop {
         let mut asked = revalidation.fields(&request.fields, wants_part);
@@ -162,8 +161,11 @@ impl Fetched<'_> {
         let (status, fields) = (*status, &**fields);
         match revalidation {
             Revalidation::Validate(entry) if status == StatusCode::NOT_MODIFIED => {
-                let is_own = self.own_tag.is_some_and(|own| fields.first("etag") == Some(own.as_bytes()));
-                match is_own || revalidate::same_representation(&entry.fields(), fields) {
+                let is_own = |own: &HeaderValue| fields.first("etag").is_none_or(|tag| tag == own.as_bytes());
+                let stored = entry.fields();
+                let is_same = revalidate::same_representation(&stored, fields)
+                    && revalidate::tells_variants(entry.signature(), &stored, status, fields);
+                match self.own_tag.is_some_and(is_own) || is_same {
                     true => Meaning::StillGood(entry.clone()),
                     false => Meaning::AskAgain,
                 }
@@ -225,64 +227,37 @@ impl Fetched<'_> {
     }
 
     /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it.
-    fn still_good(&self, fetching: Fetching, entry: Entry, fields: &HeaderMap) -> Reply {
-        let mut writer = fetching.into_lead(self.cx.worker, &self.request.key);
+    fn still_good(&self, fetching: Fetching, entry: Entry, news: &HeaderMap) -> Reply {
+        let (cx, request) = (self.cx, self.request);
+        let mut writer = fetching.into_lead(cx.worker, &request.key);
         writer.asks_origin(!self.by_peer);
-        let updated = revalidate::update(&entry.fields().to_map(), fields);
-        let updated = storable::storable_fields(self.cx.rules, updated);
-        let freshness = self.freshness(entry.status(), &updated, fields);
-        let shared = &self.cx.worker.shared;
-        // If the origin forbids storing the new head, the old response is removed. If only this request forbids it, the
-        // old response stays for others.
-        let refused = freshness.as_ref().err().filter(|why| !is_by_request(**why)).is_some();
-        let storable = freshness.is_ok();
-        let fresh = freshness.ok().and_then(|freshness| {
-            let fields = shared.cache.store.memory.keep(&updated, freshness.date);
-            entry.refreshed(&fields, freshness, writer.born())
-        });
-        let fresh = match fresh {
-            Some(fresh) => {
-                writer.put(&fresh, Some(&entry));
+        let update = Update::of((cx.rules, request), &entry, news, (self.times, &self.doubt));
+        let memory = &cx.worker.cache.store.memory;
+        let kept = update.entry(memory, writer.born());
+        match &kept {
+            Ok(fresh) => {
+                writer.put(fresh, Some(&entry));
                 self.hint(&writer, (fresh.status(), &fresh.fields()), (fresh.signature(), fresh.freshness()));
-                if let Some((tier, place)) = self.tier().zip(self.place.clone()) {
-                    tier.offer(&fresh, place);
+                if let Some((tier, place)) = cx.tier().zip(self.place.clone()) {
+                    tier.replace(&entry, fresh, place);
                 }
-                fresh
             }
-            None => {
-                if refused {
-                    shared.cache.store.remove(&self.request.key);
-                }
-                entry
-            }
-        };
-        let now = self.times.received;
-        let outcome = Outcome::hit(Kind::Revalidated, self.why, fresh.freshness().ttl(now));
-        let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
-        writer.settle(if storable { Verdict::Stored(fresh.clone()) } else { Verdict::Released });
-        let request = self.request;
-        let cookies: HeaderMap = fields
-            .get_all(header::SET_COOKIE)
-            .iter()
-            .map(|cookie| (header::SET_COOKIE, cookie.clone()))
-            .collect();
-        let extra = (!cookies.is_empty()).then(|| Box::new(cookies));
-        answer::from_entry(&request.method, &request.fields, fresh, now, outcome)
-            .map_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why), |reply| Reply { extra, ..reply })
-    }
-
-    fn freshness(&self, status: StatusCode, updated: &HeaderMap, news: &HeaderMap) -> Result<Freshness, Why> {
-        let mut all = updated.clone();
-        // The age and date are from the 304, not from the first response.
-        for name in [header::AGE, header::DATE] {
-            all.remove(&name);
-            if let Some(value) = news.get(&name) {
-                all.insert(name, value.clone());
-            }
+            // If only this request forbids storing the new head, the old response stays for others.
+            Err(why) if is_by_request(*why) => {}
+            Err(_) => cx.remove(&request.key),
         }
-        let request = self.request;
-        storable::storable(self.cx.rules, &request.method, &request.fields, status, &all, self.times)
-            .map(|freshness| self.doubt.temper(freshness, &all))
+        let now = self.times.received;
+        let ttl = kept.as_ref().ok().map(|fresh| fresh.freshness().ttl(now));
+        let outcome = Outcome { ttl, ..Outcome::hit(Kind::Revalidated, self.why, 0) };
+        let outcome = outcome.answered(StatusCode::NOT_MODIFIED);
+        writer.settle(kept.as_ref().map_or(Verdict::Released, |fresh| Verdict::Stored(fresh.clone())));
+        let shown = kept.ok().or_else(|| update.unstored(memory));
+        let reply = shown.and_then(|shown| {
+            let extra = update.extra(news, &shown);
+            let reply = answer::from_entry(&request.method, &request.fields, shown, now, outcome)?;
+            Some(Reply { extra, ..reply })
+        });
+        reply.unwrap_or_else(|| failure(StatusCode::BAD_GATEWAY, self.why))
     }
 
     fn stale(&self, fetching: Fetching, entry: &Entry, status: Option<StatusCode>) -> Reply {
@@ -395,10 +370,6 @@ impl Fetched<'_> {
         }
     }
 
-    fn tier(&self) -> Option<&Tier> {
-        self.cx.worker.shared.cluster.as_ref()?.tier.as_ref()
-    }
-
     /// Whether the answer, an error or for one user, would take the place of a response that serves other requests.
     fn would_spoil(&self, status: StatusCode, is_personal: bool) -> bool {
         (is_personal || status.is_client_error() || status.is_server_error())
@@ -407,7 +378,7 @@ impl Fetched<'_> {
 
     fn pass(&self, fetching: Fetching, why: Why, answer: Answer) -> Reply {
         let Answer { status, fields, download, .. } = answer;
-        self.note(why, status, &*fields);
+        (status != StatusCode::NOT_MODIFIED).then(|| self.note(why, status, &*fields));
         let shared = &self.cx.worker.shared;
         fetching.settle(Verdict::Released);
         let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
@@ -419,12 +390,11 @@ impl Fetched<'_> {
             if !status.is_server_error() {
                 shared.cache.store.hints.remove(&self.request.key, self.request.hash);
                 if self.stored.is_some() {
-                    shared.cache.store.remove(&self.request.key);
-                    self.tier().inspect(|tier| tier.forget(&self.request.key, &[]));
+                    self.cx.remove(&self.request.key);
                 }
             }
         }
-        upstream::pass_on(false, status, fields, download, outcome)
+        conditions::pass_on(self.request, status, fields, download, outcome)
     }
 }
 
@@ -465,14 +435,14 @@ pub(crate) fn reply(
     outcome: Outcome,
 ) -> Reply {
     let lines = head.fields.view();
-    let condition =
-        revalidate::precondition(&request.method, &request.fields, head.status, &lines, &head.freshness);
+    let date = Some(head.freshness.date);
+    let condition = revalidate::precondition(&request.method, &request.fields, head.status, &lines, date);
     let mut reply = Reply { length: head.length, ..Reply::new(head.status, fields, outcome) };
     if matches!(reply.fields, Source::Fill(_)) && head.freshness.initial_age > 0 {
         reply.age = Some(head.freshness.age(clock::now()));
     }
     if condition == Precondition::NotModified {
-        return Reply { status: StatusCode::NOT_MODIFIED, length: None, ..reply };
+        return conditions::not_modified(reply);
     }
     if let Some(part) = wanted_part(request, head) {
         reader.narrow(*part.range().start(), part.range().end() + 1);

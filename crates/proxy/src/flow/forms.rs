@@ -36,17 +36,13 @@ pub(crate) fn choose(
         }
     };
     let fields = entry.fields();
-    if entry.coded().is_none() && !compression.applies(entry.status(), &fields, Some(entry.body().len())) {
-        let coding = undoable(entry.status(), &fields)?;
-        reply.negotiated = Negotiated::new(None, varies(&fields));
-        if accepted.takes(coding) {
-            return None;
-        }
-        let is_without_content = matches!(reply.fields, Source::NotModified(_));
-        if is_without_content {
-            reply.negotiated = reply.negotiated.undone();
-        }
-        return Some(coding).filter(|_| !is_without_content);
+    let own = match entry.coded() {
+        Some(coded) => coded.own(),
+        None if compression.applies(entry.status(), &fields, Some(entry.body().len())) => None,
+        None => Some(undoable(entry.status(), &fields)?),
+    };
+    if let Some(own) = own {
+        return uncoded(own, &entry.clone(), accepted, reply);
     }
     let is_said = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
     // A response that is not in memory has no other form there.
@@ -57,7 +53,7 @@ pub(crate) fn choose(
     };
     if let (Some(coding), Content::Stored(..)) = (coding, &reply.content) {
         reply.length = entry.coded().and_then(|coded| coded.form(coding)).map(Body::len);
-        reply.content = Content::Coded(coding);
+        reply.content = Content::Coded(Some(coding));
         reply.outcome.coding = Some(coding);
     }
     // A client that has a coded form keeps its weak tag, even if this cache no longer has that form.
@@ -66,6 +62,40 @@ pub(crate) fn choose(
     let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
     reply.negotiated = Negotiated::new(coding, is_said).weakened(is_weak);
     None
+}
+
+/// Marks the reply as negotiated between the origin's `coding` and the form of `entry` without it, which replaces the
+/// content for a client that does not accept the coding. Returns the coding if that form has to be made first.
+fn uncoded(coding: Coding, entry: &Entry, accepted: &Accepted, reply: &mut Reply) -> Option<Coding> {
+    let is_said = entry.coded().map_or_else(|| varies(&entry.fields()), Coded::varies);
+    reply.negotiated = Negotiated::new(None, is_said);
+    let form = match entry.coded() {
+        _ if accepted.takes(coding) => return None,
+        Some(coded) if coded.is_tried(None) => coded.form(None),
+        _ if matches!(reply.fields, Source::NotModified(_)) => {
+            reply.negotiated = reply.negotiated.undone();
+            return None;
+        }
+        _ => return Some(coding),
+    };
+    match reply.fields {
+        Source::NotModified(_) if form.is_some() => reply.negotiated = reply.negotiated.undone(),
+        Source::Entry(_) => {
+            if let Some(form) = form {
+                replace(reply, Some(form.len()), Content::Coded(None));
+            }
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Replaces the content of `reply` by `content` without the coding of the origin. The client gets all of it, even if it
+/// requested a range: it may have the beginning in another form.
+pub(crate) fn replace(reply: &mut Reply, length: Option<u64>, content: Content) {
+    (reply.status, reply.content_range) = (StatusCode::OK, None);
+    (reply.length, reply.content) = (length, content);
+    reply.negotiated = reply.negotiated.undone();
 }
 
 /// Returns the coding of the most preferred form that exists. If the client prefers a form that does not exist yet, the

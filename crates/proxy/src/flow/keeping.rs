@@ -1,14 +1,16 @@
-//! Whether and how an origin's answer may be stored, as far as its head determines that.
+//! Whether and how an origin's answer may be stored, as far as its head determines that; and how a stored response may
+//! be kept under the fields of an answer that confirms it.
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::history::History;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
-use larder_semantics::vary;
-use larder_store::Entry;
+use larder_semantics::{revalidate, vary};
+use larder_store::{Entry, Generation, Memory};
 
+use crate::cache::doubt::Doubt;
 use crate::cache::history::Histories;
 use crate::exchange::request::Request;
 
@@ -37,9 +39,80 @@ pub(crate) fn judge(
     times: Times,
 ) -> Result<Keeping, Why> {
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
-    let mut signature = Vec::new();
-    vary::write_with(fields, &request.apart, &request.fields, &mut signature)?;
-    if vary::is_by_client(fields) { Err(Why::VaryAny) } else { Ok(Keeping { freshness, signature }) }
+    Ok(Keeping { freshness, signature: signature(request, fields, &[])? })
+}
+
+/// Returns the signature for a response to `request` with these fields. `stored` is the earlier signature of a stored
+/// response that the origin has confirmed for `request`; empty for a new one.
+///
+/// # Errors
+/// [`Why::VaryAny`] if no signature could ever match.
+pub(super) fn signature(request: &Request, fields: &impl Fields, stored: &[u8]) -> Result<Vec<u8>, Why> {
+    if vary::is_by_client(fields) {
+        return Err(Why::VaryAny);
+    }
+    vary::confirmed(stored, fields, &request.apart, &request.fields)
+}
+
+/// A stored response under new fields, which an answer has given to it (RFC 9111 section 3.2). Everything that follows
+/// from the fields of a response follows from the new ones: freshness, signature, groups, equivalent queries.
+pub(super) struct Update<'u> {
+    stored: &'u Entry,
+    rules: &'u Rules,
+    times: Times,
+    /// All fields, as this client gets them.
+    fields: HeaderMap,
+    keeping: Result<Keeping, Why>,
+}
+
+impl<'u> Update<'u> {
+    /// Returns `stored` with the fields `news` of the answer that has confirmed it for `request`.
+    pub(super) fn of(
+        (rules, request): (&'u Rules, &Request),
+        stored: &'u Entry,
+        news: &HeaderMap,
+        (times, doubt): (Times, &Doubt),
+    ) -> Self {
+        let mut fields = revalidate::update(&stored.fields().to_map(), news);
+        fields.remove(header::TRAILER);
+        let judged =
+            storable::storable(rules, &Method::GET, &request.fields, stored.status(), &fields, times);
+        let keeping = judged.and_then(|freshness| {
+            let freshness = doubt.temper(freshness, &fields);
+            Ok(Keeping { freshness, signature: signature(request, &fields, stored.signature())? })
+        });
+        Self { stored, rules, times, fields, keeping }
+    }
+
+    /// Returns the response to store, whose validation began when `born` was in force.
+    ///
+    /// # Errors
+    /// The reason why it may not be stored any more.
+    pub(super) fn entry(&self, memory: &Memory, born: Generation) -> Result<Entry, Why> {
+        let Keeping { freshness, signature } = self.keeping.as_ref().map_err(|why| *why)?;
+        let fields = storable::storable_fields(self.rules, self.fields.clone());
+        let fields = memory.keep(&fields, freshness.date);
+        self.stored.refreshed(signature, &fields, *freshness, born).ok_or(Why::TooLarge)
+    }
+
+    /// Returns the response for this client alone, who gets what the origin says now.
+    pub(super) fn unstored(&self, memory: &Memory) -> Option<Entry> {
+        let freshness = Freshness::unstored(&self.fields, self.times);
+        let fields = memory.keep(&self.fields, freshness.date);
+        self.stored.refreshed(self.stored.signature(), &fields, freshness, self.stored.checked())
+    }
+
+    /// Returns the fields of `news` that this client gets beside those of `shown`: cookies, and what the origin withholds
+    /// from other clients.
+    pub(super) fn extra(&self, news: &HeaderMap, shown: &Entry) -> Option<Box<HeaderMap>> {
+        let shown = shown.fields();
+        let is_withheld = |name: &HeaderName| {
+            *name != header::AGE && self.fields.contains_key(name) && !shown.contains(name.as_str())
+        };
+        let own = news.iter().filter(|(name, _)| **name == header::SET_COOKIE || is_withheld(name));
+        let extra: HeaderMap = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        (!extra.is_empty()).then(|| Box::new(extra))
+    }
 }
 
 /// Whether `why` is a property of the request, so that answers to other requests for the URL may still be stored.

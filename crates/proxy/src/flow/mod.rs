@@ -5,6 +5,7 @@ pub(crate) mod cached_only;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod combine;
+pub(crate) mod conditions;
 pub(crate) mod context;
 pub(crate) mod drain;
 pub(crate) mod early_hints;

@@ -17,7 +17,7 @@ use larder_semantics::reuse::{Failure, stale_on_error};
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
-use larder_semantics::{groups, invalidate, key, vary};
+use larder_semantics::{groups, invalidate, key};
 use larder_store::Entry;
 use larder_store::fill::{Epoch, FillWriter, Head};
 
@@ -32,9 +32,12 @@ use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
 use crate::flow::change::Change;
+use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
+use crate::flow::keeping::{self, Update, is_by_request};
+use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
@@ -257,9 +260,7 @@ fn posted(
     let cx = Context { rules: &ruling.caching, ..cx };
     let verdict =
         storable::storable_post(cx.rules, request.target(), &request.fields, status, &*fields, times);
-    let mut signature = Vec::new();
-    let written = vary::write_with(&*fields, &request.apart, &request.fields, &mut signature);
-    let (Ok(freshness), Ok(())) = (verdict, written) else {
+    let (Ok(freshness), Ok(signature)) = (verdict, keeping::signature(request, &*fields, &[])) else {
         return upstream::pass_on(false, status, fields, download, outcome);
     };
     let freshness = doubt.temper(freshness, &*fields);
@@ -275,10 +276,10 @@ fn posted(
     Reply { length: head.length, content: Content::Fill(reader.into()), ..reply }
 }
 
-/// Forwards a HEAD that no stored response answers.
-pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: Option<Entry>) -> Reply {
-    // Taken before the request, as for a fetch, so that a purge in between is noticed.
-    let began = cx.worker.cache.fills.epoch_of(request.hash);
+/// Forwards a HEAD that no stored response answers, after `lookup` in the tiers.
+pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: Lookup) -> Reply {
+    let began = lookup.epoch;
+    let stored = lookup.left(&cx.worker.cache.fills, request);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
     let mut nothing = Upload::Empty;
     let sent = pin!(upstream::send(cx.worker, cx.plan, request, &request.fields, &mut nothing, None));
@@ -286,30 +287,41 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, stored: O
         None => return left(),
         Some(Ok(answer)) => answer,
         Some(Err(error)) => {
-            let failed = || failed(cx.worker, request, &error);
-            return stand_in(cx, request, stored.as_ref()).unwrap_or_else(failed);
+            warn(cx.worker, request, &error);
+            let failed = || failure(error.status, error.why);
+            return stand_in(cx, request, stored.as_ref(), Failure::Unreachable).unwrap_or_else(failed);
         }
     };
+    let by_answer = Context { rules: &answer.ruling.as_ref().unwrap_or(&request.ruling).caching, ..cx };
+    if let Some(reply) = stand_in(by_answer, request, stored.as_ref(), Failure::Status(answer.status)) {
+        return reply;
+    }
     let history = cx.worker.cache.histories.of(request.hash);
-    let times = Times { requested: answer.requested, received: clock::now(), history, ..Times::default() };
+    let (requested, received, by_age) = (answer.requested, clock::now(), answer.by_peer);
+    let times = Times { requested, received, by_age, history };
     if let Some(stored) = stored.filter(|entry| *entry.key() == *request.key) {
-        let writer = cx.worker.cache.fills.alone(&request.key, began);
+        let mut writer = cx.worker.cache.fills.alone(&request.key, began);
+        writer.asks_origin(!answer.by_peer);
         learn(cx, &writer, request, &stored, (answer.status, &answer.written()), (times, doubt));
     }
     let Answer { status, fields, download, .. } = answer.for_client(request);
     let outcome = Outcome::forwarded(Kind::Miss, why).answered(status);
-    upstream::pass_on(true, status, fields, download, outcome)
+    conditions::pass_on(request, status, fields, download, outcome)
 }
 
-/// Returns the reply from a stored response in place of an unreachable origin, if that is allowed (RFC 9111 section
-/// 4.2.4).
-fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> Option<Reply> {
+/// Returns the reply from a stored response in place of an origin that fails, if that is allowed (RFC 5861 section 4, RFC
+/// 9111 section 4.2.4).
+fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure: Failure) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
     let freshness = request.freshness(entry);
-    if !stale_on_error(&freshness, &request.asked, cx.rules, now, Failure::Unreachable) {
+    if !stale_on_error(&freshness, &request.asked, cx.rules, now, failure) {
         return None;
     }
     let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    let outcome = match failure {
+        Failure::Status(status) => outcome.answered(status),
+        Failure::Unreachable => outcome,
+    };
     answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
 }
 
@@ -322,7 +334,7 @@ fn learn(
     (status, fields): (StatusCode, &HeaderMap),
     (times, doubt): (Times, Doubt),
 ) {
-    let store = &cx.worker.cache.store;
+    let tells_variants = || revalidate::tells_variants(stored.signature(), &stored.fields(), status, fields);
     match revalidate::head(&stored.fields(), stored.body().len(), status, fields) {
         Revealed::Unrelated => {}
         // A response that was purged, or that a change has invalidated, needs more proof than the lack of a difference:
@@ -330,21 +342,20 @@ fn learn(
         Revealed::Update
             if stored.freshness().is_taken_back()
                 && !revalidate::has_same_strong_tag(&stored.fields(), fields) => {}
-        Revealed::Stale => drop(store.remove(&request.key)),
-        Revealed::Update => {
+        Revealed::Update if tells_variants() => {
             let by_update = request.rule_update(cx.plan, stored, fields);
             let ruling = by_update.as_ref().unwrap_or(&request.ruling);
-            let updated = revalidate::update(&stored.fields().to_map(), fields);
-            let (rules, get, status) = (&ruling.caching, Method::GET, stored.status());
-            let fresh = storable::storable(rules, &get, &request.fields, status, &updated, times);
-            let updated = storable::storable_fields(rules, updated);
-            let entry = fresh.ok().map(|fresh| doubt.temper(fresh, &updated)).and_then(|fresh| {
-                stored.refreshed(&store.memory.keep(&updated, fresh.date), fresh, writer.born())
-            });
-            if let Some(entry) = entry {
-                writer.put(&entry, Some(stored));
+            let update = Update::of((&ruling.caching, request), stored, fields, (times, &doubt));
+            match update.entry(&cx.worker.cache.store.memory, writer.born()) {
+                Ok(entry) => {
+                    writer.put(&entry, Some(stored));
+                    cx.tier().inspect(|tier| tier.forget(stored.key(), stored.signature()));
+                }
+                Err(why) if is_by_request(why) => {}
+                Err(_) => cx.remove(&request.key),
             }
         }
+        Revealed::Stale | Revealed::Update => cx.remove(&request.key),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
+use larder_semantics::revalidate;
 use larder_semantics::status::Why;
 use larder_store::Resident;
 use larder_store::fill::{Reader, Reloading, Verdict};
@@ -88,6 +89,7 @@ pub(crate) fn is_for_itself(cache: &Cache, request: &Request) -> bool {
     request.route.is_validated()
         || request.fields.contains("authorization")
         || request.fields.contains("range")
+        || revalidate::is_for_origin(&request.fields)
         || request.asked.no_store
         || cache.hit_for_miss.marked(request.hash, clock::now())
 }

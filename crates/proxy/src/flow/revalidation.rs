@@ -16,6 +16,8 @@ use crate::flow::upstream::Answer;
 
 /// The request with which a stored response is revalidated or completed.
 pub(crate) enum Revalidation {
+    /// Requests what the client does: the response is not going to be stored.
+    AsAsked,
     /// Requests the whole response, regardless of the stored one.
     Whole,
     /// Asks whether this response is still valid.
@@ -40,7 +42,12 @@ impl Revalidation {
 
     /// Returns the fields of the request to the origin, for a client's request with the fields `own`.
     pub(crate) fn fields<'f>(&self, own: &'f HeaderMap, wants_part: bool) -> Cow<'f, HeaderMap> {
-        if matches!(self, Self::Whole) && !revalidate::has_conditions(own) {
+        let is_unchanged = match self {
+            Self::AsAsked => true,
+            Self::Whole => !revalidate::has_evaluated(own),
+            Self::Validate(_) | Self::Rest(..) => false,
+        };
+        if is_unchanged {
             return Cow::Borrowed(own);
         }
         let mut fields = own.clone();
@@ -72,8 +79,9 @@ impl Revalidation {
     /// Adds the conditions of this revalidation to the fields of the request to the origin.
     fn ask(&self, fields: &mut HeaderMap, wants_part: bool) {
         match self {
+            Self::AsAsked => {}
             // A whole response is stored for all clients; the conditions of this client are evaluated here.
-            Self::Whole if !wants_part => revalidate::remove_conditions(fields),
+            Self::Whole if !wants_part => revalidate::remove_evaluated(fields),
             Self::Whole => {
                 for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
                     fields.remove(name);
@@ -81,7 +89,7 @@ impl Revalidation {
             }
             Self::Validate(entry) => revalidate::condition(&entry.fields(), fields),
             Self::Rest(entry, held) => {
-                revalidate::remove_conditions(fields);
+                revalidate::remove_evaluated(fields);
                 if let Some(rest) = held.rest().and_then(|rest| HeaderValue::try_from(rest).ok()) {
                     fields.insert(header::RANGE, rest);
                 }

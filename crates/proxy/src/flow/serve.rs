@@ -100,6 +100,8 @@ pub(crate) fn at_once(
         }
         reply.edits.clone_from(&ruling.reply);
         rulebook.counts().count(&ruling.numbers, &reply.outcome);
+    } else {
+        reply.for_node();
     }
     if asker.identity.is_some() {
         client_cert::keep_from_client_caches(&mut reply);
@@ -167,10 +169,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
-    match request.method {
-        Method::HEAD => Box::pin(cx.head(request)).await,
-        _ => cx.get(request).await,
-    }
+    cx.answer(request).await
 }
 
 /// Counts `request`, which the cache cannot answer, against its limits on requests to origins.
@@ -211,7 +210,9 @@ const BEHIND: Refusal =
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "this node has not received all purges yet" };
 
 impl Context<'_> {
-    async fn get(&self, request: &Request) -> Reply {
+    /// Answers a GET or HEAD from the cache or by an origin. An origin's answer to a HEAD may freshen the stored response
+    /// (RFC 9111 section 4.3.5).
+    async fn answer(&self, request: &Request) -> Reply {
         let epoch = self.worker.cache.fills.epoch_of(request.hash);
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
@@ -223,7 +224,7 @@ impl Context<'_> {
                 return reply;
             }
             Found::ReplyAndRefresh(reply, entry) => {
-                if !cached_only::declines(request) {
+                if refreshes(self.plan, request) {
                     self.refresh(request, entry, epoch, None);
                 }
                 return reply;
@@ -232,6 +233,14 @@ impl Context<'_> {
         };
         if let Some(reply) = cached_only::refusal(request) {
             return reply;
+        }
+        if request.method == Method::HEAD {
+            return match limits::enter(request, Counted::Misses) {
+                Ok(()) => {
+                    Box::pin(pass::head(*self, request, why, Lookup { entry: held.entry, epoch })).await
+                }
+                Err(reply) => *reply,
+            };
         }
         early_hints::send(*self, request, entry.as_ref());
         // The owner of the key may answer a `max-age` or `min-fresh` reload from its cache. A `no-cache` reload wants a
@@ -247,20 +256,6 @@ impl Context<'_> {
             return Box::pin(self.reload(request, why, lookup, held.resident)).await;
         }
         self.coalesce(request, why, lookup, held.resident).await
-    }
-
-    /// Answers a HEAD from a stored GET (as `at_once` does), or else by the origin, whose answer may freshen the stored
-    /// response (RFC 9111 section 4.3.5).
-    async fn head(&self, request: &Request) -> Reply {
-        let held = self.look(request).await;
-        let why = match find(request, &held) {
-            Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => return reply,
-            Found::Ask(why, _) => why,
-        };
-        if let Err(reply) = enter(request) {
-            return *reply;
-        }
-        pass::head(*self, request, why, held.entry).await
     }
 
     /// Counts a use of a stored response that each request validates. `at_once` counts the uses of others.
@@ -316,7 +311,7 @@ impl Context<'_> {
         let is_no_use = request.by_peer || request.is_prefetch;
         let is_due = !is_no_use && is_due(self.worker, self.rules, &entry.freshness(), hash, now);
         let is_popular = |(_, used): (_, Used)| used.lately >= self.rules.refresh_ahead_hits;
-        if !is_due || !memory.used(entry.key()).is_some_and(is_popular) {
+        if !is_due || !refreshes(self.plan, request) || !memory.used(entry.key()).is_some_and(is_popular) {
             return;
         }
         let (permits, wait) = (self.plan.settings.limits.in_flight, self.plan.concurrency.is_waited_for());
@@ -347,6 +342,12 @@ impl Context<'_> {
             }
         });
     }
+}
+
+/// Whether `request` may cause a refresh in the background, which is a GET under the same rules.
+pub(crate) fn refreshes(plan: &Plan, request: &Request) -> bool {
+    let is_get = request.method == Method::GET;
+    !cached_only::declines(request) && (is_get || !request.route.rulebook(&plan.forward).looks_at_methods())
 }
 
 /// Whether a response of this freshness is due for a refresh before it expires, under the settings in `rules`.

@@ -126,6 +126,10 @@ pub(crate) async fn send(
     }
     worker.times.answered(took);
     upgrade::check(request, &head)?;
+    if head.status == StatusCode::NOT_MODIFIED && !is_conditional(fields) && !is_conditional(&request.fields)
+    {
+        return Err(unasked_304());
+    }
     let download = match by_peer {
         true => download.holding(permit),
         false => {
@@ -245,7 +249,9 @@ async fn to_site(
                 failed = Some(turn);
                 // Content can be sent once only.
                 let is_whole = !has_content || !content.is_empty();
-                let again = is_whole && (error.unsent || is_idempotent(&request.method));
+                // A malformed answer is one, too: the origin has processed the request, and would answer the same.
+                let is_repeatable = is_idempotent(&request.method) && error.why != Why::OriginMalformed;
+                let again = is_whole && (error.unsent || is_repeatable);
                 // An earlier try may have reached an origin, even if this one has not.
                 unsent &= error.unsent;
                 if !error.unsent {
@@ -266,6 +272,23 @@ async fn to_site(
 /// Whether the client waits for `100 Continue`. The origin decides about it.
 fn is_expecting(request: &Request) -> bool {
     request.link.as_ref().is_some_and(Link::is_expecting)
+}
+
+/// Whether a request with these fields may be answered by 304.
+fn is_conditional(fields: &HeaderMap) -> bool {
+    fields.contains_key(header::IF_NONE_MATCH) || fields.contains_key(header::IF_MODIFIED_SINCE)
+}
+
+/// Returns the error for a 304 to a request without conditions: it confirms no response, and the client has none (RFC
+/// 9110 section 15.4.5).
+fn unasked_304() -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginMalformed,
+        detail: "the origin answered 304 to a request without conditions".to_owned(),
+        unsent: false,
+        unconnected: false,
+    }
 }
 
 fn leads_out() -> OriginError {
@@ -312,6 +335,7 @@ async fn once(
         head: &head,
         content,
         on_interim: &mut interims_of(request),
+        key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
         waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },

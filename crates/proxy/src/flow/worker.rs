@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
+use larder_semantics::purge::{Effect, Scope};
 use larder_stats::{Sheet, Tally};
 use rustls::ClientConfig;
 
@@ -23,7 +24,7 @@ use crate::base::error::Error;
 use crate::base::settings::{Door, Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
-use crate::cluster::{Cluster, peers};
+use crate::cluster::{Cluster, peers, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
@@ -31,6 +32,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
 use crate::http::head::Head;
+use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::tls::nodes::Nodes;
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     /// The addresses on which this process listens.
     pub(crate) own: OwnListeners,
     pub(crate) connections: AtomicUsize,
+    /// The connections that were closed on arrival because there were too many.
+    pub(crate) closed_on_arrival: AtomicU64,
     draining: AtomicBool,
     /// TLS of the listeners, if any of them uses it.
     pub(crate) listener_tls: Option<Arc<Server>>,
@@ -63,8 +67,13 @@ pub(crate) struct Shared {
     tls: Arc<ClientConfig>,
     /// The state of connections to origins that workers share.
     pub(crate) origins: Destinations,
+    /// The bytes of heads and trailers that wait because clients of HTTP/2 do not read.
+    pub(crate) unsent: ByteBudget,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
+
+/// The most bytes of heads and trailers that wait because clients of HTTP/2 do not read.
+const UNSENT: usize = 16 << 20;
 
 /// The state of one thread that serves requests.
 pub(crate) struct Worker {
@@ -119,6 +128,7 @@ impl Shared {
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
         let observers = Observers::new(&settings)?;
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
+        let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
         let shared = Arc::new(Self {
             plan: ArcSwap::from_pointee(Plan::new(settings, &observers.accounts, &cache.gateways)),
@@ -128,16 +138,29 @@ impl Shared {
             cluster,
             own,
             connections: AtomicUsize::new(0),
+            closed_on_arrival: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             listener_tls,
             acme,
             tls,
-            origins: Destinations::default(),
+            origins,
+            unsent: ByteBudget::new(UNSENT),
             workers: Mutex::default(),
         });
         let known = Arc::downgrade(&shared);
         shared.cache.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        for origins in [&shared.origins.sites, &shared.origins.named] {
+            let known = Arc::downgrade(&shared);
+            origins.withdraw_by(move |key| _ = known.upgrade().inspect(|shared| shared.withdraw(key)));
+        }
         Ok(shared)
+    }
+
+    /// Removes what is stored under `key`, on this node at once and on others soon.
+    fn withdraw(&self, key: &[u8]) {
+        let _telling = publish::telling(self.cluster.as_deref());
+        self.cache.fills.purge(key);
+        drop(publish::untold(self.cluster.as_ref(), &[(Effect::Remove, &[Scope::Url(key.to_vec())])]));
     }
 
     /// Returns the name of the site that a cache key belongs to.

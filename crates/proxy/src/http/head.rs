@@ -169,6 +169,10 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     let http11 = version == 1;
     let target = self::target(target, &method, seen.host, http11)?;
     let framing = seen.framing(http11)?;
+    if method == Method::CONNECT && framing != Framing::Length(0) {
+        // What follows would be content for one parser, and a part of the tunnel for another (RFC 9110 section 9.3.6).
+        return Err(Refusal::bad("CONNECT with content"));
+    }
     let keep_alive = if http11 { !seen.close } else { seen.keep_alive && !seen.close };
     let head = Head {
         method,

@@ -1,7 +1,8 @@
 //! A parser of the heads of origins' answers (RFC 9112).
 //!
-//! It is more tolerant than the parser of requests where that is harmless: line ends may be bare line feeds, and a
-//! folded line is unfolded. A head that leaves the length of the content in doubt is an error.
+//! It is more tolerant than the parser of requests where that is harmless: line ends may be bare line feeds (RFC 9112
+//! section 2.2), after which the connection is not reused, and a folded line is unfolded. A head that leaves the length
+//! of the content in doubt is an error.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 use smallvec::SmallVec;
 
-use super::head::is_later_minor;
+use super::head::{has_bare_line_feed, is_later_minor};
 use super::names::POSITION;
 use crate::base::in_place;
 
@@ -134,6 +135,8 @@ fn parse_into<'b>(
     let fields = in_place::boxed(|| Lines::of(response.headers, &buffer[..used]));
     let http11 = response.version == Some(1);
     let (framing, certain) = framing(method, status, &fields, http11)?;
+    // A client may have smuggled a line feed into a field: another response could follow the one that its origin meant.
+    let certain = certain && !has_bare_line_feed(&buffer[..used]);
     let keep_alive = certain && keeps_alive(&fields, http11)? && framing != Framing::Close;
     Ok(Some((Head { status, fields, keep_alive, framing }, used)))
 }

@@ -17,7 +17,7 @@ use http::StatusCode;
 use larder_stats::Sheet;
 
 use super::answer::answer;
-use super::tunnel;
+use super::tunnel::{self, Opened};
 use super::upload::{self, Pumped};
 use super::watch::Watch;
 use crate::base::clock;
@@ -76,14 +76,6 @@ enum Next {
     Http2,
 }
 
-/// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
-/// bytes.
-struct Opened {
-    reply: Box<Reply>,
-    bytes: u64,
-    memo: Option<Memo>,
-}
-
 /// The result of handling the bytes that have arrived. Replies to earlier requests may be in the buffer already.
 pub(super) enum Look {
     /// There are no more bytes.
@@ -121,6 +113,8 @@ pub(super) struct Ask {
     framing: Framing,
     memo: Option<Memo>,
     since: Instant,
+    /// Counts the other end as a connection, if this requests a tunnel.
+    permit: Option<ConnectionPermit>,
 }
 
 impl Connection {
@@ -225,13 +219,14 @@ impl Connection {
         let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
             let (delimited, expects) = (head.framing, head.expects_continue);
+            let permit = self.worker.shared.permit_of_tunnel(plan, &head);
             let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
             self.consume(plan, used);
-            return ControlFlow::Break(match request {
-                Ok(mut request) => {
+            return ControlFlow::Break(match request.and_then(|request| Ok((request, permit?))) {
+                Ok((mut request, permit)) => {
                     request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
                     request.awaited = awaited;
-                    Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since }))
+                    Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since, permit }))
                 }
                 Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
             });
@@ -419,7 +414,7 @@ impl Connection {
     }
 
     async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
-        let Ask { mut request, delimited, expects, mut framing, memo, since } = *ask;
+        let Ask { mut request, delimited, expects, mut framing, memo, since, permit } = *ask;
         let limits = &plan.settings.limits;
         let link = Link::new(framing.http11);
         let (source, content) =
@@ -448,7 +443,7 @@ impl Connection {
             && let Content::Tunnel(_) = reply.content
             && let Content::Tunnel(tunnel) = std::mem::replace(&mut reply.content, Content::None)
         {
-            return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo })));
+            return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo, permit })));
         }
         self.worker.replied(plan, &reply, bytes, memo);
         self.conclude(sent, framing.keep_alive && pumped == Pumped::Whole).await
@@ -497,7 +492,7 @@ impl Connection {
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
-        let Opened { reply, bytes, memo } = opened;
+        let Opened { reply, bytes, memo, permit: _of_tunnel } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
         worker.replied(plan, &reply, bytes + sent, memo);
     }

@@ -7,9 +7,21 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::exchange::reply::Tunnel;
+use crate::exchange::reply::{Reply, Tunnel};
 use crate::exchange::tunnel::{Abort, carry_for};
+use crate::flow::drain::ConnectionPermit;
 use crate::net::io::{Reading, Writing};
+use crate::observe::memo::Memo;
+
+/// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
+/// bytes.
+pub(super) struct Opened {
+    pub(super) reply: Box<Reply>,
+    pub(super) bytes: u64,
+    pub(super) memo: Option<Memo>,
+    /// Counts the other end as a connection.
+    pub(super) permit: Option<ConnectionPermit>,
+}
 
 /// Sends the rest of the buffer to the client, then carries bytes between its connection and the other end. A tunnel
 /// without traffic for `idle` is ended. Returns the number of bytes sent to the client.

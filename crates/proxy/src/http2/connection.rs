@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{Method, StatusCode};
+use http::Method;
 use httparse::EMPTY_HEADER;
 use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
@@ -43,11 +43,6 @@ const TURN: u64 = 32 << 10;
 
 /// How long a client without requests may take to acknowledge the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-const TOO_MANY_TUNNELS: Refusal = Refusal {
-    status: StatusCode::SERVICE_UNAVAILABLE,
-    reason: "too many connections and tunnels (limits.connections)",
-};
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -146,7 +141,8 @@ impl Connection {
         let limits = Limits { streams: limits.streams, head, ..Limits::default() };
         writing.wake_for_frames();
         let wire = larder_http2::Connection::new(limits, &mut writing.out);
-        let session = Arc::new(Session::new(wire, writing, permit));
+        let unsent = worker.shared.unsent.clone();
+        let session = Arc::new(Session::new(wire, writing, (client.ip(), unsent), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
         let desk = Desk {
             worker,
@@ -397,7 +393,7 @@ impl Desk {
         let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
         let Some(Answer { mut reply, hash }) = awaited.is_none().then(at_once).flatten() else {
             let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-            let permit = match self.permit(plan, &head) {
+            let permit = match self.worker.shared.permit_of_tunnel(plan, &head) {
                 Ok(permit) => permit,
                 Err(refusal) => return Err((refusal, memo.map(Box::new))),
             };
@@ -435,19 +431,6 @@ impl Desk {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
         Ok(())
-    }
-
-    /// Returns the permit of a request for a tunnel. A tunnel uses a file descriptor as a connection does, and counts
-    /// as one.
-    fn permit(&self, plan: &Plan, head: &Head<'_>) -> Result<Option<ConnectionPermit>, Refusal> {
-        if head.method != Method::CONNECT && !head.upgrade {
-            return Ok(None);
-        }
-        let permit = ConnectionPermit::take(&self.worker.shared);
-        match permit.number <= plan.settings.limits.connections {
-            true => Ok(Some(permit)),
-            false => Err(TOO_MANY_TUNNELS),
-        }
     }
 
     /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.

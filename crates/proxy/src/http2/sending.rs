@@ -144,6 +144,7 @@ impl State {
             self.turn = None;
             return self.tell();
         }
+        self.wake_queue();
         self.choose();
         match self.turn {
             Some(_) => self.wake_next(stream),
@@ -193,6 +194,7 @@ impl State {
 
     /// Continues after windows have opened, or frames were sent.
     pub(super) fn opened(&mut self) {
+        self.wake_queue();
         if self.turn.is_none() {
             self.pass();
         }

@@ -2,7 +2,10 @@
 //! lock is almost never contended.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -16,6 +19,7 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::flow::drain::ConnectionPermit;
+use crate::net::byte_budget::ByteBudget;
 use crate::net::io::Writing;
 
 thread_local! {
@@ -27,6 +31,9 @@ thread_local! {
 /// connection's task: it counts as a connection until then.
 pub(super) struct Session {
     state: Mutex<State>,
+    client: IpAddr,
+    /// Limits the heads and trailers that wait because clients do not read.
+    unsent: ByteBudget,
     _permit: ConnectionPermit,
 }
 
@@ -39,6 +46,8 @@ pub(super) struct State {
     pub(super) tasks: HashMap<u32, Task>,
     /// The stream that sends next, if any has content to send.
     pub(super) turn: Option<u32>,
+    /// Streams whose head or trailers wait for room, the next one first.
+    queue: VecDeque<u32>,
     /// Wakes the connection's task.
     waker: Option<Waker>,
     /// Whether the connection's task waits for frames to send.
@@ -69,10 +78,30 @@ pub(super) enum Piece {
 }
 
 impl Session {
-    pub(super) fn new(wire: Connection, writing: Writing, permit: ConnectionPermit) -> Self {
-        let (tasks, sent_at) = (HashMap::new(), clock::millis());
-        let state = State { wire, writing, tasks, turn: None, waker: None, waits: false, sent_at };
-        Self { state: Mutex::new(state), _permit: permit }
+    pub(super) fn new(
+        wire: Connection,
+        writing: Writing,
+        (client, unsent): (IpAddr, ByteBudget),
+        permit: ConnectionPermit,
+    ) -> Self {
+        let (tasks, queue, sent_at) = (HashMap::new(), VecDeque::new(), clock::millis());
+        let state = State { wire, writing, tasks, turn: None, queue, waker: None, waits: false, sent_at };
+        Self { state: Mutex::new(state), client, unsent, _permit: permit }
+    }
+
+    /// Waits until `stream` may write a head or trailers of `length` bytes.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the stream is gone; `OutOfMemory` if clients that do not read hold too many such bytes already.
+    pub(super) async fn room(&self, stream: u32, length: impl FnOnce() -> usize) -> io::Result<()> {
+        if self.state().has_room_for_all() {
+            return Ok(());
+        }
+        let mut share = self.unsent.share(self.client);
+        if !share.grow(length()) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        poll_fn(|cx| self.state().poll_section(cx, stream)).await
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -130,6 +159,8 @@ impl State {
     /// Removes the task of a stream, and resets the stream if it is still open.
     pub(super) fn resign(&mut self, stream: u32) {
         self.tasks.remove(&stream);
+        self.queue.retain(|queued| *queued != stream);
+        self.wake_queue();
         self.wire.reset(&mut self.writing.out, stream, Code::INTERNAL_ERROR);
         if self.turn == Some(stream) {
             self.pass();
@@ -223,6 +254,51 @@ impl State {
     /// Whether the client of a stream has left after it had sent all content.
     pub(super) fn has_left_whole(&self, stream: u32) -> bool {
         self.tasks.get(&stream).is_some_and(|task| task.gone && task.whole)
+    }
+
+    /// Whether a head or trailers may be written on any stream.
+    fn has_room_for_all(&self) -> bool {
+        self.queue.is_empty() && self.writing.has_room()
+    }
+
+    /// Ready when a head or trailers may be written on `stream`. They are written in the order of the calls: content,
+    /// which takes turns by priority, must not delay them for long, as they are short.
+    fn poll_section(&mut self, cx: &Context<'_>, stream: u32) -> Poll<io::Result<()>> {
+        let Some(task) = self.tasks.get_mut(&stream).filter(|task| !task.gone) else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        keep(&mut task.waker, cx);
+        let is_next = self.queue.front().is_none_or(|next| *next == stream);
+        if !is_next || !self.writing.has_room() {
+            if !self.queue.contains(&stream) {
+                self.queue.push_back(stream);
+            }
+            // The connection's task sends the frames that were written, and wakes the first of the queue.
+            self.tell();
+            return Poll::Pending;
+        }
+        self.queue.pop_front();
+        self.wake_queue();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Wakes the task of the stream whose head or trailers are next, if there is room for them.
+    pub(super) fn wake_queue(&self) {
+        if let Some(next) = self.queue.front()
+            && self.writing.has_room()
+            && let Some(task) = self.tasks.get(next)
+        {
+            wake(task);
+        }
+    }
+
+    /// Returns the bytes of the fields of `reply`.
+    pub(super) fn length(reply: &Reply, banner: &Banner) -> usize {
+        LINES.with_borrow_mut(|lines| {
+            lines.clear();
+            reply.write_lines(lines, banner);
+            lines.len()
+        })
     }
 
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.

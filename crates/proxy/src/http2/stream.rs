@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::Code;
 use larder_http2::hpack::encoder;
 use larder_semantics::storable;
@@ -108,6 +108,9 @@ impl Stream {
         head_only: bool,
         banner: &Banner,
     ) -> Result<(), SendError> {
+        // A client that does not read gets no further heads, as it gets no further content. Until then, the reply keeps
+        // its permit.
+        self.room(|| State::length(reply, banner)).await?;
         let is_whole = {
             let mut state = self.session.state();
             let before = state.writing.written();
@@ -119,6 +122,15 @@ impl Stream {
             true => Ok(()),
             false => self.content(reply).await,
         }
+    }
+
+    /// Waits until a head or trailers of `length` bytes may be written. If too many of them wait, resets the stream.
+    async fn room(&self, length: impl FnOnce() -> usize) -> Result<(), SendError> {
+        let room = self.session.room(self.id, length).await;
+        if room.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::OutOfMemory) {
+            self.reset(Code::ENHANCE_YOUR_CALM);
+        }
+        Ok(room?)
     }
 
     /// Sends the content of a reply whose head was sent.
@@ -223,8 +235,13 @@ impl Sink for Stream {
         Ok(())
     }
 
-    fn end(&mut self, trailers: &HeaderMap) {
+    async fn end(&mut self, trailers: &HeaderMap) -> Result<(), SendError> {
+        if !trailers.is_empty() {
+            let length = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+            self.room(|| trailers.iter().map(length).sum()).await?;
+        }
         self.finish(trailers);
+        Ok(())
     }
 }
 

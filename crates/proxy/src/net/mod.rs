@@ -1,5 +1,6 @@
 //! Sockets: streams and their buffers, limits on concurrency, and the addresses that the proxy never connects to.
 
+pub(crate) mod byte_budget;
 pub mod concurrency;
 pub(crate) mod content;
 pub(crate) mod deadline;

@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use rustix::process::{Resource, getrlimit};
-
 use super::careless::Careless;
 use super::idle::Quota;
 use super::resolve::Resolver;
-
-/// Maximum of idle connections to origins, even if the process may open many files.
-const MOST_IDLE: u64 = 8192;
 
 /// State that clients share for one kind of destination.
 #[derive(Debug)]
@@ -46,6 +41,11 @@ impl Common {
         self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
     }
 
+    /// Sets how to remove what is stored under a cache key, if the response may have been bytes that belong to no request.
+    pub fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
+        self.careless.withdraw_by(withdraw);
+    }
+
     /// Creates shared state with this `resolver`.
     #[cfg(test)]
     pub(super) fn by(resolver: Resolver) -> Self {
@@ -53,21 +53,16 @@ impl Common {
     }
 
     /// Creates shared state with at most `most_idle` idle connections.
-    fn new(most_idle: u64) -> Self {
-        let quota = Arc::new(Quota::new(usize::try_from(most_idle).unwrap_or(usize::MAX)));
+    fn new(most_idle: usize) -> Self {
+        let quota = Arc::new(Quota::new(most_idle));
         Self { careless: Arc::default(), quota, resolver: Arc::default() }
     }
 }
 
-impl Default for Destinations {
-    fn default() -> Self {
-        let all = most_idle(getrlimit(Resource::Nofile).current);
-        let of = |eighths: u64| Common::new((all / 8 * eighths).max(1));
+impl Destinations {
+    /// Creates shared state with at most `most_idle` idle connections to all destinations together.
+    pub(crate) fn new(most_idle: usize) -> Self {
+        let of = |eighths: usize| Common::new((most_idle * eighths / 8).max(1));
         Self { sites: of(4), named: of(3), nodes: of(1) }
     }
-}
-
-/// Returns the maximum of idle connections to origins if the process may open this many files.
-pub fn most_idle(files: Option<u64>) -> u64 {
-    files.map_or(MOST_IDLE, |files| MOST_IDLE.min(files / 8))
 }

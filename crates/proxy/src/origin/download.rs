@@ -15,6 +15,10 @@ use crate::http::response::Framing;
 use crate::net::concurrency::Permit;
 use crate::net::stream::Stream;
 
+/// Unwanted content of up to this many bytes is read to its end, for at most `PATIENCE`.
+const WORTH_READING: u64 = 64 << 10;
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The content of an origin's response as it arrives. It is boxed from the start, since it is large and is moved often.
 #[derive(Debug)]
 pub struct Download {
@@ -157,6 +161,26 @@ impl Download {
                 Ok(None)
             }
         }
+    }
+
+    /// Ends the download of content that nobody wants. Short content is read to its end in the background, since a new
+    /// connection would cost more.
+    pub(crate) fn spare(mut self: Box<Self>) {
+        if self.is_here() {
+            while let Some(Ok(Some(_))) = self.ready() {}
+            return;
+        }
+        if self.length.is_some_and(|length| length > WORTH_READING) {
+            return;
+        }
+        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+            let mut left = WORTH_READING;
+            while let Ok(Some(chunk)) = self.next().await {
+                let length = if let Chunk::Data(data) = chunk { data.len() as u64 } else { 0 };
+                let Some(rest) = left.checked_sub(length) else { return };
+                left = rest;
+            }
+        }));
     }
 
     /// Whether all remaining content is in a buffer.

@@ -1,6 +1,7 @@
 //! Reads the content of a page that is buffered before it is sent, or sent in chunks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use larder_store::fill::{self, Ending};
@@ -8,11 +9,15 @@ use larder_store::{Entry, Extent};
 
 use super::budget::{Collected, Obstacle};
 use super::{Visitor, decode};
+use crate::base::low_priority;
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 use crate::origin::Chunk;
 
 /// Bytes that are read from a file at once.
 const BLOCK: u64 = 64 << 10;
+/// How long a page waits for its turn to be decoded.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Reads the content of a response from its beginning.
 pub(super) struct Pieces<'r> {
     reply: &'r mut Reply,
@@ -122,8 +127,7 @@ pub(super) async fn collect(
     most: u64,
     visitor: &Visitor,
 ) -> Result<Collected, Obstacle> {
-    let budget = &visitor.doors.budget;
-    let mut share = budget.share(visitor.client.ip());
+    let mut share = visitor.doors.budget.share(visitor.client.ip());
     let mut whole = BytesMut::new();
     let mut pieces = Pieces::of(reply);
     while let Some(piece) = pieces.next().await.map_err(Obstacle::Broken)? {
@@ -137,12 +141,13 @@ pub(super) async fn collect(
     }
     let coded = Collected { bytes: whole.freeze(), share };
     let Some(coding) = coding else { return Ok(coded) };
-    // Decoding may take long, and would block the worker's other clients.
-    let permit = budget.decoder().await;
-    let work = tokio::task::spawn_blocking(move || {
+    let cache = &visitor.worker.cache;
+    let permit = cache.decoder.turn(visitor.client.ip(), PATIENCE).await.ok_or(Obstacle::Crowded)?;
+    let work = move || {
         // It goes on after its client has left.
         let _permit = permit;
         decode::decode(coding, coded, most)
-    });
-    work.await.unwrap_or_else(|error| Err(Obstacle::Broken(error.to_string())))
+    };
+    let decoded = low_priority::run("decode", work).await;
+    decoded.unwrap_or_else(|| Err(Obstacle::Broken("its content was not decoded".to_owned())))
 }

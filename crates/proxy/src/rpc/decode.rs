@@ -130,7 +130,8 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
-    use crate::rpc::budget::Budget;
+    use crate::net::byte_budget::ByteBudget;
+    use crate::rpc::budget;
 
     /// Encodes `page` in uncompressed blocks (RFC 7932 section 9.2), behind the bit of the smallest window.
     fn brotli(page: &[u8]) -> Vec<u8> {
@@ -148,7 +149,7 @@ mod tests {
     fn undo(coding: Coding, bytes: &[u8], most: u64) -> Result<Bytes, Obstacle> {
         let coded = Collected {
             bytes: Bytes::copy_from_slice(bytes),
-            share: Budget::default().share(Ipv4Addr::LOCALHOST.into()),
+            share: ByteBudget::new(budget::MOST).share(Ipv4Addr::LOCALHOST.into()),
         };
         decode(coding, coded, most).map(|page| page.bytes)
     }

@@ -14,6 +14,7 @@ use larder_rpc::{Failure, Limits};
 use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::flow::worker::Worker;
+use crate::net::byte_budget::ByteBudget;
 use crate::observe::memo::{Ended, Memo};
 
 mod budget;
@@ -27,7 +28,6 @@ mod page;
 mod rate;
 mod rpcbind;
 
-use budget::Budget;
 pub(crate) use connection::welcome;
 pub(crate) use datagram::serve as serve_datagrams;
 pub(crate) use figures::RpcReport;
@@ -35,12 +35,18 @@ use figures::{Figures, statistics};
 pub(crate) use rpcbind::Registration;
 
 /// State of the doors that all workers share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     /// The counts of the doors.
     pub(crate) figures: Figures,
     /// The memory budget for buffered pages.
-    budget: Budget,
+    budget: ByteBudget,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { figures: Figures::default(), budget: ByteBudget::new(budget::MOST) }
+    }
 }
 
 /// A client and its door.

@@ -2,7 +2,9 @@
 //! addresses.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
+
+use crate::base::networks::network;
 
 /// Maximum of senders in one second; further ones get no reply in that second.
 const SENDERS: usize = 4_096;
@@ -19,30 +21,21 @@ impl Rate {
     /// Whether a call from `ip` in the second `now` gets a reply, with at most `most` replies per sender. Loopback
     /// addresses cannot be forged from other machines, so they have no limit.
     pub(super) fn admits(&mut self, ip: IpAddr, now: u32, most: u32) -> bool {
-        let ip = ip.to_canonical();
-        if ip.is_loopback() {
+        // All addresses of an IPv6 /64 network are one sender, since a client may have all of them.
+        let sender = network(ip, 32, 64);
+        if ip.to_canonical().is_loopback() {
             return true;
         }
         if self.second != now {
             self.second = now;
             self.calls.clear();
         }
-        let sender = sender(ip);
         if self.calls.len() >= SENDERS && !self.calls.contains_key(&sender) {
             return false;
         }
         let calls = self.calls.entry(sender).or_default();
         *calls = calls.saturating_add(1);
         *calls <= most
-    }
-}
-
-/// Returns the address that identifies a sender. All addresses of an IPv6 /64 network are one sender, since a client
-/// may have all of them.
-pub(super) fn sender(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => ip,
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
     }
 }
 

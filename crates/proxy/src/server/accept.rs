@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -99,7 +100,8 @@ async fn accept(listening: Listening, front: Front, listener: Listens) {
             Ok((stream, client)) => welcome(&listening, front, stream, client),
             Err(error) => {
                 // Usually, no file descriptors are left: a pause lets existing clients leave.
-                tracing::warn!("cannot accept a connection: {}", cause(&error));
+                let text = format!("cannot accept a connection: {}", cause(&error));
+                listening.worker.shared.observers.repeats.warn(&text, || text.clone());
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -110,7 +112,9 @@ fn welcome(listening: &Listening, front: Front, stream: TcpStream, peer: SocketA
     let worker = &listening.worker;
     let (permit, plan) = (ConnectionPermit::take(&worker.shared), worker.plan());
     if permit.number > plan.settings.limits.connections {
-        tracing::debug!(client = %peer, "closed on arrival: too many connections");
+        worker.shared.closed_on_arrival.fetch_add(1, Ordering::Relaxed);
+        let text = "connections are closed on arrival: there are too many (limits.connections)";
+        worker.shared.observers.repeats.warn(text, || format!("{text}: {}", peer.ip()));
         return;
     }
     match networks::have(proxies_before(&plan.settings, front), peer.ip()) {
@@ -192,7 +196,9 @@ async fn secure(
     };
     match accepted {
         // An authority that has verified a name sends no request.
-        Ok((secured, _)) if secured.session.is_challenge => {}
+        Ok((secured, _)) if secured.session.is_challenge => {
+            secured_halves(secured, &listening.worker.plan().settings.timeouts).1.part();
+        }
         Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);
             admit(&listening, front, ends, (client, identity), permit);

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::admin;
 use crate::base::error::Error;
 use crate::base::settings::{Listener, Role, Settings};
-use crate::cluster::follow;
+use crate::cluster::{follow, ticket_keys};
 use crate::exchange::arrival::Arrival;
 use crate::features::maintenance::{Done, Upkeep};
 use crate::flow::worker::{Shared, Worker};
@@ -129,6 +129,9 @@ impl Server {
         if let (Some(cluster), Some((_, address))) = (&shared.cluster, peers) {
             cluster.start(*address)?;
             follow::start(cluster, &shared.cache);
+            if let Some(tls) = &shared.listener_tls {
+                ticket_keys::share(cluster, &tls.tickets);
+            }
         }
         Ok(Self { admin, admin_tls, upkeep, done, rpc, shared, sockets, addresses, files })
     }

@@ -1,4 +1,4 @@
-//! The content of a stored response in other codings than the origin's.
+//! The content of a stored response in other codings than the origin's, or without a coding.
 //!
 //! The forms belong to their response: their bytes count in its charge, and each change of the stored
 //! response takes them along or drops them. They are made from the stored content and can be made again, so
@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use larder_semantics::coding::{self, Coding};
+use larder_semantics::fields::Fields;
 
 use crate::charge::allocated;
 use crate::{Body, Entry, Extent, Memory};
@@ -15,14 +17,17 @@ use crate::{Body, Entry, Extent, Memory};
 #[derive(Debug)]
 pub struct Coded {
     plain: Body,
-    /// `None` in place of a body: the form in this coding is not worth storing.
-    forms: Vec<(Coding, Option<Body>)>,
+    /// The forms by their coding; `None` for content without one. `None` in place of a body: the form is not worth
+    /// storing, or cannot be made.
+    forms: Vec<(Option<Coding>, Option<Body>)>,
+    /// The coding of the origin, if there may be a form without it.
+    own: Option<Coding>,
     /// Whether the response's `Vary` field names `Accept-Encoding` or is `*`.
     varies: bool,
 }
 
 impl Coded {
-    /// Returns the content without a coding.
+    /// Returns the content as the origin has sent it.
     pub(crate) fn plain(&self) -> &Body {
         &self.plain
     }
@@ -34,19 +39,36 @@ impl Coded {
         self.varies
     }
 
-    /// Returns the content in `coding`, if that form is stored.
+    /// Returns the coding of the origin, if there may be a form without it.
     #[inline]
-    pub fn form(&self, coding: Coding) -> Option<&Body> {
+    pub fn own(&self) -> Option<Coding> {
+        self.own
+    }
+
+    /// Returns the content in `coding`, or without a coding, if that form is stored.
+    #[inline]
+    pub fn form(&self, coding: impl Into<Option<Coding>>) -> Option<&Body> {
+        let coding = coding.into();
         self.forms.iter().find(|(own, _)| *own == coding)?.1.as_ref()
     }
 
-    /// Whether a worker has tried to make the form in `coding`.
-    pub fn is_tried(&self, coding: Coding) -> bool {
+    /// Whether a worker has tried to make the form in `coding`, or without a coding.
+    pub fn is_tried(&self, coding: impl Into<Option<Coding>>) -> bool {
+        let coding = coding.into();
         self.forms.iter().any(|(own, _)| *own == coding)
     }
 
+    /// Whether the forms are also those of a response with the same content, and this status and these fields.
+    pub(crate) fn suits(&self, status: StatusCode, fields: &impl Fields) -> bool {
+        let is_same = match self.own {
+            None => coding::is_changeable(status, fields),
+            own => coding::undoable(status, fields) == own,
+        };
+        is_same && self.varies == coding::varies(fields)
+    }
+
     /// Iterates over the stored forms.
-    pub fn forms(&self) -> impl Iterator<Item = (Coding, &Body)> {
+    pub fn forms(&self) -> impl Iterator<Item = (Option<Coding>, &Body)> {
         self.forms.iter().filter_map(|(coding, body)| Some((*coding, body.as_ref()?)))
     }
 
@@ -56,29 +78,33 @@ impl Coded {
     }
 
     /// Returns the same content with one more form, or with the note that a form in this coding is not worth storing.
-    fn with(entry: &Entry, coding: Coding, form: Option<Body>) -> Self {
+    fn with(entry: &Entry, coding: Option<Coding>, form: Option<Body>) -> Self {
         let others = entry.coded().map_or(&[][..], |coded| &coded.forms).iter();
         let others = others.filter(|(own, _)| *own != coding);
         let forms = others.map(|(own, body)| (*own, body.as_ref().map(Body::duplicate)));
         let forms: Vec<_> = forms.chain([(coding, form)]).collect();
-        Self { plain: entry.body().duplicate(), forms, varies: coding::varies(&entry.fields()) }
+        let (fields, plain) = (entry.fields(), entry.body().duplicate());
+        let own = coding::undoable(entry.status(), &fields);
+        Self { plain, forms, own, varies: coding::varies(&fields) }
     }
 
     pub(crate) fn charge(&self) -> u64 {
         let own = size_of::<Self>() + 2 * size_of::<usize>();
-        let list = self.forms.capacity() * size_of::<(Coding, Option<Body>)>();
+        let list = self.forms.capacity() * size_of::<(Option<Coding>, Option<Body>)>();
         let bodies = self.forms().map(|(_, body)| body.charge()).sum::<u64>();
         self.plain.charge() + bodies + (allocated(own) + allocated(list)) as u64
     }
 
-    /// Checks that each coding has one form, which is shorter than the content.
+    /// Checks that each coding has one form, which is shorter than the content without a coding.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (at, (coding, body)) in self.forms.iter().enumerate() {
+            let name = coding.map_or("identity", Coding::token);
             if self.forms[..at].iter().any(|(other, _)| other == coding) {
-                return Err(format!("two forms in {}", coding.token()));
+                return Err(format!("two forms in {name}"));
             }
-            if body.as_ref().is_some_and(|body| body.len() >= self.plain.len() || body.forms().is_some()) {
-                return Err(format!("the form in {} is no shorter than the content", coding.token()));
+            let is_long = |body: &Body| coding.is_some() && body.len() >= self.plain.len();
+            if body.as_ref().is_some_and(|body| is_long(body) || body.forms().is_some()) {
+                return Err(format!("the form in {name} is no shorter than the content"));
             }
         }
         Ok(())
@@ -86,10 +112,11 @@ impl Coded {
 }
 
 impl Memory {
-    /// Adds the form of `entry`'s content in `coding` to the stored response, or the note that such a form is not
-    /// worth storing. Returns false if `entry` has been removed or changed, or if there is no room for the form.
-    pub fn add_form(&self, entry: &Entry, coding: Coding, form: Option<Body>) -> bool {
-        let body = Body::coded(Coded::with(entry, coding, form));
+    /// Adds the form of `entry`'s content in `coding`, or without a coding, to the stored response, or the note that
+    /// such a form is not worth storing or cannot be made. Returns false if `entry` has been removed or changed, or if
+    /// there is no room for the form.
+    pub fn add_form(&self, entry: &Entry, coding: impl Into<Option<Coding>>, form: Option<Body>) -> bool {
+        let body = Body::coded(Coded::with(entry, coding.into(), form));
         entry.with_forms(body).is_some_and(|new| self.grow(entry, &new))
     }
 }

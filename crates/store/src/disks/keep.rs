@@ -128,7 +128,11 @@ impl Disks {
         let now = entry.freshness().received;
         let place = self.place(disk, entry.key(), entry.signature(), now).await;
         let serial = match (entry.body(), entry.body().record()) {
-            (_, Some(record)) => Some(record.serial()),
+            // Under other selecting fields, the response has another place: the body is copied to there.
+            (_, Some(record)) => {
+                let found = read(disk, &place.key, now, 0).await.map(|found| found.serial);
+                found.filter(|serial| *serial == record.serial())
+            }
             (Body::Long(_), None) if place.varies.is_none() => same_body(disk, &place.key, entry).await,
             _ => None,
         };

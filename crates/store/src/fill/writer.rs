@@ -11,7 +11,7 @@ use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
 use crate::disks::Keeping;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
-use crate::purges::Generation;
+use crate::purges::{Generation, Since};
 use crate::{Entry, Hinted, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
@@ -287,7 +287,8 @@ impl FillWriter {
     }
 
     /// Stores `entry`, unless it was purged since the fetch began; `replaces` as in
-    /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it.
+    /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it. If the selecting fields change,
+    /// nothing stored under the key by the old ones stays in any tier.
     pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let began = self.fills.epoch(&self.fill.key);
         if let Some(fields) = entry.tagged() {
@@ -296,8 +297,11 @@ impl FillWriter {
         if self.is_cancelled() {
             return false;
         }
+        if replaces.is_some_and(|old| old.signature() != entry.signature()) {
+            self.fills.store.remove(&self.fill.key);
+        }
         let learned = self.learn_entry(entry);
-        if learned.is_refused {
+        if learned.is_refused || replaces.is_some_and(|old| self.has_left_purged_group(old, entry)) {
             return false;
         }
         if self.fills.store.reach(entry).is_none() {
@@ -308,6 +312,14 @@ impl FillWriter {
         self.fills.note_stored(&self.fill);
         self.fills.store.learned(&self.fill.key, entry.freshness().received, learned);
         stored
+    }
+
+    /// Whether a purge since the fetch began reaches `old`, but not `new`, which has other groups or tags.
+    fn has_left_purged_group(&self, old: &Entry, new: &Entry) -> bool {
+        let (store, since) = (&self.fills.store, Since::Generation(new.checked()));
+        new.checked() != store.purges.now()
+            && store.reach(new).is_none()
+            && store.purges.reach(since, old.key(), old.tagged().as_ref()).is_some()
     }
 
     /// Records which other queries `entry`, which is about to be stored, answers.

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use http::HeaderMap;
 use larder_semantics::freshness::Flags;
 use larder_semantics::purge::{Effect, Scope};
+use larder_store::fill::Head;
 use larder_store::purges::MOST_KNOWN;
 use larder_store::{Disks, Entry, Joined, Store};
 
@@ -58,6 +59,24 @@ async fn a_fetch_under_way_is_reached_by_an_invalidation_of_a_group_that_was_not
     early.append(b"content").await.expect("there is room");
     early.finish(None);
     assert!(is_invalid(&find(&store, &key).expect("it is there")));
+}
+
+#[tokio::test]
+async fn a_newer_head_that_leaves_a_purged_group_is_not_stored() {
+    for (old, new, purged, is_kept) in [("a", "b", "a", false), ("a", "b", "b", true), ("a", "a", "a", true)]
+    {
+        let (store, fills) = open(Disks::default());
+        let key = key_of("http", "h", "/1");
+        finish(writer(&fills, &key), &[("cache-groups", &named(old))]).await;
+        let stored = find(&store, &key).expect("it is there");
+        let validation = writer(&fills, &key);
+        fills.order(&[group("h", purged)], Effect::Invalid, THEN);
+        let Head { fields, freshness, .. } = head(&[("cache-groups", &named(new))]);
+        let newer = stored.refreshed(b"", &fields, freshness, validation.born()).expect("a short key");
+        assert_eq!(validation.put(&newer, Some(&stored)), is_kept, "{old}, then {new}; {purged} is purged");
+        let left = find(&store, &key).expect("it is there");
+        assert_eq!(is_invalid(&left), !is_kept || purged == new, "{old}, then {new}; {purged} is purged");
+    }
 }
 
 #[tokio::test]

@@ -141,7 +141,8 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
         let (memory, disk) = (find(&store.memory, KEY), recall(&fills, &HeaderMap::new()).await);
         let entry = memory.map(|resident| resident.variants()[0].clone()).or(disk).expect("stored");
         let later = Freshness { lifetime: 1_000, ..entry.freshness() };
-        let newer = entry.refreshed(&fields(1, len), later, entry.checked()).expect("a short key");
+        let newer =
+            entry.refreshed(entry.signature(), &fields(1, len), later, entry.checked()).expect("a short key");
         let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes;
         fills.alone(KEY, fills.epoch(KEY)).put(&newer, Some(&entry));
         let found = super::eventually(async || {
@@ -152,6 +153,32 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
         assert_genuine(&found.await, KEY);
         let written = store.disks.drives()[0].disk().unwrap().usage().written_bytes - written;
         assert!(len == SMALL || written < 5_000, "{written} bytes for the head of a body of {len}");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_head_with_other_selecting_fields_leaves_nothing_under_the_old_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, fills) = begin(directory.path());
+    for (version, len) in [(1, SMALL), (2, 150_000), (3, LARGE)] {
+        keep(&store, &fills, KEY, head(version, len, Some(len)), version, len).await;
+        let memory = find(&store.memory, KEY).map(|resident| resident.variants()[0].clone());
+        let old = match memory {
+            Some(entry) => entry,
+            None => recall(&fills, &HeaderMap::new()).await.expect("stored"),
+        };
+        let Head { signature, fields, freshness, .. } = variant("de", version, len);
+        let new = old.refreshed(&signature, &fields, freshness, old.checked()).expect("a short key");
+        fills.alone(KEY, fills.epoch(KEY)).put(&new, Some(&old));
+        let held = find(&store.memory, KEY).map_or(Vec::new(), |resident| resident.variants().to_vec());
+        assert!(held.iter().all(|held| held.signature() == signature), "{len} bytes in memory");
+        assert!(recall(&fills, &HeaderMap::new()).await.is_none(), "{len} bytes on the disk");
+        let found = super::eventually(async || {
+            store.memory.remove(KEY);
+            recall(&fills, &asks("de")).await
+        });
+        assert_genuine(&found.await, KEY);
+        assert!(recall(&fills, &asks("en")).await.is_none());
     }
 }
 

@@ -14,10 +14,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The packages of the database servers.
-pub(super) const PACKAGES: [Package; 2] = [
-    Package { name: "mariadb-server", program: "mariadbd", purpose: "a database" },
-    // Its programs are in a folder that is named after its version.
-    Package { name: "postgresql", program: "pg_ctlcluster", purpose: "a database" },
+pub(super) const PACKAGES: [Package; 3] = [
+    Package { name: "mariadb-server-core", program: "mariadbd", purpose: "a database" },
+    Package { name: "mariadb-client-core", program: "mariadb", purpose: "its client" },
+    Package { name: "postgresql", program: "initdb", purpose: "a database" },
 ];
 
 /// The maximum wait until rows are written.

@@ -123,7 +123,7 @@ impl Site<'_> {
             if let (Some(answer), true) = (answer, begun.is_some_and(|until| Instant::now() < until)) {
                 let lifetime = answer.joined("cache-control");
                 let is_forbidden = answer.field("etag").is_some_and(is_generated)
-                    || (self.host == PUSH && !lifetime.contains("no-cache"));
+                    || (self.host == PUSH && !lifetime.contains("no-store"));
                 if is_forbidden {
                     let (path, tag) = (path(page), answer.field("etag"));
                     let told = format!("read tag {tag:?} and lifetime `{lifetime}` in doubt");

@@ -164,6 +164,9 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Gauge "larder_connections" []
         "Connections of clients that are open."
         |moment, to| to.put(&[], moment.stats.connections)),
+    metric!(Counter "larder_refused_connections_total" []
+        "Connections of clients that were closed on arrival, and tunnels that were refused, because there were too many."
+        |moment, to| to.put(&[], moment.stats.connections_refused)),
     metric!(Gauge "larder_cache_info" ["tier", "directory", "policy"]
     "Always 1; the label policy has the eviction policy."
     |moment, to| {

@@ -1,5 +1,8 @@
 // Creates and fills elements. Text is only ever set as text, never as HTML.
 
+/** Text without characters that hide, or change the order of others. */
+const visible = (text) => text.replace(/[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 export const byId = (id) => document.getElementById(id);
 
 /** An element: `make("td", { class: "n" }, "text", child)`. Functions are listeners; false leaves a property out. */
@@ -7,14 +10,16 @@ export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (typeof value === "function") element.addEventListener(name, value);
-    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : visible(String(value)));
   }
-  element.append(...children.filter((child) => child != null));
+  const shown = (child) => (typeof child === "string" ? visible(child) : child);
+  element.append(...children.filter((child) => child != null).map(shown));
   return element;
 }
 
 /** Changes an element's text, if it is another one. */
-export function say(element, text) {
+export function say(element, words) {
+  const text = typeof words === "string" ? visible(words) : words;
   if (element.textContent !== text) element.textContent = text;
 }
 

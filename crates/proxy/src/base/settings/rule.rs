@@ -9,6 +9,7 @@ use larder_rules::{Networks, Pattern, Query, Rule};
 use larder_semantics::coding::Coding;
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::lifetimes::{Ignored, Lifetimes};
+use larder_semantics::readings;
 use larder_semantics::storable::Prediction;
 
 use super::limit::Limit;
@@ -272,13 +273,33 @@ impl Edits {
 }
 
 impl CookieFilter {
-    /// Whether a cookie of this name is kept.
-    pub fn keeps(&self, name: &[u8]) -> bool {
-        self.names.iter().any(|pattern| pattern.matches(name)) == self.keeps
+    /// Whether `part`, a part of `Cookie` between two semicolons, is kept: no origin may read a cookie in it that is not
+    /// kept, or that is dropped.
+    pub fn keeps(&self, part: &[u8]) -> bool {
+        let one_matches = |name: &[u8]| self.names.iter().any(|pattern| pattern.matches(name));
+        let is_listed = |name: &[u8]| {
+            self.names.iter().any(|own| own.literal() == (str::from_utf8(name).unwrap_or_default(), true))
+        };
+        readings::cookies(part).all(|(name, _)| match self.keeps {
+            true => is_listed(name) || !readings::any_name(name, |name| !one_matches(name)),
+            false => !self.names.iter().any(|pattern| pattern.matches_name(name)),
+        })
     }
 }
 
 impl Effects {
+    /// Whether they answer, refuse, limit, change or redirect requests: a request to which they do not apply could do harm.
+    pub(crate) fn protect(&self) -> bool {
+        self.answer.is_some()
+            || self.allow.is_some()
+            || self.deny.is_some()
+            || self.users.is_some()
+            || self.tokens.is_some()
+            || self.limits.is_some()
+            || !self.request.is_empty()
+            || self.upstream != Upstream::default()
+    }
+
     /// Returns the names of the config's keys for the effects that are set.
     pub fn keys(&self) -> Vec<&'static str> {
         let lifetimes = &self.lifetimes;

@@ -115,6 +115,14 @@ impl Tier {
         }
     }
 
+    /// Queues `new`, a response under new fields, in place of `old`, which has the same content.
+    pub(crate) fn replace(&self, old: &Entry, new: &Entry, place: Follower) {
+        if old.signature() != new.signature() {
+            self.forget(old.key(), old.signature());
+        }
+        self.offer(new, place);
+    }
+
     /// Removes the stored response of `key` with this signature.
     pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
         // If the job does not fit into the queue, the response remains until it expires.

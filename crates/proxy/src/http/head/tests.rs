@@ -11,8 +11,7 @@ fn refused(head: &str) -> Refusal {
 #[test]
 fn a_head_is_read_into_its_parts() {
     let mut lines = room();
-    let bytes =
-        b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
+    let bytes = b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
     let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {
         panic!("refused")
     };
@@ -77,18 +76,12 @@ fn only_the_expectation_of_100_is_known() {
 #[test]
 fn doubtful_framing_is_refused() {
     let cases = [
-        (
-            "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-            "content-length beside transfer-encoding",
-        ),
+        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "content-length beside transfer-encoding"),
         ("Content-Length: 3\r\nContent-Length: 4\r\n", "more than one content-length"),
         ("Content-Length: 3, 3\r\n", "malformed content-length"),
         ("Content-Length: +3\r\n", "malformed content-length"),
         ("Content-Length: 99999999999999999999\r\n", "malformed content-length"),
-        (
-            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-            "more than one transfer-encoding",
-        ),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "more than one transfer-encoding"),
         ("Content-Length : 3\r\n", "malformed header field name"),
         ("A: b\r\n c\r\n", "malformed header field name"),
         ("A: b\rc\r\n", "malformed header field value"),
@@ -100,18 +93,20 @@ fn doubtful_framing_is_refused() {
         let refusal = refused(&format!("POST / HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
         assert_eq!(refusal, Refusal::bad(reason), "{fields:?}");
     }
+    for framing in ["Content-Length: 3", "Transfer-Encoding: chunked"] {
+        let refusal = refused(&format!("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n{framing}\r\n\r\n"));
+        assert_eq!(refusal, Refusal::bad("CONNECT with content"), "{framing}");
+    }
     let gzip = refused("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
     assert_eq!(gzip.status, StatusCode::NOT_IMPLEMENTED);
 }
 
 #[test]
 fn bad_targets_and_hosts_are_refused() {
-    for target in ["a", "*", "http://", "ftp://a/", "http://u@h/", "/a#b", "/<", "/`", "/?\"", "/\u{e9}"]
-    {
+    for target in ["a", "*", "http://", "ftp://a/", "http://u@h/", "/a#b", "/<", "/`", "/?\"", "/\u{e9}"] {
         refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
     }
-    for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", ":", "h::", "[::1", "h/", "h..:80", ".."]
-    {
+    for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", ":", "h::", "[::1", "h/", "h..:80", ".."] {
         assert_eq!(
             refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
             Refusal::bad("malformed host"),

@@ -9,13 +9,16 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
-use rustls::{HandshakeKind, ProtocolVersion};
+use rustls::{HandshakeKind, InvalidMessage, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::alerts::{NO_CERTIFICATE, NO_SCHEME, alert_for};
 use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::kept::encode;
+use super::record::MOST_SEALED;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::input::receive;
 
@@ -23,13 +26,16 @@ use crate::net::input::receive;
 const MOST: usize = 20 << 10;
 /// Bytes to receive at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
-/// Time for which a client may read the reason why its certificate was refused.
+/// Time for which a client may read the alert or the response that ends its handshake.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
-/// The error of rustls when there is no certificate for the name that a client requests.
-const NO_CERTIFICATE: &str = "no server certificate chain resolved";
+/// Alerts that are not encrypted: a fatal `internal_error`, and `close_notify`.
+const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+const CLOSE_NOTIFY: [u8; 7] = [21, 3, 3, 0, 2, 1, 0];
+/// A record of an unknown type. rustls has an alert for it.
+const UNKNOWN: [u8; HEADER] = [255, 3, 3, 0, 1];
 
 /// The response to a client that speaks HTTP without TLS.
 pub(super) const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -95,6 +101,7 @@ impl Unsecured {
             Self::Tls(rustls::Error::AlertReceived(_)) => Failure::Alert,
             Self::Tls(rustls::Error::General(why)) if why == NO_CERTIFICATE => Failure::NoCertificate,
             Self::Tls(rustls::Error::PeerIncompatible(_)) => Failure::Incompatible,
+            Self::Tls(rustls::Error::General(why)) if why == NO_SCHEME => Failure::Incompatible,
             Self::Tls(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
                 Failure::ClientCertificate
             }
@@ -147,36 +154,41 @@ impl Failure {
     }
 }
 
-/// Makes the handshake with `client` at the other end of `stream`, once it has sent bytes and a permit is free.
+/// Makes the handshake with `client` at the other end of `stream` within `limit`, once it has sent bytes and a permit is
+/// free.
 ///
 /// # Errors
-/// The reason for the failure. The client has been sent an alert, if TLS has one for it.
+/// The reason for the failure. A client that has sent bytes has been sent an alert, except if it sent one itself, or if
+/// it took too long after it was sent encrypted messages.
 pub(super) async fn accept(
     mut stream: TcpStream,
     client: IpAddr,
     config: Arc<ServerConfig>,
     permits: &Arc<ConcurrencyLimit>,
+    limit: Duration,
 ) -> Result<Secured, Unsecured> {
-    let first = first_bytes(&stream).await.map_err(Unsecured::Io)?;
-    let permit = permits.enter(permits.claim((), client), None).await.map_err(|_| Unsecured::Busy)?;
+    let (end, late) = (Instant::now() + limit, Unsecured::TimedOut(limit));
+    let Ok(first) = timeout_at(end, first_bytes(&stream)).await else { return Err(late) };
+    let first = first.map_err(Unsecured::Io)?;
+    let Ok(Ok(permit)) = timeout_at(end, permits.enter(permits.claim((), client), None)).await else {
+        part(&mut stream, &INTERNAL_ERROR).await;
+        return Err(Unsecured::Busy);
+    };
     let mut handshake = Handshake::new(config).map_err(Unsecured::Tls)?;
     handshake.incoming = first;
-    match handshake.run(&mut stream).await {
+    let error = match timeout_at(end, handshake.run(&mut stream)).await.unwrap_or(Err(late)) {
         Ok(()) => {
             let tickets = std::mem::take(&mut handshake.outgoing);
             let (opener, sealer, session, chain) = handshake.end()?;
-            Ok(Secured { stream, opener, sealer, tickets, session, chain })
+            return Ok(Secured { stream, opener, sealer, tickets, session, chain });
         }
-        Err(error) => {
-            // A client that left does not receive it.
-            let _ = stream.write_all(&handshake.outgoing).await;
-            drop(permit);
-            if error.reason() == Failure::ClientCertificate {
-                let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
-            }
-            Err(error)
-        }
-    }
+        Err(error) => error,
+    };
+    handshake.refuse(&error);
+    let last = std::mem::take(&mut handshake.outgoing);
+    drop((handshake, permit));
+    part(&mut stream, &last).await;
+    Err(error)
 }
 
 /// Returns the first bytes from the client; none if it has left. A client that sends nothing holds no permit and no
@@ -193,13 +205,20 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Ends a connection whose client may have sent a request already. Closing with unread bytes would reset the
-/// connection, and the client could lose the alert.
-pub(super) async fn part(stream: &mut TcpStream) -> io::Result<()> {
-    stream.shutdown().await?;
-    let mut unread = [0; 1 << 10];
-    while stream.read(&mut unread).await? > 0 {}
-    Ok(())
+/// Sends the `last` bytes on a connection whose client may have sent a request already, and ends it, within
+/// [`FAREWELL`]. Closing with unread bytes would reset the connection, and the client could lose them.
+pub(super) async fn part(stream: &mut TcpStream, last: &[u8]) {
+    let parting = async {
+        stream.write_all(last).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1 << 10];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    if !last.is_empty() {
+        // A client that left does not receive them.
+        let _ = timeout(FAREWELL, parting).await;
+    }
 }
 
 pub(super) struct Handshake {
@@ -211,8 +230,11 @@ pub(super) struct Handshake {
     /// Number of these bytes that rustls may see. It gets one record at a time, so that it sees no record behind the
     /// handshake.
     shown: usize,
+    /// The start of the last record among them.
+    latest: usize,
     /// Bytes to the client that are not sent yet.
     pub(super) outgoing: Vec<u8>,
+    has_sent: bool,
 }
 
 /// The next action of a handshake.
@@ -227,7 +249,8 @@ impl Handshake {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let own_records = config.enable_secret_extraction;
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, own_records, incoming: Vec::new(), shown: 0, outgoing: Vec::new() })
+        let (incoming, outgoing) = (Vec::new(), Vec::new());
+        Ok(Self { connection, own_records, incoming, shown: 0, latest: 0, outgoing, has_sent: false })
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -245,17 +268,42 @@ impl Handshake {
                 Ok(HandshakeStep::Again) => {}
                 Ok(HandshakeStep::Send) if self.may_wait() => {}
                 Ok(HandshakeStep::Send) => {
+                    self.has_sent = true;
                     stream.write_all(&self.outgoing).await.map_err(Unsecured::Io)?;
                     self.outgoing.clear();
                 }
                 Ok(HandshakeStep::Receive) => self.receive(stream).await?,
                 Ok(HandshakeStep::Done) => return Ok(()),
-                Err(error) => {
-                    // The next step encodes the alert for this error.
-                    let _ = self.step();
-                    return Err(Unsecured::Tls(error));
-                }
+                Err(error) => return Err(Unsecured::Tls(error)),
             }
+        }
+    }
+
+    /// Makes the bytes to the client end with the alert for `error`, if it has one.
+    fn refuse(&mut self, error: &Unsecured) {
+        match error {
+            Unsecured::Tls(error) => self.alert(error),
+            Unsecured::TimedOut(_) if !self.has_sent => self.outgoing = CLOSE_NOTIFY.to_vec(),
+            Unsecured::Plain => {}
+            // The client may have received a part of them.
+            _ => self.outgoing.clear(),
+        }
+    }
+
+    fn alert(&mut self, error: &rustls::Error) {
+        let alert = alert_for(error, &self.incoming);
+        if !self.connection.wants_write() && !matches!(error, rustls::Error::AlertReceived(_)) {
+            // rustls has no alert. It makes one if a bad record replaces the last one or follows it: which of them it
+            // reads next depends on the error.
+            self.incoming.truncate(self.shown);
+            self.incoming[self.latest..].iter_mut().zip(UNKNOWN).for_each(|(byte, bad)| *byte = bad);
+            self.incoming.extend_from_slice(&UNKNOWN);
+            self.shown = self.incoming.len();
+            let _ = self.step();
+        }
+        while self.connection.wants_write() && self.step().is_ok() {}
+        if let (Some(alert), [.., 21, 3, 3, 0, 2, 2, code]) = (alert, &mut self.outgoing[..]) {
+            *code = alert.into();
         }
     }
 
@@ -285,6 +333,7 @@ impl Handshake {
         };
         self.incoming.drain(..discard);
         self.shown -= discard;
+        self.latest = self.latest.saturating_sub(discard);
         match step {
             HandshakeStep::Done if !self.connection.is_handshaking() => Ok(HandshakeStep::Done),
             HandshakeStep::Done | HandshakeStep::Receive if self.show_more() => Ok(HandshakeStep::Again),
@@ -298,19 +347,19 @@ impl Handshake {
         let Some(&[_, _, _, high, low]) = self.incoming[self.shown..].first_chunk::<HEADER>() else {
             return false;
         };
-        let end = self.shown + HEADER + usize::from(u16::from_be_bytes([high, low]));
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        // A record that is too long is refused by its header.
+        let end = self.shown + HEADER + if length > MOST_SEALED { 0 } else { length };
         let is_here = end <= self.incoming.len();
         if is_here {
-            self.shown = end;
+            (self.latest, self.shown) = (self.shown, end);
         }
         is_here
     }
 
     async fn receive(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
         if self.incoming.len() >= MOST {
-            return Err(Unsecured::Tls(rustls::Error::General(
-                "the client's first messages are too long".to_owned(),
-            )));
+            return Err(Unsecured::Tls(InvalidMessage::HandshakePayloadTooLarge.into()));
         }
         self.incoming.reserve(ROOM);
         if stream.read_buf(&mut self.incoming).await.map_err(Unsecured::Io)? == 0 {

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::accept::{FAREWELL, USE_TLS, part};
+use super::accept::{USE_TLS, part};
 use super::certificates::{Certificate, Certificates};
 use super::provider;
 use crate::base::error::Error;
@@ -79,8 +78,7 @@ impl Acceptor {
             let mut first = [0];
             // A TLS record begins with a byte below 32.
             if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
-                stream.write_all(USE_TLS).await?;
-                let _ = tokio::time::timeout(FAREWELL, part(&mut stream)).await;
+                part(&mut stream, USE_TLS).await;
                 return Err(io::Error::other("the client speaks HTTP without TLS"));
             }
             let is_near = stream.local_addr()?.ip().to_canonical().is_loopback();

@@ -16,6 +16,7 @@ use super::certificates::authorities;
 use super::provider;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{ClientAuth, ClientAuthFiles};
+use crate::base::shown::visible;
 
 /// Maximum of bytes of a subject in logs.
 const LONGEST_SUBJECT: usize = 200;
@@ -82,6 +83,7 @@ fn subject(leaf: &CertificateDer<'_>) -> String {
         let name = parsed.ok().and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned));
         text = name.unwrap_or_else(|| fingerprint(leaf));
     }
+    text = visible(&text);
     let mut end = text.len().min(LONGEST_SUBJECT);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -11,8 +11,12 @@ pub(crate) enum Fault {
     BadRecordMac = 20,
     #[error("record too long")]
     RecordOverflow = 22,
+    #[error("invalid value in a message")]
+    IllegalParameter = 47,
     #[error("malformed message")]
     Decode = 50,
+    #[error("record of another version")]
+    ProtocolVersion = 70,
     #[error("no further record may be sealed with this key")]
     Internal = 80,
     #[error("renegotiation")]

@@ -1,6 +1,6 @@
 //! TLS between the nodes of a cluster: both ends authenticate as nodes, by the cluster's token or by certificates.
 //!
-//! With a token, all nodes derive the same Ed25519 key from it, and present it as a raw public key instead of a
+//! With a token, all nodes derive the same Ed25519 key from that, and present it as a raw public key instead of a
 //! certificate (RFC 7250). A peer that completes a handshake has the key, and so knows the token. The keys of a
 //! connection come from an ephemeral key exchange, so a token that leaks later does not decrypt recorded traffic. TLS
 //! 1.3 only. Sessions are not resumed: each connection begins with full authentication, and connections between nodes
@@ -31,7 +31,7 @@ use webpki::EndEntityCert;
 use super::accept::{Secured, Unsecured, accept};
 use super::certificates::{Certificates, authorities};
 use super::provider;
-use crate::base::settings::{CertificateFault, CertificateFiles, NodeTlsFiles, OriginTls};
+use crate::base::settings::{CertificateFault, CertificateFiles, ClusterKey, NodeTlsFiles, OriginTls};
 use crate::net::concurrency::ConcurrencyLimit;
 
 /// The prefix of a seed in the PKCS #8 encoding of an Ed25519 key (RFC 8410 section 7).
@@ -81,12 +81,12 @@ impl fmt::Display for Fault {
 }
 
 impl Nodes {
-    /// Sets up TLS between nodes that have `token` and whose keys on the engine begin with `prefix`.
+    /// Sets up TLS between nodes whose token leads to `secret` and whose keys on the engine begin with `prefix`.
     ///
     /// # Errors
     /// The reason why TLS cannot be set up.
-    pub(crate) fn by_token(token: &[u8], prefix: &str) -> Result<Self, Fault> {
-        let key = key(token, prefix)?;
+    pub(crate) fn by_token(secret: &ClusterKey, prefix: &str) -> Result<Self, Fault> {
+        let key = key(&**secret, prefix)?;
         let public = key.end_entity_cert()?.clone().into_owned();
         let verifier = Arc::new(SameKey(public));
         let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
@@ -162,8 +162,7 @@ impl Nodes {
         node: SocketAddr,
         limit: Duration,
     ) -> Result<Secured, Unsecured> {
-        let accepted = accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes);
-        tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)))
+        accept(stream, ip_of(node), Arc::clone(&self.server), &self.handshakes, limit).await
     }
 }
 
@@ -178,10 +177,10 @@ fn ip_of(node: SocketAddr) -> IpAddr {
     node.ip().to_canonical()
 }
 
-/// Derives the key of all nodes with `token`; its public part takes the place of a certificate.
-fn key(token: &[u8], prefix: &str) -> Result<Arc<CertifiedKey>, Error> {
+/// Derives the key of all nodes with the cluster's `secret`; its public part takes the place of a certificate.
+fn key(secret: &[u8], prefix: &str) -> Result<Arc<CertifiedKey>, Error> {
     let failed = |_| Error::General("no key follows from the token".to_owned());
-    let secret = Salt::new(HKDF_SHA256, b"larder cluster 1 tls").extract(token);
+    let secret = Salt::new(HKDF_SHA256, b"larder cluster 1 tls").extract(secret);
     let mut pkcs8 = [0; ED25519.len() + SEED];
     let (head, seed) = pkcs8.split_at_mut(ED25519.len());
     head.copy_from_slice(&ED25519);
@@ -355,8 +354,8 @@ impl ClientCertVerifier for Named {
 mod tests {
     use super::*;
 
-    fn public(token: &str, prefix: &str) -> Vec<u8> {
-        let key = key(token.as_bytes(), prefix).expect("a key");
+    fn public(secret: &str, prefix: &str) -> Vec<u8> {
+        let key = key(secret.as_bytes(), prefix).expect("a key");
         key.end_entity_cert().expect("a public part").to_vec()
     }
 

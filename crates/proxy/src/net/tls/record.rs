@@ -33,6 +33,8 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const CONTENT: u8 = 23;
 const KEY_UPDATE: u8 = 24;
+/// The header of a key update: its type, and the length of its content.
+const KEY_UPDATE_HEADER: [u8; 4] = [KEY_UPDATE, 0, 0, 1];
 const CLOSE_NOTIFY: u8 = 0;
 const USER_CANCELED: u8 = 90;
 const WARNING: u8 = 1;
@@ -68,7 +70,7 @@ pub(crate) fn halves(
     // A few records are reserved for the key update itself and the last alert.
     let most_records = most_records.saturating_sub(8);
     let shared = Arc::new(Shared { kernel: Mutex::new(kernel), is_v13, wants_update });
-    let opener = Opener { keys: open, shared: Arc::clone(&shared), empty: 0 };
+    let opener = Opener { keys: open, shared: Arc::clone(&shared), empty: 0, begun: ([0; 5], 0) };
     Ok((opener, Sealer { keys: seal, shared, most_records, is_over: false }))
 }
 
@@ -226,6 +228,8 @@ pub(crate) struct Opener {
     shared: Arc<Shared>,
     /// Consecutive records without content.
     empty: u32,
+    /// The beginning of a handshake message whose end is in a later record, and its length.
+    begun: ([u8; 5], usize),
 }
 
 /// The result of opening all records that have arrived completely.
@@ -262,8 +266,12 @@ impl Opener {
     fn whole(&self, unread: &[u8]) -> Result<Option<usize>, Fault> {
         let Some(&[kind, major, minor, high, low]) = unread.first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([high, low]));
-        if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) || (major, minor) != (3, 3) {
+        if !(CHANGE_CIPHER_SPEC..=CONTENT).contains(&kind) {
             return Err(Fault::UnexpectedMessage);
+        }
+        // The version of a record has no meaning in TLS 1.3.
+        if major != 3 || minor != 3 && !self.shared.is_v13 {
+            return Err(Fault::ProtocolVersion);
         }
         if length > if self.shared.is_v13 { MOST_SEALED_13 } else { MOST_SEALED } {
             return Err(Fault::RecordOverflow);
@@ -296,38 +304,53 @@ impl Opener {
         if content.len() > MOST {
             return Err(Fault::RecordOverflow);
         }
+        // RFC 8446 section 5.1: no record interrupts a handshake message.
+        if kind != HANDSHAKE && self.begun.1 > 0 {
+            return Err(Fault::UnexpectedMessage);
+        }
         if kind == CONTENT && !content.is_empty() {
             self.empty = 0;
             out.extend_from_slice(content);
             return Ok(false);
         }
-        let (mut message, length) = ([0; 5], content.len());
-        let known = length.min(message.len());
-        message[..known].copy_from_slice(&content[..known]);
-        self.without_content(kind, message, length)
-    }
-
-    /// Handles a record of `kind` without content. `message` holds the first of its `length` bytes. Returns whether it
-    /// is a `close_notify`.
-    fn without_content(&mut self, kind: u8, message: [u8; 5], length: usize) -> Result<bool, Fault> {
         self.empty += 1;
         if self.empty > MOST_EMPTY {
             return Err(Fault::UnexpectedMessage);
         }
-        match (kind, length) {
-            (CONTENT, _) => Ok(false),
-            (ALERT, 2) => match message[1] {
-                CLOSE_NOTIFY => Ok(true),
-                USER_CANCELED => Ok(false),
-                _ => Err(Fault::Alerted),
-            },
-            (HANDSHAKE, 5) if self.shared.is_v13 && message[..4] == [KEY_UPDATE, 0, 0, 1] => {
-                self.update(message[4]).map(|()| false)
-            }
-            (HANDSHAKE, 1..) if !self.shared.is_v13 => Err(Fault::NoRenegotiation),
+        match (kind, content) {
+            (CONTENT, _) | (ALERT, [_, USER_CANCELED]) => Ok(false),
+            (ALERT, [_, CLOSE_NOTIFY]) => Ok(true),
+            (ALERT, [_, _]) => Err(Fault::Alerted),
+            (ALERT | HANDSHAKE, []) => Err(Fault::UnexpectedMessage),
             (ALERT, _) => Err(Fault::Decode),
+            (HANDSHAKE, _) if self.shared.is_v13 => {
+                let (mut message, begun) = self.begun;
+                let room = &mut message[begun..];
+                let count = room.len().min(content.len());
+                room[..count].copy_from_slice(&content[..count]);
+                self.handshake(message, begun + count, count < content.len()).map(|()| false)
+            }
+            (HANDSHAKE, _) => Err(Fault::NoRenegotiation),
             _ => Err(Fault::UnexpectedMessage),
         }
+    }
+
+    /// Handles a handshake message of TLS 1.3, of which `length` bytes have arrived. `is_more`: another one follows it in
+    /// its record, although the key changes between two records.
+    fn handshake(&mut self, message: [u8; 5], length: usize, is_more: bool) -> Result<(), Fault> {
+        let known = length.min(KEY_UPDATE_HEADER.len());
+        if message[0] != KEY_UPDATE {
+            return Err(Fault::UnexpectedMessage);
+        }
+        if message[..known] != KEY_UPDATE_HEADER[..known] {
+            return Err(Fault::Decode);
+        }
+        self.begun = (message, length);
+        if length < message.len() {
+            return Ok(());
+        }
+        self.begun.1 = 0;
+        if is_more { Err(Fault::UnexpectedMessage) } else { self.update(message[4]) }
     }
 
     /// Replaces the key of received records after the client's key update (RFC 8446 section 4.6.3).
@@ -335,7 +358,7 @@ impl Opener {
         match wants_ours {
             0 => {}
             1 => self.shared.wants_update.store(true, Ordering::Relaxed),
-            _ => return Err(Fault::Decode),
+            _ => return Err(Fault::IllegalParameter),
         }
         let next = self.shared.kernel().update_rx_secret().map_err(|_| Fault::Internal)?;
         self.keys = Keys::new(next, true)?;

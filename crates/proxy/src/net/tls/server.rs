@@ -1,17 +1,12 @@
 //! TLS of the listeners: their versions, certificates, tickets and client authentication.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::rand;
-use larder_store::private;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
@@ -26,19 +21,15 @@ use super::provider;
 use super::tickets::Tickets;
 use super::validity::DAY;
 use crate::base::clock;
-use crate::base::error::{Error, cause};
+use crate::base::error::Error;
 use crate::base::file_version::FileVersion;
 use crate::base::settings::{AdminTls, CertificateFiles, ClientAuth, ClientAuths, Role, Settings};
 use crate::net::concurrency::ConcurrencyLimit;
 
-/// Bytes of the secret that seals tickets.
-const SECRET: usize = 32;
 /// Maximum of concurrent handshakes whose first message has arrived. Each uses up to some 40 KB until it is done.
 const HANDSHAKES: usize = 2048;
 /// Maximum of waiting handshakes.
 const WAITING: usize = 16_384;
-/// The file with the secret, in the state directory.
-const SECRET_FILE: &str = "ticket-secret";
 
 /// TLS of the listeners.
 #[derive(Debug)]
@@ -46,7 +37,7 @@ pub(crate) struct Server {
     terms: ArcSwap<Terms>,
     /// Held while the terms are changed.
     changing: Mutex<()>,
-    secret: Secret,
+    pub(crate) tickets: Arc<Tickets>,
     /// The port of the first listener for sites, if there is one.
     pub(crate) port: Option<u16>,
     pub(crate) certificates: Arc<Certificates>,
@@ -86,9 +77,6 @@ struct Agreement {
     client_auth: Option<Arc<ClientAuth>>,
 }
 
-/// The secret that seals tickets. It stays out of logs.
-struct Secret(Vec<u8>);
-
 /// Statistics about TLS of the listeners.
 #[derive(Debug, Serialize)]
 pub(crate) struct TlsReport {
@@ -121,12 +109,13 @@ impl Server {
         let certificates = Certificates::read(&settings.certificates);
         let certificates = Arc::new(certificates.map_err(|why| Error::new("cannot use a certificate", why))?);
         let cannot = |why: String| Error::new("cannot set up TLS", why);
-        let secret = Secret(secret(settings).map_err(|error| cannot(error.to_string()))?);
-        let terms = Terms::new(&certificates, &secret, &settings.client_auth, common);
+        let tickets = Tickets::new().map_err(|_| cannot("the system has no random numbers".to_owned()))?;
+        let tickets = Arc::new(tickets);
+        let terms = Terms::new(&certificates, &tickets, &settings.client_auth, common);
         let terms = ArcSwap::from_pointee(terms.map_err(|error| cannot(error.to_string()))?);
         let handshakes = Arc::new(ConcurrencyLimit::new(HANDSHAKES, WAITING));
         let (changing, counts, told) = (Mutex::default(), Counts::default(), AtomicU64::default());
-        Ok(Some(Arc::new(Self { terms, changing, secret, port, certificates, counts, told, handshakes })))
+        Ok(Some(Arc::new(Self { terms, changing, tickets, port, certificates, counts, told, handshakes })))
     }
 
     /// Applies a reload to new connections: reads all certificates again, and requests client certificates by
@@ -146,11 +135,12 @@ impl Server {
     }
 
     /// Reads the certificates in `files` and the authorities in use again, as far as they have changed. Unusable files
-    /// leave the previous state in use. Logs failed handshakes.
+    /// leave the previous state in use. Logs failed handshakes, and replaces the key of tickets in time.
     pub(crate) fn look(&self, files: &[CertificateFiles]) {
         if let Some(news) = self.counts.news(clock::millis()) {
             tracing::info!("{news}");
         }
+        self.tickets.renew();
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(files, false);
         let terms = self.terms.load();
@@ -163,7 +153,7 @@ impl Server {
     }
 
     fn agree(&self, auths: &ClientAuths, common: Common) {
-        match Terms::new(&self.certificates, &self.secret, auths, common) {
+        match Terms::new(&self.certificates, &self.tickets, auths, common) {
             Ok(terms) => self.terms.store(Arc::new(terms)),
             Err(error) => tracing::error!("TLS stays as it was: {error}"),
         }
@@ -218,8 +208,7 @@ impl Server {
     ) -> Result<(Secured, Option<Arc<ClientIdentity>>), Unsecured> {
         let agreement = self.terms.load().of(role).clone();
         let config = if http2 { &agreement.http2 } else { &agreement.without_http2 };
-        let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes);
-        let accepted = tokio::time::timeout(limit, accepted).await.unwrap_or(Err(Unsecured::TimedOut(limit)));
+        let accepted = accept(stream, client.ip(), Arc::clone(config), &self.handshakes, limit).await;
         let identity = |chain: &[_]| agreement.client_auth.is_some().then(|| ClientIdentity::of(chain));
         let accepted = accepted.map(|secured| {
             let identity = identity(&secured.chain);
@@ -233,11 +222,11 @@ impl Server {
 impl Terms {
     fn new(
         certificates: &Arc<Certificates>,
-        secret: &Secret,
+        tickets: &Arc<Tickets>,
         auths: &ClientAuths,
         common: Common,
     ) -> Result<Self, rustls::Error> {
-        let agreement = |auth| Agreement::new(certificates, secret, auth, common);
+        let agreement = |auth| Agreement::new(certificates, tickets, auth, common);
         let rpc = agreement(None)?;
         let of = |role| match auths.of(role) {
             None => Ok(rpc.clone()),
@@ -258,7 +247,7 @@ impl Terms {
 impl Agreement {
     fn new(
         certificates: &Arc<Certificates>,
-        secret: &Secret,
+        tickets: &Arc<Tickets>,
         auth: Option<&Arc<ClientAuth>>,
         common: Common,
     ) -> Result<Self, rustls::Error> {
@@ -275,7 +264,7 @@ impl Agreement {
         config.send_tls13_tickets = 0;
         // A resumed session would outlive the certificate that was verified when it began.
         if auth.is_none() {
-            config.ticketer = Arc::new(Tickets::new(&secret.0));
+            config.ticketer = Arc::clone(tickets) as _;
             // One ticket is enough: a client with several connections can use it more than once.
             config.send_tls13_tickets = 1;
         }
@@ -298,12 +287,6 @@ impl Common {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
 /// Returns the authorities in the file if it has changed, or else `auth`.
 fn read_again(auth: Arc<ClientAuth>) -> Arc<ClientAuth> {
     if client_certificates::is_current(&auth) {
@@ -320,46 +303,4 @@ fn read_again(auth: Arc<ClientAuth>) -> Arc<ClientAuth> {
             Arc::new(ClientAuth { version, ..ClientAuth::clone(&auth) })
         }
     }
-}
-
-/// Returns the secret that seals tickets: the same on all nodes of a cluster, and after a restart.
-fn secret(settings: &Settings) -> io::Result<Vec<u8>> {
-    if let Some(token) = settings.cluster.as_ref().and_then(|cluster| cluster.token.as_ref()) {
-        return Ok(token.secret().as_bytes().to_vec());
-    }
-    let Some(state) = &settings.state else { return random() };
-    // Without the file, sessions end with the process.
-    match kept(&state.join(SECRET_FILE)) {
-        Ok(secret) => Ok(secret),
-        Err(error) => {
-            tracing::warn!(
-                "clients cannot resume TLS sessions after a restart: {}: {}",
-                state.join(SECRET_FILE).display(),
-                cause(&error)
-            );
-            random()
-        }
-    }
-}
-
-fn random() -> io::Result<Vec<u8>> {
-    let mut secret = vec![0; SECRET];
-    rand::fill(&mut secret).map_err(|_| io::Error::other("the system has no random numbers"))?;
-    Ok(secret)
-}
-
-/// Reads the secret in the file at `path`, or creates it.
-fn kept(path: &Path) -> io::Result<Vec<u8>> {
-    match private::read(path) {
-        Ok(secret) if secret.len() == SECRET => return Ok(secret),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    if let Some(folder) = path.parent() {
-        private::make_directory(folder)?;
-    }
-    let secret = random()?;
-    private::write(path, &secret)?;
-    Ok(secret)
 }

@@ -28,6 +28,8 @@ use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::content::ContentFile;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// The time for a handshake.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn permits() -> Arc<ConcurrencyLimit> {
     Arc::new(ConcurrencyLimit::new(1, 0))
@@ -55,7 +57,7 @@ async fn pair(case: Case) -> (TlsStream<TcpStream>, Secured) {
     let (near, far) = sockets().await;
     let name = ServerName::try_from("localhost").unwrap();
     let permits = permits();
-    let secured = accept(far, HERE, server, &permits);
+    let secured = accept(far, HERE, server, &permits, LIMIT);
     let (client, secured) = tokio::join!(TlsConnector::from(client).connect(name, near), secured);
     let mut secured = secured.unwrap();
     secured.stream.write_all(&secured.tickets).await.unwrap();
@@ -301,7 +303,7 @@ async fn tickets_wait_only_for_the_reply_to_a_request_that_has_arrived() {
     for request in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
         let (client, server) = configs(first());
         let (mut near, far) = sockets().await;
-        let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
+        let server = tokio::spawn(async move { accept(far, HERE, server, &permits(), LIMIT).await });
         let mut client = about_to_finish(client, &mut near).await;
         client.writer().write_all(request).unwrap();
         near.write_all(&flight(&mut client)).await.unwrap();
@@ -320,7 +322,7 @@ async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
     for case in cases().filter(|case| case.suite.tls13().is_some()) {
         let (client, server) = configs(case);
         let (mut near, far) = sockets().await;
-        let server = tokio::spawn(async move { accept(far, HERE, server, &permits()).await });
+        let server = tokio::spawn(async move { accept(far, HERE, server, &permits(), LIMIT).await });
         let mut client = about_to_finish(client, &mut near).await;
         for letter in [b"a", b"b"] {
             client.refresh_traffic_keys().unwrap();
@@ -341,7 +343,7 @@ async fn a_client_that_ends_no_handshake_keeps_no_other_out() {
         let (mut near, far) = sockets().await;
         near.write_all(b"\x16").await.unwrap();
         let (server, permits) = (Arc::clone(&server), Arc::clone(&permits));
-        let accepted = tokio::spawn(async move { accept(far, HERE, server, &permits).await });
+        let accepted = tokio::spawn(async move { accept(far, HERE, server, &permits, LIMIT).await });
         stalled.push((near, accepted));
     }
     // Two hold a permit, two fill the client's share of the queue, the others are refused.
@@ -352,8 +354,10 @@ async fn a_client_that_ends_no_handshake_keeps_no_other_out() {
     let (near, far) = sockets().await;
     let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     let name = ServerName::try_from("localhost").unwrap();
-    let (client, secured) =
-        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, other, server, &permits));
+    let (client, secured) = tokio::join!(
+        TlsConnector::from(client).connect(name, near),
+        accept(far, other, server, &permits, LIMIT)
+    );
     assert!(client.is_ok() && secured.is_ok());
 }
 
@@ -363,15 +367,17 @@ async fn a_client_that_sends_nothing_holds_no_permit() {
     let permits = Arc::new(ConcurrencyLimit::new(2, 0));
     let (_silent, far) = sockets().await;
     let (config, limit) = (Arc::clone(&server), Arc::clone(&permits));
-    let waiting = tokio::spawn(async move { accept(far, HERE, config, &limit).await });
+    let waiting = tokio::spawn(async move { accept(far, HERE, config, &limit, LIMIT).await });
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
     assert_eq!(permits.occupancy(), (0, 0));
     let (near, far) = sockets().await;
     let name = ServerName::try_from("localhost").unwrap();
-    let (client, secured) =
-        tokio::join!(TlsConnector::from(client).connect(name, near), accept(far, HERE, server, &permits));
+    let (client, secured) = tokio::join!(
+        TlsConnector::from(client).connect(name, near),
+        accept(far, HERE, server, &permits, LIMIT)
+    );
     assert!(client.is_ok() && secured.is_ok() && !waiting.is_finished());
 }
 
@@ -441,7 +447,7 @@ async fn a_client_without_tls_gets_an_explanation() {
         config.with_no_client_auth().with_cert_resolver(Arc::<super::certificates::Certificates>::default());
     let (mut near, far) = sockets().await;
     near.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    let refused = accept(far, HERE, Arc::new(config), &permits()).await;
+    let refused = accept(far, HERE, Arc::new(config), &permits(), LIMIT).await;
     assert!(matches!(refused, Err(Unsecured::Plain)), "{refused:?}");
     let mut told = String::new();
     // The server did not read all of the request, so the connection may end with an error.

@@ -1,60 +1,106 @@
-//! Session tickets without a session map. They are sealed with keys derived from a secret and the time, so that every
-//! worker, process and node that has the secret can open them without distributing keys (RFC 5077, RFC 8446 section
-//! 4.6.1).
+//! Session tickets without a session map (RFC 5077, RFC 8446 section 4.6.1). They are sealed with random keys, which all
+//! workers share. A key seals tickets for [`PERIOD`], opens them for as long again, and is then erased: from then on,
+//! nothing opens a recorded session.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
+use zeroize::Zeroizing;
 
 use crate::base::clock;
 
-/// Time for which tickets are sealed with one key, in seconds. They are accepted for the same time again.
-const EPOCH: u32 = 6 * 3600;
-/// Bytes of the epoch number at the beginning of a ticket.
-const NUMBER: usize = size_of::<u32>();
+/// Maximum time for which a key seals tickets.
+pub(crate) const PERIOD: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of a key's name, at the beginning of a ticket, and of its secret part.
+const NAME: usize = 16;
+const KEY: usize = 32;
 /// Bytes of a tag.
 const TAG: usize = 16;
 
+/// The name of a key, and its secret part.
+pub(crate) type TicketSecret = Zeroizing<[u8; NAME + KEY]>;
+
+/// Returns a random secret.
+///
+/// # Errors
+/// When the system has no random numbers.
+pub(crate) fn random_secret() -> Result<TicketSecret, Unspecified> {
+    let mut secret = Zeroizing::new([0; NAME + KEY]);
+    rand::fill(&mut *secret)?;
+    Ok(secret)
+}
+
 /// Seals and opens tickets.
 pub(crate) struct Tickets {
-    secret: Prk,
-    clock: fn() -> u32,
-    /// The keys of the last used epochs, at most two.
-    keys: Mutex<Vec<(u32, Arc<LessSafeKey>)>>,
+    keys: Mutex<Keys>,
+    /// The milliseconds since some moment.
+    clock: fn() -> u64,
+}
+
+struct Keys {
+    /// The key that seals tickets.
+    current: Key,
+    /// The key before, which only opens them.
+    previous: Option<Key>,
+    /// The time since which the current key seals tickets.
+    since: u64,
+}
+
+#[derive(Clone)]
+struct Key {
+    name: [u8; NAME],
+    key: Arc<LessSafeKey>,
 }
 
 impl Tickets {
-    /// Creates tickets for all processes that have `secret`, which should be 32 random bytes.
-    pub(crate) fn new(secret: &[u8]) -> Self {
-        Self::at(secret, clock::now)
+    /// Creates tickets with a random key.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(crate) fn new() -> Result<Self, Unspecified> {
+        Self::at(clock::millis)
     }
 
-    fn at(secret: &[u8], clock: fn() -> u32) -> Self {
-        let secret = Salt::new(HKDF_SHA256, b"larder session tickets").extract(secret);
-        Self { secret, clock, keys: Mutex::default() }
+    fn at(clock: fn() -> u64) -> Result<Self, Unspecified> {
+        let keys = Keys { current: Key::new(&random_secret()?)?, previous: None, since: clock() };
+        Ok(Self { keys: Mutex::new(keys), clock })
     }
 
-    /// Returns the key of an epoch.
-    fn key(&self, epoch: u32) -> Option<Arc<LessSafeKey>> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = keys.iter().find(|(of, _)| *of == epoch) {
-            return Some(Arc::clone(key));
+    /// Replaces the current key with a random one if its time is over.
+    pub(crate) fn renew(&self) {
+        let since = self.lock().since;
+        if u128::from((self.clock)().saturating_sub(since)) >= PERIOD.as_millis()
+            && let Ok(secret) = random_secret()
+        {
+            self.adopt(&secret);
         }
-        let mut bytes = [0; 32];
-        let number = epoch.to_be_bytes();
-        self.secret.expand(&[&number], Bytes32).ok()?.fill(&mut bytes).ok()?;
-        let key = Arc::new(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?));
-        keys.retain(|(of, _)| of.abs_diff(epoch) == 1);
-        keys.push((epoch, Arc::clone(&key)));
-        Some(key)
     }
 
-    fn epoch(&self) -> u32 {
-        (self.clock)() / EPOCH
+    /// Seals tickets with the key in `secret` from now on. The key before the current one is erased.
+    pub(crate) fn adopt(&self, secret: &TicketSecret) {
+        let mut keys = self.lock();
+        if keys.current.name != secret[..NAME]
+            && let Ok(new) = Key::new(secret)
+        {
+            keys.previous = Some(std::mem::replace(&mut keys.current, new));
+            keys.since = (self.clock)();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Key {
+    fn new(secret: &TicketSecret) -> Result<Self, Unspecified> {
+        let (name, key) = secret.split_first_chunk().ok_or(Unspecified)?;
+        Ok(Self { name: *name, key: Arc::new(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key)?)) })
     }
 }
 
@@ -64,39 +110,37 @@ impl ProducesTickets for Tickets {
     }
 
     fn lifetime(&self) -> u32 {
-        EPOCH
+        PERIOD.as_secs() as u32
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let epoch = self.epoch();
-        let (key, number) = (self.key(epoch)?, epoch.to_be_bytes());
+        let Key { name, key } = self.lock().current.clone();
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
-        let mut ticket = Vec::with_capacity(NUMBER + NONCE_LEN + plain.len() + TAG);
-        ticket.extend_from_slice(&number);
+        let mut ticket = Vec::with_capacity(NAME + NONCE_LEN + plain.len() + TAG);
+        ticket.extend_from_slice(&name);
         ticket.extend_from_slice(&nonce);
         ticket.extend_from_slice(plain);
         let tag = key.seal_in_place_separate_tag(
             Nonce::assume_unique_for_key(nonce),
-            Aad::from(number),
-            &mut ticket[NUMBER + NONCE_LEN..],
+            Aad::from(name),
+            &mut ticket[NAME + NONCE_LEN..],
         );
         ticket.extend_from_slice(tag.ok()?.as_ref());
         Some(ticket)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        let (number, rest) = cipher.split_first_chunk::<NUMBER>()?;
+        let (name, rest) = cipher.split_first_chunk::<NAME>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
-        let (epoch, now) = (u32::from_be_bytes(*number), self.epoch());
-        // Clocks of other nodes may be slightly ahead.
-        if epoch.abs_diff(now) > 1 {
-            return None;
-        }
-        let key = self.key(epoch)?;
+        let key = {
+            let keys = self.lock();
+            let mut held = std::iter::once(&keys.current).chain(&keys.previous);
+            Arc::clone(&held.find(|held| held.name == *name)?.key)
+        };
         let mut plain = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let length = key.open_in_place(nonce, Aad::from(*number), &mut plain).ok()?.len();
+        let length = key.open_in_place(nonce, Aad::from(*name), &mut plain).ok()?.len();
         plain.truncate(length);
         Some(plain)
     }
@@ -104,42 +148,50 @@ impl ProducesTickets for Tickets {
 
 impl fmt::Debug for Tickets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The secret stays out of logs.
+        // Keys stay out of logs.
         f.write_str("Tickets")
-    }
-}
-
-/// The length of a key, for HKDF.
-#[derive(Clone, Copy)]
-struct Bytes32;
-
-impl KeyType for Bytes32 {
-    fn len(&self) -> usize {
-        32
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
-    fn each_holder_of_the_secret_opens_a_ticket_for_two_epochs() {
-        let [first, second, later] = [|| 10 * EPOCH, || 11 * EPOCH + 5, || 12 * EPOCH]
-            .map(|clock: fn() -> u32| Tickets::at(b"one secret", clock));
-        let stranger = Tickets::at(b"another secret", || 10 * EPOCH);
-        let ticket = first.encrypt(b"session").unwrap();
-        assert_ne!(ticket, first.encrypt(b"session").unwrap(), "no two tickets are equal");
-        assert_eq!(first.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
-        assert_eq!(second.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
-        assert_eq!(later.decrypt(&ticket), None);
+    fn a_key_is_replaced_daily_and_erased_a_day_later() {
+        static HOURS: AtomicU64 = AtomicU64::new(5);
+        let tickets = Tickets::at(|| HOURS.load(Ordering::Relaxed) * 3_600_000).expect("random numbers");
+        let ticket = tickets.encrypt(b"session").expect("a ticket");
+        assert_ne!(ticket, tickets.encrypt(b"session").expect("a ticket"), "no two tickets are equal");
+        for (hours, name_stays, opens) in
+            [(23, true, true), (1, false, true), (23, false, true), (1, false, false)]
+        {
+            HOURS.fetch_add(hours, Ordering::Relaxed);
+            tickets.renew();
+            let other = tickets.encrypt(b"session").expect("a ticket");
+            assert_eq!(other[..NAME] == ticket[..NAME], name_stays, "{hours} hours later");
+            assert_eq!(tickets.decrypt(&ticket).is_some(), opens, "{hours} hours later");
+        }
+    }
+
+    #[test]
+    fn holders_of_a_shared_key_open_each_others_tickets() {
+        let [one, other, stranger] = std::array::from_fn(|_| Tickets::new().expect("random numbers"));
+        let secret = random_secret().expect("random numbers");
+        [&one, &other].map(|tickets| tickets.adopt(&secret));
+        let ticket = one.encrypt(b"session").expect("a ticket");
+        assert_eq!(other.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
         assert_eq!(stranger.decrypt(&ticket), None);
+        other.adopt(&secret);
+        assert!(other.lock().previous.is_some(), "the same key again replaces nothing");
     }
 
     #[test]
     fn no_other_bytes_are_a_ticket() {
-        let tickets = Tickets::at(b"one secret", || 10 * EPOCH);
-        let ticket = tickets.encrypt(b"session").unwrap();
+        let tickets = Tickets::new().expect("random numbers");
+        let ticket = tickets.encrypt(b"session").expect("a ticket");
         for length in 0..ticket.len() {
             assert_eq!(tickets.decrypt(&ticket[..length]), None, "{length} bytes");
         }

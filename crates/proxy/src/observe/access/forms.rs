@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::super::memo::{Ended, Memo};
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
+use crate::base::shown::{is_hidden, write_json};
 use crate::counts::versions;
 
 /// A request that has ended, and the time of its end.
@@ -122,7 +123,10 @@ impl Entry<'_> {
             user_agent: memo.visit.agent.as_deref(),
             purpose: outcome.purpose(),
         };
-        line.push_str(&serde_json::to_string(&json).unwrap_or_default());
+        let mut text = Vec::new();
+        if write_json(&mut text, &json).is_ok() {
+            line.push_str(&String::from_utf8_lossy(&text));
+        }
     }
 
     /// Appends the line in the combined log format of NCSA's httpd. The request line contains the whole URL, so that it
@@ -231,7 +235,7 @@ fn escape(line: &mut String, text: &str, also: fn(char) -> bool) {
     for c in text.chars() {
         match c {
             '"' | '\\' if also(c) => line.extend(['\\', c]),
-            c if c.is_control() || also(c) => {
+            c if is_hidden(c) || also(c) => {
                 let mut bytes = [0; 4];
                 for byte in c.encode_utf8(&mut bytes).bytes() {
                     let _ = write!(line, "%{byte:02X}");
@@ -274,7 +278,7 @@ mod tests {
     fn each_form_is_that_of_its_readers() {
         let mut memo = memo("http://a.example/b?c=\"d\"");
         memo.visit.referer = Some("http://r/ \"q\"".to_owned());
-        memo.visit.agent = Some("browser\n/1".to_owned());
+        memo.visit.agent = Some("browser\n/1\u{202e}".to_owned());
         memo.visit.content_type = Some("text/html; charset=utf-8".to_owned());
         let miss = Outcome {
             origin_time: Some(Duration::from_millis(3)),
@@ -288,7 +292,7 @@ mod tests {
             (
                 AccessLog::Combined,
                 "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET http://a.example/b?c=\\\"d\\\" HTTP/1.1\" 200 99 \
-                 \"http://r/ \\\"q\\\"\" \"browser%0A/1\"\n",
+                 \"http://r/ \\\"q\\\"\" \"browser%0A/1%E2%80%AE\"\n",
             ),
             (
                 AccessLog::Squid,
@@ -300,7 +304,7 @@ mod tests {
                 "{\"time\":\"2023-11-14T22:13:20.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
                  \"url\":\"http://a.example/b?c=\\\"d\\\"\",\"http_version\":\"1.1\",\"status\":200,\"bytes\":99,\"micros\":12345,\
                  \"cache\":\"fwd=uri-miss\",\"outcome\":\"miss\",\"reason\":\"absent\",\"origin_micros\":3000,\
-                 \"referer\":\"http://r/ \\\"q\\\"\",\"user_agent\":\"browser\\n/1\"}\n",
+                 \"referer\":\"http://r/ \\\"q\\\"\",\"user_agent\":\"browser\\n/1\\u202e\"}\n",
             ),
             (AccessLog::Off, ""),
         ] {

@@ -1,0 +1,141 @@
+//! Decodes contents that their origins compressed, for clients that do not accept the coding.
+//!
+//! The decoded form is stored beside the response, like the forms of the compressor, or the failure is remembered, so
+//! that each content is decoded once. A request waits a short time for that; few contents are decoded at once, and a
+//! client has a share of these places. Decoded bytes that cannot be stored count against a budget until they are sent.
+
+use std::io::Read;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use larder_semantics::coding::Coding;
+use larder_store::{Body, Entry};
+
+use super::Cache;
+use crate::base::low_priority;
+use crate::net::byte_budget::{ByteBudget, Share};
+use crate::net::concurrency::{ConcurrencyLimit, Permit};
+
+/// The most contents that are decoded at once, those for RPC clients included. One client has at most half.
+const AT_ONCE: usize = 4;
+/// The most requests that wait for their turn.
+const WAITING: usize = 256;
+/// How long a request waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The most bytes of decoded contents that are not stored and wait to be sent. One client has at most half.
+const UNSENT: usize = 64 << 20;
+/// The longest content that is decoded, in bytes, with its coding and without. Longer content is sent as it is.
+const LONGEST: u64 = 8 << 20;
+/// The largest window of zstd, as a power of two: the window of browsers (RFC 9659).
+const WINDOW: u32 = 23;
+
+/// The limits on decoding.
+pub(crate) struct Decoder {
+    limit: Arc<ConcurrencyLimit>,
+    unsent: ByteBudget,
+}
+
+/// Decoded content.
+pub(crate) enum Decoded {
+    /// It is stored with this response.
+    Stored(Entry),
+    /// It is not stored.
+    Loose(Bytes),
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        let limit = Arc::new(ConcurrencyLimit::new(AT_ONCE, WAITING));
+        Self { limit, unsent: ByteBudget::new(UNSENT) }
+    }
+}
+
+impl Decoder {
+    /// Waits for `client`'s turn to have content decoded; `None` after `patience`, or if too many requests wait.
+    pub(crate) async fn turn(&self, client: IpAddr, patience: Duration) -> Option<Permit> {
+        let claim = self.limit.claim(client, client);
+        tokio::time::timeout(patience, self.limit.enter(claim, None)).await.ok()?.ok()
+    }
+}
+
+/// Returns the content of `entry` without its `coding`, for `client`; `None` if there is no place for it, or if the
+/// content cannot be decoded or is too long.
+pub(crate) async fn decoded(
+    cache: &Arc<Cache>,
+    entry: Entry,
+    coding: Coding,
+    client: IpAddr,
+) -> Option<Decoded> {
+    let permit = cache.decoder.turn(client, PATIENCE).await?;
+    let cache = Arc::clone(cache);
+    let work = move || {
+        // Only decoding needs the permit: a client that reads slowly must not take decoding from others.
+        let _permit = permit;
+        decode(&cache, &entry, coding, client)
+    };
+    low_priority::run("decode", work).await?
+}
+
+fn decode(cache: &Cache, entry: &Entry, coding: Coding, client: IpAddr) -> Option<Decoded> {
+    let resident = cache.variant(entry.key(), entry.signature());
+    let is_same = |own: &Entry| {
+        let is_in_memory = own.body().record().is_none();
+        is_in_memory && own.freshness() == entry.freshness() && own.body().len() == entry.body().len()
+    };
+    let resident = resident.filter(is_same);
+    // Meanwhile, another request may have had it decoded.
+    if let Some(coded) = resident.as_ref().and_then(Entry::coded).filter(|coded| coded.is_tried(None)) {
+        return coded.form(None).and(resident.clone()).map(Decoded::Stored);
+    }
+    let bytes = undone(coding, entry.body());
+    let Some(resident) = resident else { return bytes.and_then(|bytes| loose(cache, bytes.into(), client)) };
+    let Some(bytes) = bytes else {
+        cache.store.memory.add_form(&resident, None, None);
+        return None;
+    };
+    let body = cache.body(bytes).ok()?;
+    if cache.store.memory.add_form(&resident, None, Some(body.duplicate()))
+        && let Some(stored) = cache.variant(entry.key(), entry.signature())
+        && stored.coded().is_some_and(|coded| coded.form(None).is_some())
+    {
+        return Some(Decoded::Stored(stored));
+    }
+    loose(cache, body.copy(0, LONGEST as usize).ok()?, client)
+}
+
+/// Returns `bytes` as content that counts against the budget until it is sent; `None` if there is no room in it.
+fn loose(cache: &Cache, bytes: Bytes, client: IpAddr) -> Option<Decoded> {
+    let mut share = cache.decoder.unsent.share(client);
+    share.grow(bytes.len()).then(|| Decoded::Loose(Bytes::from_owner(Unsent { bytes, _share: share })))
+}
+
+/// Decoded bytes, and their share of the budget.
+struct Unsent {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Returns the decoded content; `None` if it is not in that coding, or too long.
+fn undone(coding: Coding, body: &Body) -> Option<Vec<u8>> {
+    let input = body.copy(0, LONGEST as usize).ok().filter(|input| input.len() as u64 == body.len())?;
+    let mut reader: Box<dyn Read> = match coding {
+        Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(&input[..])),
+        Coding::Brotli => Box::new(brotli::Decompressor::new(&input[..], 64 << 10)),
+        Coding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(&input[..]).ok()?;
+            decoder.window_log_max(WINDOW).ok()?;
+            Box::new(decoder)
+        }
+    };
+    let mut whole = Vec::new();
+    reader.by_ref().take(LONGEST + 1).read_to_end(&mut whole).ok()?;
+    (whole.len() as u64 <= LONGEST).then_some(whole)
+}

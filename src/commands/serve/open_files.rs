@@ -1,0 +1,103 @@
+//! The plan of open files: divides those that the system allows among clients, origins and everything else.
+//!
+//! A request that needs an origin takes a file for its client and one for the origin, so that both limits together have
+//! to fit. Otherwise connections would be accepted that cannot be served.
+
+use larder_proxy::Settings;
+use larder_proxy::settings::Limits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{info, warn};
+
+/// Standard streams, memory files, logs, the statistics database, signals, clocks.
+const OF_THE_PROCESS: u64 = 40;
+/// A runtime's selector and its idle connections.
+const OF_A_THREAD: u64 = 8;
+/// The usual number of a disk's segments, with those that are being written or freed. Larger disks have one for each GiB.
+const OF_A_DISK: u64 = 144;
+/// Connections to nodes and to their engine.
+const OF_A_CLUSTER: u64 = 64;
+/// Connections of administrators, names being resolved, health checks, certificates.
+const OTHERS: u64 = 192;
+/// The least number of files for clients, origins and others together.
+const LEAST: u64 = 32;
+
+/// Raises the limit of open files: every connection is an open file, and most systems start with a limit of 1,024.
+pub(super) fn raise() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!("cannot raise the limit of open files: {error}");
+    }
+}
+
+/// Lowers the limits of `settings` to what the open files allow.
+///
+/// # Errors
+/// A line, if there are too few files to serve clients at all.
+pub(super) fn plan(settings: &mut Settings) -> Result<(), String> {
+    let Some(files) = getrlimit(Resource::Nofile).current else { return Ok(()) };
+    let (wanted, fixed) = (settings.limits.clone(), fixed(settings));
+    divide(&mut settings.limits, files, fixed)?;
+    let Limits { connections, in_flight, .. } = settings.limits;
+    if (connections, in_flight) != (wanted.connections, wanted.in_flight) {
+        info!(
+            "{files} files may be open at once, so {connections} connections of clients, not {}, and {in_flight} \
+             requests to origins, not {}",
+            wanted.connections, wanted.in_flight
+        );
+    }
+    Ok(())
+}
+
+/// Returns the number of files that are open without any client.
+fn fixed(settings: &Settings) -> u64 {
+    let threads = settings.threads.max(1) as u64;
+    let cluster = u64::from(settings.cluster.is_some());
+    let doors = 2 * settings.doors.listen.len();
+    let listeners = settings.listen.len() + doors + settings.sockets.paths.len();
+    let disks = settings.disks.iter().map(|disk| OF_A_DISK + (disk.size >> 30)).sum::<u64>();
+    let of_threads = threads * (OF_A_THREAD + listeners as u64 + cluster);
+    OF_THE_PROCESS + of_threads + disks + cluster * OF_A_CLUSTER
+}
+
+/// Divides `files`, of which `fixed` are open without any client.
+fn divide(limits: &mut Limits, files: u64, fixed: u64) -> Result<(), String> {
+    let least = fixed + LEAST;
+    if files < least {
+        return Err(format!(
+            "{files} files may be open at once (ulimit -n), and this config needs at least {least}"
+        ));
+    }
+    let left = files - fixed;
+    let others = OTHERS.min(left / 4);
+    limits.idle = limits.idle.min((left / 8) as usize);
+    limits.admin = limits.admin.min((others / 3) as usize);
+    let shared = (left - others) as usize - limits.idle;
+    limits.in_flight = limits.in_flight.min(shared * 2 / 5);
+    limits.connections = limits.connections.min(shared - limits.in_flight);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_limits_together_fit_into_the_open_files() {
+        for (files, fixed) in [(92, 60), (200, 60), (1_024, 60), (1_024, 900), (65_536, 300), (1 << 20, 300)]
+        {
+            let mut limits = Limits::default();
+            divide(&mut limits, files, fixed).unwrap();
+            let Limits { connections, in_flight, idle, admin, .. } = limits;
+            assert!(connections > 0 && in_flight > 0 && idle > 0 && admin > 0, "{files}: {limits:?}");
+            let sum = fixed + (connections + in_flight + idle + admin) as u64;
+            assert!(sum <= files, "{files}: {limits:?}");
+        }
+        let wanted = Limits::default();
+        let mut limits = wanted.clone();
+        divide(&mut limits, 1 << 20, 300).unwrap();
+        assert_eq!((limits.connections, limits.in_flight), (wanted.connections, wanted.in_flight));
+        let refusal = divide(&mut limits, 91, 60).unwrap_err();
+        assert_eq!(refusal, "91 files may be open at once (ulimit -n), and this config needs at least 92");
+    }
+}

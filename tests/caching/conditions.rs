@@ -1,0 +1,169 @@
+//! RFC 9110 section 13: conditions of clients on responses that are not stored.
+
+use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually};
+
+const MODIFIED: &str = "Thu, 01 Jan 2015 00:00:00 GMT";
+const LATER: &str = "Fri, 01 Jan 2016 00:00:00 GMT";
+
+/// Returns the status of the response to each of these requests, each for a URL of its own.
+fn statuses(larder: &Larder, table: &[(&str, u16)]) {
+    for (number, (fields, expected)) in table.iter().enumerate() {
+        for method in ["GET", "HEAD"] {
+            let response = larder.ask(&format!("{method} /{number}\n{fields}"));
+            assert_eq!(response.status, *expected, "{method} {fields}");
+        }
+    }
+}
+
+#[test]
+fn section_13_2_2_conditions_are_evaluated_on_a_private_response() {
+    let origin = Origin::always(
+        "200 OK\nCache-Control: private\nETag: \"1\"\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\n\nbody",
+    );
+    let table = [
+        ("If-None-Match: \"1\"", 304),
+        ("If-None-Match: W/\"1\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"2\"", 200),
+        (&format!("If-None-Match: \"2\"\nIf-Modified-Since: {LATER}"), 200),
+        (&format!("If-Modified-Since: {MODIFIED}"), 304),
+        ("If-Modified-Since: Wed, 31 Dec 2014 23:59:59 GMT", 200),
+        ("If-Modified-Since: yesterday", 200),
+    ];
+    statuses(&Larder::before(&origin), &table);
+    let larder = Larder::start("[forward]\nallow_private = true");
+    for (condition, expected) in table {
+        let response = Client::to(larder.forward).ask(&format!("GET {}/\n{condition}", origin.url()));
+        assert_eq!(response.status, expected, "by the forward proxy: {condition}");
+    }
+}
+
+#[test]
+fn section_13_1_3_without_a_modification_date_a_response_is_modified() {
+    let origin =
+        Origin::always("200 OK\nCache-Control: no-store\nDate: Thu, 01 Jan 2015 00:00:00 GMT\n\nbody");
+    statuses(&Larder::before(&origin), &[(&format!("If-Modified-Since: {LATER}"), 200)]);
+}
+
+#[test]
+fn section_15_4_5_a_304_has_the_fields_of_the_response_except_those_of_its_content() {
+    let origin = Origin::always(
+        "200 OK\nCache-Control: private, max-age=9\nETag: \"1\"\nVary: Cookie\nContent-Location: /there\nSet-Cookie: a=b\n\
+         Content-Type: text/plain\nContent-Language: de\n\nbody",
+    );
+    let response = Larder::before(&origin).ask("GET /\nIf-None-Match: \"1\"");
+    assert_eq!(
+        (response.status, response.cache().as_str()),
+        (304, "fwd=miss; fwd-status=200; detail=private")
+    );
+    for (name, there) in [
+        ("cache-control", Some("private, max-age=9")),
+        ("etag", Some("\"1\"")),
+        ("vary", Some("Cookie")),
+        ("content-location", Some("/there")),
+        ("set-cookie", Some("a=b")),
+        ("content-type", None),
+        ("content-language", None),
+        ("content-length", None),
+    ] {
+        assert_eq!(response.field(name), there, "{name}");
+    }
+}
+
+#[test]
+fn clients_that_waited_for_a_private_response_get_their_304() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |_| {
+        held.pass();
+        Answer::with_body("200 OK\nCache-Control: private\nETag: \"1\"", b"body")
+    });
+    let larder = Larder::before(&origin);
+    let mut clients = [larder.client(), larder.client(), larder.client()];
+    for client in &mut clients {
+        client.send("GET /\nIf-None-Match: \"1\"");
+    }
+    origin.wait_for(1);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").status, 304);
+    }
+}
+
+#[test]
+fn conditions_on_a_url_that_is_known_not_to_be_storable_reach_the_origin() {
+    let origin = Origin::by(|seen| match seen.field("if-none-match") {
+        Some("\"1\"") => "304 Not Modified\nCache-Control: private\nETag: \"1\"".to_owned(),
+        _ => "200 OK\nCache-Control: private\nETag: \"1\"\n\nbody".to_owned(),
+    });
+    let larder = Larder::before(&origin);
+    for (forwarded, answered) in [(false, 200), (true, 304), (true, 304)] {
+        let response = larder.ask("GET /\nIf-None-Match: \"1\"\nCookie: a=b");
+        assert_eq!((response.status, response.field("etag")), (304, Some("\"1\"")));
+        assert_eq!(origin.last().field("if-none-match").is_some(), forwarded);
+        assert!(response.cache().contains(&format!("fwd-status={answered}")), "{response:?}");
+    }
+    assert_eq!(larder.get("/").text(), "body");
+}
+
+#[test]
+fn section_13_1_1_if_match_reaches_the_origin_and_its_412_answers_nobody_else() {
+    for condition in ["If-Match: \"2\"", "If-Unmodified-Since: Thu, 01 Jan 2015 00:00:00 GMT"] {
+        let origin = Origin::by(|seen| match seen.field("if-match").or(seen.field("if-unmodified-since")) {
+            Some(_) => "412 Precondition Failed\nCache-Control: max-age=100".to_owned(),
+            None => "200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"\n\nbody".to_owned(),
+        });
+        let larder = Larder::before(&origin);
+        // First nothing is stored, and then a stale response.
+        for _ in 0..2 {
+            for method in ["GET", "HEAD"] {
+                assert_eq!(
+                    larder.ask(&format!("{method} /\n{condition}")).status,
+                    412,
+                    "{method} {condition}"
+                );
+            }
+            assert_eq!((larder.get("/").text(), larder.get("/").text()), ("body", "body"), "{condition}");
+        }
+    }
+}
+
+#[test]
+fn a_part_is_not_sent_to_a_client_that_has_the_response() {
+    for stored in ["private", "max-age=100"] {
+        let origin = Origin::answering(move |_| {
+            let head = format!(
+                "206 Partial Content\nCache-Control: {stored}\nETag: \"1\"\nContent-Range: bytes 0-1/4"
+            );
+            Answer::with_body(&head, b"bo")
+        });
+        let larder = Larder::before(&origin);
+        for _ in 0..2 {
+            let response = larder.ask("GET /\nRange: bytes=0-1\nIf-None-Match: \"1\"");
+            assert_eq!((response.status, response.field("content-range")), (304, None), "{stored}");
+        }
+        assert_eq!(larder.ask("GET /\nRange: bytes=0-1\nIf-None-Match: \"2\"").text(), "bo", "{stored}");
+    }
+}
+
+#[test]
+fn after_a_304_the_connection_to_the_origin_carries_the_next_request() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::answering(move |seen| {
+        let head =
+            "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: private\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let answer = Answer::raw(head);
+        let answer = if seen.number == 0 { answer.then_wait(&held) } else { answer };
+        answer.then("4\r\nbody\r\n0\r\n\r\n")
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    assert_eq!(client.ask("GET /1\nIf-None-Match: \"1\"").status, 304);
+    gate.open();
+    eventually("a connection that is used again", || {
+        let before = origin.connections();
+        client.ask("GET /2\nIf-None-Match: \"1\"");
+        (origin.connections() == before).then_some(())
+    });
+}
