@@ -38,9 +38,9 @@ struct Ends {
     is_expecting: AtomicBool,
 }
 
-/// The time for which the answer to `Expect: 100-continue` is left to the origin. Most clients wait for a second at most,
-/// and then send their content; for those that do not, this proxy answers in place of an origin that does not.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+/// The time for which the answer to `Expect: 100-continue` is left to the origin, as many origins send none. Most clients
+/// send their content after a second in any case.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most interim responses that are queued. Further ones are dropped: they are announcements, and the final response
 /// follows.
@@ -81,16 +81,16 @@ impl Link {
     /// Queues an interim response of an origin, if the client understands it.
     pub(crate) fn forward(&self, interim: Interim) {
         if interim.status == StatusCode::CONTINUE {
-            self.0.is_expecting.store(false, Ordering::Relaxed);
+            self.expects(false);
         }
         if !self.0.is_plain {
             self.push(interim);
         }
     }
 
-    /// Records that the client waits for `100 Continue` (RFC 9110 section 10.1.1).
-    pub(crate) fn expect(&self) {
-        self.0.is_expecting.store(true, Ordering::Relaxed);
+    /// Records whether the client waits for `100 Continue` before it sends content (RFC 9110 section 10.1.1).
+    pub(crate) fn expects(&self, is_expecting: bool) {
+        self.0.is_expecting.store(is_expecting, Ordering::Relaxed);
     }
 
     /// Whether the client waits for `100 Continue`.
@@ -98,11 +98,12 @@ impl Link {
         self.0.is_expecting.load(Ordering::Relaxed)
     }
 
-    /// Sends the client the `100 Continue` for which it waits, if no origin has sent one. The task of the request has
-    /// to be polled again.
-    pub(crate) fn proceed(&self) {
+    /// Sends the client the `100 Continue` for which it waits, if no origin has sent one.
+    pub(crate) async fn proceed(&self) {
         if self.0.is_expecting.swap(false, Ordering::Relaxed) {
             self.push(Interim { status: StatusCode::CONTINUE, fields: Lines::default() });
+            // The task, which runs both sides, sends it when it is polled again.
+            tokio::task::yield_now().await;
         }
     }
 

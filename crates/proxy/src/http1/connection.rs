@@ -420,9 +420,7 @@ impl Connection {
         let (source, content) =
             upload::split(&mut self.reading, delimited, &link, limits, &plan.settings.timeouts);
         let (source, watch) = Watch::beside(source);
-        if expects && source.is_some() {
-            link.expect();
-        }
+        link.expects(expects && source.is_some());
         request.content = content;
         request.link = Some(link.clone());
         let before = self.writing.sent;

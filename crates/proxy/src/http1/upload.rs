@@ -124,6 +124,7 @@ impl Source<'_> {
 
     fn take(&mut self, len: usize) -> Bytes {
         self.received += len as u64;
+        self.link.expects(false);
         self.reading.input.take(len)
     }
 
@@ -132,34 +133,28 @@ impl Source<'_> {
     }
 
     async fn read(&mut self) -> Result<(), Refusal> {
-        let received = match self.link.is_expecting() {
-            true => self.await_expected().await,
-            false => None,
-        };
+        if self.link.is_expecting() {
+            // The time of the origin's answer is not the client's.
+            self.reading.within(self.timeouts.stall + link::PATIENCE);
+            let received = timeout(link::PATIENCE, self.reading.more()).await;
+            self.started = clock::millis();
+            match received {
+                Ok(received) => return self.check_read(received),
+                Err(_) => self.link.proceed().await,
+            }
+        }
         self.reading.within(self.timeouts.stall);
-        let received = match received {
-            Some(received) => received,
-            None => self.reading.more().await,
-        };
+        let received = self.reading.more().await;
+        self.check_read(received)
+    }
+
+    fn check_read(&self, received: std::io::Result<usize>) -> Result<(), Refusal> {
         match received {
             Ok(0) => Err(STOPPED),
             Ok(_) => self.check_rate(),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(TOO_SLOW),
             Err(_) => Err(STOPPED),
         }
-    }
-
-    /// Waits for the content of a client that waits for `100 Continue`, until that is sent in place of the origin. The
-    /// time is not the client's.
-    async fn await_expected(&mut self) -> Option<std::io::Result<usize>> {
-        self.reading.within(self.timeouts.stall + link::PATIENCE);
-        let received = timeout(link::PATIENCE, self.reading.more()).await.ok();
-        self.started = clock::millis();
-        if received.is_none() {
-            self.link.proceed();
-            tokio::task::yield_now().await;
-        }
-        received
     }
 
     /// A slow client occupies a connection to an origin: after a grace period, the mean rate must reach the minimum.

@@ -19,6 +19,7 @@ use crate::features::dispatch;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
+use crate::http::body::Upload;
 use crate::http::head::{Framing, Refusal};
 use crate::observe::memo::Memo;
 
@@ -51,7 +52,9 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
     let link = Link::new(true);
     let content = match (delimited, &permit) {
         // The bytes in a tunnel are no content.
-        (Framing::Length(0), None) => content::none(&stream.session(), &settings.timeouts).await,
+        (Framing::Length(0), None) => {
+            content::none(&stream.session(), &settings.timeouts).await.map(|()| (None, Upload::Empty))
+        }
         (delimited, _) => {
             content::split(stream.session(), delimited, &link, &settings.limits, &settings.timeouts)
         }
@@ -60,9 +63,7 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
         Ok(content) => content,
         Err(refusal) => return refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     };
-    if expects && source.is_some() {
-        link.expect();
-    }
+    link.expects(expects && source.is_some());
     (request.content, request.link) = (content, Some(link.clone()));
     let talked = {
         let reply = pin!(reply(&mut stream, &worker, &plan, request, link, head_only));

@@ -64,13 +64,13 @@ pub(super) fn split<'c>(
 ///
 /// # Errors
 /// The refusal of content.
-pub(super) async fn none<'c>(
+pub(super) async fn none(
     (session, stream): &(Arc<Session>, u32),
     timeouts: &Timeouts,
-) -> Result<(Option<Source<'c>>, Upload), Refusal> {
+) -> Result<(), Refusal> {
     let next = poll_fn(|cx| session.state().poll_content(cx, *stream));
     match timeout(timeouts.stall, next).await {
-        Ok(Piece::End(_)) => Ok((None, Upload::Empty)),
+        Ok(Piece::End(_)) => Ok(()),
         Ok(Piece::Data(_) | Piece::Gone) => Err(STOPPED),
         Err(_) => Err(TOO_SLOW),
     }
@@ -95,6 +95,7 @@ impl Source<'_> {
                 Piece::Data(data) => {
                     let length = data.len();
                     self.received += length as u64;
+                    self.link.expects(false);
                     self.check()?;
                     // A request with more content than announced must not look complete to the origin.
                     let end = match self.length == Some(self.received) {
@@ -129,10 +130,7 @@ impl Source<'_> {
             let next = poll_fn(|cx| self.session.state().poll_content(cx, self.stream));
             match timeout(limit, next).await {
                 Ok(piece) => return Ok(piece),
-                Err(_) if is_expecting => {
-                    self.link.proceed();
-                    tokio::task::yield_now().await;
-                }
+                Err(_) if is_expecting => self.link.proceed().await,
                 Err(_) if limit < self.patience() => {}
                 Err(_) => return Err(TOO_SLOW),
             }
