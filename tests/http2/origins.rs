@@ -410,6 +410,35 @@ fn another_origin_answers_for_one_that_is_gone() {
 }
 
 #[test]
+fn rfc_9110_section_10_1_1_the_origin_answers_an_expectation() {
+    let (larder, origin) = before(|server| {
+        while let Some(server::Heard::Head { stream, .. }) = server.hear() {
+            server.send(HEADERS, END_HEADERS, stream, &section(&[(":status", "100"), ("x-of", "origin")]));
+            let Some((stream, seen)) = server.request() else { return };
+            server.answer(stream, &[OK], &seen.body, &[]);
+        }
+    });
+    let mut client = larder.client();
+    client.send("POST /\nExpect: 100-continue\nContent-Length: 3");
+    let interim = client.head();
+    assert_eq!((interim.status, interim.field("x-of")), (100, Some("origin")));
+    client.raw(b"abc");
+    assert_eq!(client.receive("POST").text(), "abc");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn fields_of_responses_are_limited_by_their_bytes_only() {
+    let (larder, _origin) = before(|server| {
+        while let Some((stream, _)) = server.request() {
+            let fields = [&[OK][..], &[("a", "b"); 3000]].concat();
+            server.answer(stream, &fields, b"ok", &[]);
+        }
+    });
+    assert_eq!(larder.get("/").fields.iter().filter(|(name, _)| name == "a").count(), 3000);
+}
+
+#[test]
 fn health_checks_are_made_in_http_2() {
     let is_well = Gate::default();
     let well = is_well.clone();

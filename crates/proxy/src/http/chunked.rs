@@ -258,8 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn leading_zeros_of_a_size_are_read_and_bounded() {
+        let wire = b"0000000000000000000004\r\nWiki\r\n00000000000000000000\r\n\r\n";
+        for piece in 1..=wire.len() {
+            assert_eq!(decode(wire, piece).unwrap(), (b"Wiki".to_vec(), 0, 0), "pieces of {piece}");
+        }
+        let padded = format!("{}1\r\na\r\n", "0".repeat(1_000)).repeat(17) + "0\r\n\r\n";
+        assert_eq!(decode(padded.as_bytes(), 100).unwrap_err().reason, "chunk extensions too large");
+    }
+
+    #[test]
     fn deviations_are_refused() {
-        let cases: [&[u8]; 13] = [
+        let cases: [&[u8]; 14] = [
             b"4\nWiki\r\n0\r\n\r\n",
             b"g\r\n",
             b"\r\n",
@@ -269,6 +279,7 @@ mod tests {
             b"4\r\nWikiX\r\n0\r\n\r\n",
             b"4 4\r\nWiki\r\n",
             b"ffffffffffffffff\r\n",
+            b"10000000000000000\r\n",
             b"0\r\nA : 1\r\n\r\n",
             b"0\r\nA: 1\n\r\n",
             b"0\r\n\n",
