@@ -152,7 +152,7 @@ fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
 #[test]
 fn a_redirect_to_https_needs_a_host() {
     let origin = Origin::always("200 OK");
-    let larder = Larder::with_site(&[&origin], "only_https = true");
+    let larder = Larder::with_site(&[&origin], "https = 'redirect'");
     let mut client = larder.client();
     client.raw(b"GET / HTTP/1.0\r\n\r\n");
     assert_eq!(client.receive("GET").status, 400);
