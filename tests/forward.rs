@@ -34,6 +34,20 @@ fn rfc_9112_section_3_2_2_the_absolute_form_names_the_origin() {
 }
 
 #[test]
+fn rfc_9112_section_9_3_connections_of_http_1_0_clients_end() {
+    let origin = body();
+    let larder = Larder::start(OPEN);
+    // The second is a hit.
+    for fields in ["Connection: keep-alive", "Proxy-Connection: keep-alive"] {
+        let mut client = Client::to(larder.forward);
+        let response = client.ask(&format!("GET {}/a HTTP/1.0\n{fields}", origin.url()));
+        assert_eq!((response.text(), response.field("connection")), ("/a", Some("close")), "{fields}");
+        assert!(client.is_closed(), "{fields}");
+        larder.settle();
+    }
+}
+
+#[test]
 fn names_that_differ_in_case_only_are_one_origin() {
     let origin = body();
     let larder = Larder::start(OPEN);

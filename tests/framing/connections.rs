@@ -56,6 +56,19 @@ fn rfc_9112_section_9_3_http_1_0_connections_end_unless_asked_to_stay() {
 }
 
 #[test]
+fn rfc_9110_section_6_2_later_minor_versions_are_read_as_http_1_1() {
+    let head = "HTTP/1.9 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    let origin = Origin::answering(move |_| Answer::raw(head));
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for version in ["HTTP/1.2", "HTTP/1.9"] {
+        client.raw(format!("GET / {version}\r\nHost: a\r\n\r\n").repeat(2).as_bytes());
+        assert_eq!([client.receive("GET"), client.receive("GET")].map(|reply| reply.status), [200; 2]);
+    }
+    assert_eq!((origin.count(), origin.connections()), (4, 1));
+}
+
+#[test]
 fn rfc_9112_section_6_3_http_1_0_clients_get_no_chunks() {
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n";
     let origin = Origin::answering(move |_| Answer::raw(chunks));

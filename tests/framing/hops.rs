@@ -117,6 +117,49 @@ fn origins_learn_the_clients_address_as_configured() {
 }
 
 #[test]
+fn origins_learn_no_host_of_a_request_that_names_none() {
+    for (option, expected) in
+        [("x-forwarded-for", [None, None]), ("forwarded", [None, Some("for=127.0.0.1;proto=http")])]
+    {
+        let origin = Origin::always("200 OK");
+        let larder = Larder::with(&origin, &format!("client_address = '{option}'"));
+        for host in ["", "Host:\r\n"] {
+            let mut client = larder.client();
+            client.raw(format!("GET / HTTP/1.0\r\n{host}\r\n").as_bytes());
+            assert_eq!(client.receive("GET").status, 200);
+            let seen = origin.last();
+            assert_eq!(["x-forwarded-host", "forwarded"].map(|name| seen.field(name)), expected, "{option}");
+        }
+    }
+}
+
+#[test]
+fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
+    let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nbody");
+    let larder = Larder::start(&format!("[[site]]\nhosts = ['a.test']\norigin = '{}'", origin.url()));
+    let mut client = larder.client();
+    for (number, target) in ["/ HTTP/1.1\nHost: a.test:", "http://a.test:/\nHost: a.test", "/\nHost: a.test"]
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(client.ask(&format!("GET {target}")).is_hit(), number > 0, "{target}");
+        larder.settle();
+    }
+    let seen = origin.last();
+    assert_eq!(["host", "x-forwarded-host"].map(|name| seen.field(name)), [Some("a.test"); 2]);
+}
+
+#[test]
+fn a_redirect_to_https_needs_a_host() {
+    let origin = Origin::always("200 OK");
+    let larder = Larder::with_site(&[&origin], "https = 'redirect'");
+    let mut client = larder.client();
+    client.raw(b"GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(client.receive("GET").status, 400);
+    assert_eq!(larder.ask("GET /\nHost: a.test").field("location"), Some("https://a.test/"));
+}
+
+#[test]
 fn origins_see_the_host_as_configured() {
     let origin = Origin::always("200 OK");
     let own = origin.address.to_string();

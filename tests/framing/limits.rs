@@ -1,6 +1,6 @@
 //! Limits for the sizes and the durations of requests: each limit has a separate status.
 
-use larder_testkit::{Client, Larder, Origin};
+use larder_testkit::{Answer, Client, Larder, Origin};
 
 const LIMITS: &str = "[limits]\nhead = '1KiB'\nfields = 10\nuri = '100B'\nbody = '1KiB'\n\
                       [timeouts]\nhead = '300ms'\nstall = '300ms'\nidle = '300ms'";
@@ -33,6 +33,24 @@ fn what_is_too_large_is_refused_and_what_just_fits_is_not() {
         assert_eq!(origin.count() - before, usize::from(status == 200), "{request}");
         assert!(status == 200 || client.is_closed(), "{request}");
     }
+}
+
+#[test]
+fn fields_of_responses_are_limited_by_their_bytes_only() {
+    let origin = Origin::answering(|seen| {
+        let fields = "A: b\r\n".repeat(seen.target[1..].parse().expect("a number"));
+        Answer::raw(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\nContent-Length: 0\r\n{fields}\r\n"
+        ))
+    });
+    let larder = Larder::before(&origin);
+    for hit in [false, true] {
+        let response = larder.get("/5000");
+        let count = response.fields.iter().filter(|(name, _)| name == "A").count();
+        assert_eq!((count, response.is_hit()), (5000, hit));
+        larder.settle();
+    }
+    assert_eq!(larder.get("/11000").status, 502);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn rfc_9112_section_3_malformed_request_lines() {
         ("GET /a b HTTP/1.1", 400),
         ("GET / http/1.1", 400),
         ("GET / HTTP/2.0", 505),
-        ("GET / HTTP/1.2", 505),
+        ("GET / HTTP/1.22", 505),
     ] {
         refused(&[(&format!("{line}\r\n{host}"), status)]);
     }

@@ -103,6 +103,76 @@ fn interim_responses_are_passed_on() {
 }
 
 #[test]
+fn rfc_9110_section_10_1_1_the_origin_answers_an_expectation() {
+    let origin = Origin::speaking(|peer| {
+        while let Some(mut seen) = peer.head() {
+            if seen.target == "/refuse" {
+                return peer.answer("401 Unauthorized\nConnection: close\n\nno");
+            }
+            peer.send(b"HTTP/1.1 100 Continue\r\n\r\n");
+            seen.body = peer.exactly(3).expect("content");
+            peer.remember(seen);
+            peer.answer("200 OK");
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    let fields = [("expect", "100-continue"), ("content-length", "3")];
+    let head = client.head("POST", "/", &fields);
+    client.send(HEADERS, END_HEADERS, 1, &head);
+    client.until(|client| client.responses.get(&1).is_some_and(|response| response.interim == [100]));
+    client.send(DATA, END_STREAM, 1, b"abc");
+    assert_eq!((client.response(1).status, origin.last().field("expect")), (200, Some("100-continue")));
+    let head = client.head("POST", "/refuse", &fields);
+    client.send(HEADERS, END_HEADERS, 3, &head);
+    let response = client.response(3);
+    assert_eq!((response.status, &response.interim[..]), (401, &[][..]));
+    let head = client.head("POST", "/", &[("expect", "100-continue"), ("expect", "other")]);
+    client.send(HEADERS, END_HEADERS, 5, &head);
+    assert_eq!(client.response(5).status, 417);
+}
+
+#[test]
+fn rfc_9113_section_8_1_1_content_beyond_its_length_reaches_no_origin() {
+    let origin = Origin::always("200 OK");
+    let larder = Larder::before(&origin);
+    for (length, content) in [("0", &b"a"[..]), ("3", b"abcd")] {
+        for method in ["GET", "POST"] {
+            let mut client = Client::new(&larder);
+            let head = client.head(method, "/", &[("content-length", length)]);
+            client.send(HEADERS, END_HEADERS, 1, &head);
+            // What fits comes first, and looks whole.
+            let (fits, rest) = content.split_at(content.len() - 1);
+            client.send(DATA, 0, 1, fits);
+            client.send(DATA, END_STREAM, 1, rest);
+            assert!(client.response(1).reset.is_some(), "{method} {length}");
+        }
+    }
+    let mut client = Client::new(&larder);
+    let head = client.head("POST", "/", &[("content-length", "0")]);
+    client.send(HEADERS, END_HEADERS, 1, &head);
+    client.send(DATA, END_STREAM, 1, b"");
+    assert_eq!((client.response(1).status, origin.count()), (200, 1));
+}
+
+#[test]
+fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
+    let origin = Origin::always("200 OK");
+    let larder = Larder::before(&origin);
+    let mut client = Client::new(&larder);
+    for (stream, authority, fields) in [
+        (1, "a.example:", &[][..]),
+        (3, "a.example:", &[("host", "a.example")]),
+        (5, "a.example", &[("host", "a.example:")]),
+    ] {
+        client.authority = authority.to_owned();
+        client.ask(stream, "GET", "/", fields);
+        assert_eq!(client.response(stream).status, 200, "{authority} {fields:?}");
+        assert_eq!(origin.last().field("host"), Some("a.example"));
+    }
+}
+
+#[test]
 fn large_content_passes_small_windows_whole() {
     let content = pattern(3_000_000);
     let body = content.clone();

@@ -57,7 +57,9 @@ pub(crate) fn request(list: &mut List, end: bool) -> Result<(Head<'_>, Priority)
     let said = Said::collect(fields)?;
     let method = parts.method.filter(|method| is_token(method)).ok_or("no :method")?;
     let authority = match (parts.authority, said.host) {
-        (Some(authority), Some(host)) if !authority.as_bytes().eq_ignore_ascii_case(host) => {
+        (Some(authority), Some(host))
+            if !without_port(authority.as_bytes()).eq_ignore_ascii_case(without_port(host)) =>
+        {
             return Err(":authority and host differ");
         }
         (Some(authority), _) => authority,
@@ -161,6 +163,11 @@ fn of_connection(name: &str, value: &[u8]) -> Result<(), Fault> {
         "te" if !value.eq_ignore_ascii_case(b"trailers") => Err("te may only be trailers"),
         _ => Ok(()),
     }
+}
+
+/// Returns an authority without the colon of an empty port (RFC 3986 section 3.2.3).
+fn without_port(authority: &[u8]) -> &[u8] {
+    authority.strip_suffix(b":").unwrap_or(authority)
 }
 
 /// Reads a number of at most 63 bits that consists only of digits.

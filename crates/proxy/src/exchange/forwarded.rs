@@ -14,7 +14,7 @@ use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
 use crate::base::settings::Role;
-use crate::http::head::{Head, Lines, Refusal, Target, is_authority};
+use crate::http::head::{Head, Lines, Refusal, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
@@ -259,7 +259,7 @@ fn scheme(text: &[u8]) -> Option<&'static str> {
 }
 
 fn host(text: &[u8]) -> Option<&str> {
-    std::str::from_utf8(text).ok().filter(|text| is_authority(text))
+    std::str::from_utf8(text).ok().and_then(authority)
 }
 
 #[cfg(test)]

@@ -34,7 +34,13 @@ struct Ends {
     is_plain: bool,
     has_left: AtomicBool,
     may_pause: AtomicBool,
+    /// Whether the client waits for `100 Continue` before it sends content.
+    is_expecting: AtomicBool,
 }
+
+/// The time for which the answer to `Expect: 100-continue` is left to the origin, as many origins send none. Most clients
+/// send their content after a second in any case.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most interim responses that are queued. Further ones are dropped: they are announcements, and the final response
 /// follows.
@@ -74,8 +80,30 @@ impl Link {
 
     /// Queues an interim response of an origin, if the client understands it.
     pub(crate) fn forward(&self, interim: Interim) {
+        if interim.status == StatusCode::CONTINUE {
+            self.expects(false);
+        }
         if !self.0.is_plain {
             self.push(interim);
+        }
+    }
+
+    /// Records whether the client waits for `100 Continue` before it sends content (RFC 9110 section 10.1.1).
+    pub(crate) fn expects(&self, is_expecting: bool) {
+        self.0.is_expecting.store(is_expecting, Ordering::Relaxed);
+    }
+
+    /// Whether the client waits for `100 Continue`.
+    pub(crate) fn is_expecting(&self) -> bool {
+        self.0.is_expecting.load(Ordering::Relaxed)
+    }
+
+    /// Sends the client the `100 Continue` for which it waits, if no origin has sent one.
+    pub(crate) async fn proceed(&self) {
+        if self.0.is_expecting.swap(false, Ordering::Relaxed) {
+            self.push(Interim { status: StatusCode::CONTINUE, fields: Lines::default() });
+            // The task, which runs both sides, sends it when it is polled again.
+            tokio::task::yield_now().await;
         }
     }
 

@@ -19,7 +19,7 @@ use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
-use crate::base::settings::{Edits, Hsts};
+use crate::base::settings::{Edits, Hsts, Role};
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::route::SiteNumber;
 use crate::http::head::Head as Request;
@@ -142,11 +142,14 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Returns the framing of the reply to a request; `stays`: connections are not being drained.
-    pub(crate) fn of(request: &Request<'_>, stays: bool) -> Self {
+    /// Returns the framing of the reply to a request on a listener of this role; `stays`: connections are not being
+    /// drained. A proxy keeps no connection of a client of HTTP/1.0, whatever that sends: there may be another proxy
+    /// between them that forwards `Connection` blindly (RFC 9112 section 9.3).
+    pub(crate) fn of(request: &Request<'_>, role: Role, stays: bool) -> Self {
+        let http11 = request.version == Version::HTTP_11;
         Self {
-            http11: request.version == Version::HTTP_11,
-            keep_alive: request.keep_alive && stays,
+            http11,
+            keep_alive: request.keep_alive && stays && (http11 || role == Role::Reverse),
             head_only: request.method == Method::HEAD,
         }
     }

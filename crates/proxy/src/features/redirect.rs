@@ -20,8 +20,13 @@ pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
     if !site.settings.only_https || request.scheme == "https" || !is_for_path {
         return None;
     }
+    let outcome = Outcome::forwarded(Kind::Pass, Why::OnlyHttps);
     let port = port.unwrap_or(HTTPS);
     let host = host_of(&request.authority);
+    if host.is_empty() {
+        let why = "400: this site is served over https only, and the request names no host\n".to_owned();
+        return Some(Reply::text(StatusCode::BAD_REQUEST, why, outcome));
+    }
     let location = match port {
         HTTPS => format!("https://{host}{}", request.path),
         port => format!("https://{host}:{port}{}", request.path),
@@ -31,7 +36,6 @@ pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
         Method::GET | Method::HEAD => StatusCode::MOVED_PERMANENTLY,
         _ => StatusCode::PERMANENT_REDIRECT,
     };
-    let outcome = Outcome::forwarded(Kind::Pass, Why::OnlyHttps);
     let mut reply =
         Reply::text(status, format!("{}: this site is at {location}\n", status.as_str()), outcome);
     let mut fields = HeaderMap::new();

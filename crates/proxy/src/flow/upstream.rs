@@ -19,6 +19,7 @@ use crate::base::settings::ClientAddress;
 use crate::cluster::peers;
 use crate::counts::accounts::Meter;
 use crate::exchange::chosen;
+use crate::exchange::link::Link;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
@@ -88,6 +89,8 @@ pub(crate) async fn send(
     match request.link.as_ref().filter(|_| !content.is_empty() && is_of_http2(request)) {
         // The origin may have to send first, and both sides may pause.
         Some(link) => link.let_pause(),
+        // The client sends its content only after the origin has seen the head.
+        None if is_expecting(request) => {}
         // Wait for the content before taking a permit: a client that announces content and sends none holds no permit.
         None => content.begun().await,
     }
@@ -266,6 +269,11 @@ async fn to_site(
     }
 }
 
+/// Whether the client waits for `100 Continue`. The origin decides about it.
+fn is_expecting(request: &Request) -> bool {
+    request.link.as_ref().is_some_and(Link::is_expecting)
+}
+
 /// Whether a request with these fields may be answered by 304.
 fn is_conditional(fields: &HeaderMap) -> bool {
     fields.contains_key(header::IF_NONE_MATCH) || fields.contains_key(header::IF_MODIFIED_SINCE)
@@ -373,6 +381,9 @@ fn write_head(
         }
         None => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }
+    if !content.is_empty() && is_expecting(request) {
+        out.extend_from_slice(b"Expect: 100-continue\r\n");
+    }
     if let Some(upgrade) = &request.upgrade {
         write_line(out, b"upgrade", upgrade.as_bytes());
         out.extend_from_slice(b"Connection: upgrade\r\n");
@@ -393,15 +404,21 @@ fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderM
             write_address(out, client);
             out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
             out.extend_from_slice(proto.as_bytes());
-            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-            out.extend_from_slice(host.as_bytes());
             out.extend_from_slice(b"\r\n");
+            // A request in HTTP/1.0 may have no host.
+            if !host.is_empty() {
+                write_line(out, b"X-Forwarded-Host", host.as_bytes());
+            }
         }
         ClientAddress::Forwarded => {
             let _ = match client.is_ipv6() {
-                true => write!(out, "Forwarded: for=\"[{client}]\";host=\"{host}\";proto={proto}\r\n"),
-                false => write!(out, "Forwarded: for={client};host=\"{host}\";proto={proto}\r\n"),
+                true => write!(out, "Forwarded: for=\"[{client}]\";"),
+                false => write!(out, "Forwarded: for={client};"),
             };
+            if !host.is_empty() {
+                let _ = write!(out, "host=\"{host}\";");
+            }
+            let _ = write!(out, "proto={proto}\r\n");
         }
     }
 }

@@ -47,6 +47,11 @@ pub fn is_authority(authority: &str) -> bool {
     ends && !host.is_empty() && !host.ends_with("..")
 }
 
+/// Returns a written authority without the colon of an empty port (RFC 3986 section 3.2.3); `None` if it is malformed.
+pub fn authority(written: &str) -> Option<&str> {
+    Some(written.strip_suffix(':').unwrap_or(written)).filter(|authority| is_authority(authority))
+}
+
 pub(super) fn is_port(port: &str) -> bool {
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }

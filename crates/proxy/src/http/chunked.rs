@@ -12,6 +12,8 @@ use crate::net::input::Looking;
 const SIZE_LINE: usize = 1024;
 /// The most bytes of all extensions of one content. They are ignored, and are not counted as content.
 const EXTENSIONS: usize = 16 << 10;
+/// The digits of a size that are not counted as extensions: some senders pad all sizes with zeros to this length.
+const DIGITS: usize = 16;
 /// The longest trailer section, in bytes.
 const TRAILERS: usize = 16 << 10;
 
@@ -135,21 +137,20 @@ fn line<'i>(input: &'i [u8], most: usize, reason: &'static str) -> Result<Option
     }
 }
 
-/// Returns the size in a chunk's first line, and the bytes of its extensions.
+/// Returns the size in a chunk's first line, and the bytes of its extensions and superfluous zeros.
 fn size(line: &[u8]) -> Result<(u64, usize), Refusal> {
     const BAD: Refusal = Refusal::bad("malformed chunk size");
     let digits = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let (digits, extension) = line.split_at(digits);
     let blank = extension.trim_ascii_start();
     let extension_fits = extension.is_empty() || blank.first() == Some(&b';');
-    if !extension_fits
-        || line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t')
-        || digits.len() > 15
-    {
+    if !extension_fits || line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t') {
         return Err(BAD);
     }
+    // No parser of numbers of 64 bits may see another size, whether they have a sign or not.
     let digits = std::str::from_utf8(digits).map_err(|_| BAD)?;
-    Ok((u64::from_str_radix(digits, 16).map_err(|_| BAD)?, extension.len()))
+    let size = u64::from_str_radix(digits, 16).ok().filter(|size| size >> 60 == 0).ok_or(BAD)?;
+    Ok((size, extension.len() + digits.len().saturating_sub(DIGITS)))
 }
 
 fn trailers(input: &[u8]) -> Result<Option<(HeaderMap, usize)>, Refusal> {
@@ -257,8 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn leading_zeros_of_a_size_are_read_and_bounded() {
+        let wire = b"0000000000000000000004\r\nWiki\r\n00000000000000000000\r\n\r\n";
+        for piece in 1..=wire.len() {
+            assert_eq!(decode(wire, piece).unwrap(), (b"Wiki".to_vec(), 0, 0), "pieces of {piece}");
+        }
+        let padded = format!("{}1\r\na\r\n", "0".repeat(1_000)).repeat(17) + "0\r\n\r\n";
+        assert_eq!(decode(padded.as_bytes(), 100).unwrap_err().reason, "chunk extensions too large");
+    }
+
+    #[test]
     fn deviations_are_refused() {
-        let cases: [&[u8]; 13] = [
+        let cases: [&[u8]; 14] = [
             b"4\nWiki\r\n0\r\n\r\n",
             b"g\r\n",
             b"\r\n",
@@ -268,6 +279,7 @@ mod tests {
             b"4\r\nWikiX\r\n0\r\n\r\n",
             b"4 4\r\nWiki\r\n",
             b"ffffffffffffffff\r\n",
+            b"10000000000000000\r\n",
             b"0\r\nA : 1\r\n\r\n",
             b"0\r\nA: 1\n\r\n",
             b"0\r\n\n",

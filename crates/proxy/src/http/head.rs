@@ -7,12 +7,12 @@
 use std::mem::MaybeUninit;
 
 use http::{Method, StatusCode, Version};
-use larder_semantics::fields::Fields;
+use larder_semantics::fields::{Fields, list};
 use larder_semantics::purpose;
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 
 use super::authority::is_port;
-pub use super::authority::{is_authority, is_target};
+pub use super::authority::{authority, is_authority, is_target};
 use crate::base::settings::Limits;
 
 /// The maximum number of field lines of a head, regardless of the configured limit.
@@ -193,6 +193,34 @@ pub(crate) const HEAD_TOO_LARGE: Refusal =
 pub(crate) const TARGET_TOO_LONG: Refusal =
     Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
 
+/// Whether a line of `Expect` has the expectation `100-continue`.
+///
+/// # Errors
+/// The refusal of any other expectation (RFC 9110 section 10.1.1).
+pub(crate) fn expects_continue(value: &[u8]) -> Result<bool, Refusal> {
+    list(value).try_fold(false, |_, member| match member.eq_ignore_ascii_case(b"100-continue") {
+        true => Ok(true),
+        false => Err(Refusal { status: StatusCode::EXPECTATION_FAILED, reason: "unknown expectation" }),
+    })
+}
+
+/// Makes a request of HTTP/1.2 or a later minor version one of HTTP/1.1, as which it is understood (RFC 9110 section
+/// 6.2). Returns whether it was one.
+pub(crate) fn lower_version(head: &mut [u8]) -> bool {
+    let end = memchr::memchr(b'\n', head).unwrap_or(head.len());
+    let line = head[..end].trim_ascii_end();
+    let is_later = line.split_last_chunk().is_some_and(|(_, version)| is_later_minor(version));
+    if is_later {
+        head[line.len() - 1] = b'1';
+    }
+    is_later
+}
+
+/// Whether a version is HTTP/1.2 or a later minor one.
+pub(crate) fn is_later_minor(version: &[u8; 8]) -> bool {
+    matches!(version, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'])
+}
+
 /// Whether a line ends in a bare line feed. Some parsers accept that as the end of a line, others do not; httparse
 /// does.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
@@ -271,7 +299,8 @@ impl<'b> ConnectionFields<'b> {
     }
 
     fn host(&mut self, value: &'b [u8]) -> Result<(), Refusal> {
-        let host = std::str::from_utf8(value).ok().filter(|host| host.is_empty() || is_authority(host));
+        let host = std::str::from_utf8(value).ok();
+        let host = host.and_then(|host| if host.is_empty() { Some(host) } else { authority(host) });
         let host = host.ok_or(Refusal::bad("malformed host"))?;
         match self.host.replace(host) {
             None => Ok(()),
@@ -280,10 +309,7 @@ impl<'b> ConnectionFields<'b> {
     }
 
     fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        if !value.eq_ignore_ascii_case(b"100-continue") {
-            return Err(Refusal { status: StatusCode::EXPECTATION_FAILED, reason: "unknown expectation" });
-        }
-        self.expects_continue = true;
+        self.expects_continue |= expects_continue(value)?;
         Ok(())
     }
 
@@ -374,95 +400,9 @@ fn absolute(target: &str) -> Option<Target<'_>> {
     let (scheme, rest) = target.split_once("://")?;
     let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    is_authority(authority).then_some(Target::Absolute { scheme, authority, path })
+    let (written, path) = rest.split_at(end);
+    authority(written).map(|authority| Target::Absolute { scheme, authority, path })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(head: &str) -> Refusal {
-        let mut lines = room();
-        match parse(head.as_bytes(), &mut lines, &Limits::default()) {
-            Err(refusal) => refusal,
-            Ok(parsed) => panic!("{head:?} was taken for {parsed:?}"),
-        }
-    }
-
-    #[test]
-    fn a_head_is_read_into_its_parts() {
-        let mut lines = room();
-        let bytes =
-            b"PUT /a?b HTTP/1.1\r\nHost: x:1\r\nContent-Length: 3\r\nConnection: close, te\r\n\r\nabc";
-        let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut lines, &Limits::default()) else {
-            panic!("refused")
-        };
-        assert_eq!((head.method, used), (Method::PUT, bytes.len() - 3));
-        assert_eq!(head.target, Target::Origin { host: "x:1", path: "/a?b" });
-        assert_eq!((head.framing, head.keep_alive), (Framing::Length(3), false));
-    }
-
-    #[test]
-    fn doubtful_framing_is_refused() {
-        let cases = [
-            (
-                "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-                "content-length beside transfer-encoding",
-            ),
-            ("Content-Length: 3\r\nContent-Length: 4\r\n", "more than one content-length"),
-            ("Content-Length: 3, 3\r\n", "malformed content-length"),
-            ("Content-Length: +3\r\n", "malformed content-length"),
-            ("Content-Length: 99999999999999999999\r\n", "malformed content-length"),
-            (
-                "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-                "more than one transfer-encoding",
-            ),
-            ("Content-Length : 3\r\n", "malformed header field name"),
-            ("A: b\r\n c\r\n", "malformed header field name"),
-            ("A: b\rc\r\n", "malformed header field value"),
-            ("A: b\0c\r\n", "malformed header field value"),
-            ("Host: y\r\n", "more than one host"),
-            ("A: b\nC: d\r\n", "malformed line end"),
-        ];
-        for (fields, reason) in cases {
-            let refusal = refused(&format!("POST / HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
-            assert_eq!(refusal, Refusal::bad(reason), "{fields:?}");
-        }
-        for framing in ["Content-Length: 3", "Transfer-Encoding: chunked"] {
-            let refusal = refused(&format!("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n{framing}\r\n\r\n"));
-            assert_eq!(refusal, Refusal::bad("CONNECT with content"), "{framing}");
-        }
-        let gzip = refused("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
-        assert_eq!(gzip.status, StatusCode::NOT_IMPLEMENTED);
-    }
-
-    #[test]
-    fn bad_targets_and_hosts_are_refused() {
-        for target in ["a", "*", "http://", "ftp://a/", "http://u@h/", "/a#b", "/<", "/`", "/?\"", "/\u{e9}"]
-        {
-            refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
-        }
-        for host in ["a b", "a,b", "u@h", "%68", "h:99999", "h:+80", "h:", "[::1", "h/", "h..:80", ".."] {
-            assert_eq!(
-                refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
-                Refusal::bad("malformed host"),
-                "{host}"
-            );
-        }
-        assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), Refusal::bad("no host"));
-        assert_eq!(refused("CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n").status, StatusCode::BAD_REQUEST);
-    }
-
-    #[test]
-    fn limits_have_their_own_statuses() {
-        let long = "a".repeat(9_000);
-        assert_eq!(refused(&format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n")).status.as_u16(), 414);
-        assert_eq!(refused(&format!("GET /{long}")).status.as_u16(), 414);
-        let many = "A: b\r\n".repeat(101);
-        assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n")).status.as_u16(), 431);
-        let large = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n", "a".repeat(40_000));
-        assert_eq!(refused(&large).status.as_u16(), 431);
-        assert_eq!(refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n").status.as_u16(), 505);
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ use crate::base::clock;
 use crate::cluster::{peer_request::PeerRequest, probe};
 use crate::exchange::arrival::{Arrival, Asker, is_https};
 use crate::exchange::forwarded;
-use crate::exchange::link::{Interim, Link};
+use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
 use crate::exchange::request::Request;
@@ -171,8 +171,12 @@ impl Connection {
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
             }
-            if let ControlFlow::Break(look) = self.look_at_one(plan, sheet.as_deref_mut(), since) {
-                return look;
+            match self.look_at_one(plan, sheet.as_deref_mut(), since) {
+                ControlFlow::Break(Look::Refuse(refusal, None))
+                    if refusal.status == StatusCode::HTTP_VERSION_NOT_SUPPORTED
+                        && head::lower_version(self.reading.input.unread_mut()) => {}
+                ControlFlow::Break(look) => return look,
+                ControlFlow::Continue(()) => {}
             }
         }
         Look::Nothing
@@ -208,7 +212,7 @@ impl Connection {
         let now = clock::now();
         let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
         self.worker.versions.count(head.version);
-        let framing = Framing::of(&head, !self.worker.shared.is_draining());
+        let framing = Framing::of(&head, role, !self.worker.shared.is_draining());
         let identity = self.identity.as_ref();
         let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
         let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
@@ -412,12 +416,11 @@ impl Connection {
     async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         let Ask { mut request, delimited, expects, mut framing, memo, since, permit } = *ask;
         let limits = &plan.settings.limits;
-        let (source, content) = upload::split(&mut self.reading, delimited, limits, &plan.settings.timeouts);
-        let (source, watch) = Watch::beside(source);
         let link = Link::new(framing.http11);
-        if expects && source.is_some() {
-            link.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
-        }
+        let (source, content) =
+            upload::split(&mut self.reading, delimited, &link, limits, &plan.settings.timeouts);
+        let (source, watch) = Watch::beside(source);
+        link.expects(expects && source.is_some());
         request.content = content;
         request.link = Some(link.clone());
         let before = self.writing.sent;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
+use tokio::time::timeout;
 
 use crate::base::clock;
 use crate::base::settings::{Limits, Timeouts};
+use crate::exchange::link::{self, Link};
 use crate::exchange::reply::Reply;
 use crate::exchange::sink::SendError;
 use crate::http::body::{ClientGone, Frames, Upload};
@@ -21,6 +23,7 @@ pub(crate) struct Source<'c> {
     reading: &'c mut Reading,
     frames: Frames,
     framing: Framing,
+    link: Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
     received: u64,
@@ -31,6 +34,7 @@ pub(crate) struct Source<'c> {
 pub(crate) fn split<'c>(
     reading: &'c mut Reading,
     framing: Framing,
+    link: &Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
 ) -> (Result<Source<'c>, &'c mut Reading>, Upload) {
@@ -40,8 +44,8 @@ pub(crate) fn split<'c>(
         Framing::Chunked => None,
     };
     let (frames, upload) = Upload::channel(length);
-    let started = clock::millis();
-    let source = Source { reading, frames, framing, limits, timeouts, received: 0, started };
+    let (link, started) = (link.clone(), clock::millis());
+    let source = Source { reading, frames, framing, link, limits, timeouts, received: 0, started };
     (Ok(source), upload)
 }
 
@@ -120,6 +124,7 @@ impl Source<'_> {
 
     fn take(&mut self, len: usize) -> Bytes {
         self.received += len as u64;
+        self.link.expects(false);
         self.reading.input.take(len)
     }
 
@@ -128,8 +133,23 @@ impl Source<'_> {
     }
 
     async fn read(&mut self) -> Result<(), Refusal> {
+        if self.link.is_expecting() {
+            // The time of the origin's answer is not the client's.
+            self.reading.within(self.timeouts.stall + link::PATIENCE);
+            let received = timeout(link::PATIENCE, self.reading.more()).await;
+            self.started = clock::millis();
+            match received {
+                Ok(received) => return self.check_read(received),
+                Err(_) => self.link.proceed().await,
+            }
+        }
         self.reading.within(self.timeouts.stall);
-        match self.reading.more().await {
+        let received = self.reading.more().await;
+        self.check_read(received)
+    }
+
+    fn check_read(&self, received: std::io::Result<usize>) -> Result<(), Refusal> {
+        match received {
             Ok(0) => Err(STOPPED),
             Ok(_) => self.check_rate(),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(TOO_SLOW),

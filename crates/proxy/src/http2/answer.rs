@@ -6,13 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use http::StatusCode;
-
 use super::content::{self, Source};
 use super::stream::Stream;
 use super::tunnel;
 use crate::base::in_place;
-use crate::exchange::link::{Interim, Link};
+use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::request::Request;
@@ -21,6 +19,7 @@ use crate::features::dispatch;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
+use crate::http::body::Upload;
 use crate::http::head::{Framing, Refusal};
 use crate::observe::memo::Memo;
 
@@ -48,17 +47,23 @@ pub(super) struct Begun {
 
 /// Answers a request.
 pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, ask: Box<Ask>) {
-    let Ask { mut request, delimited, expects, head_only, memo, since, permit: _permit } = *ask;
+    let Ask { mut request, delimited, expects, head_only, memo, since, permit } = *ask;
     let settings = &plan.settings;
     let link = Link::new(true);
-    let content = content::split(stream.session(), delimited, &link, &settings.limits, &settings.timeouts);
+    let content = match (delimited, &permit) {
+        // The bytes in a tunnel are no content.
+        (Framing::Length(0), None) => {
+            content::none(&stream.session(), &settings.timeouts).await.map(|()| (None, Upload::Empty))
+        }
+        (delimited, _) => {
+            content::split(stream.session(), delimited, &link, &settings.limits, &settings.timeouts)
+        }
+    };
     let (source, content) = match content {
         Ok(content) => content,
         Err(refusal) => return refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     };
-    if expects && source.is_some() {
-        link.push(Interim { status: StatusCode::CONTINUE, fields: Default::default() });
-    }
+    link.expects(expects && source.is_some());
     (request.content, request.link) = (content, Some(link.clone()));
     let talked = {
         let reply = pin!(reply(&mut stream, &worker, &plan, request, link, head_only));

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::session::{Piece, Session};
 use crate::base::clock;
 use crate::base::settings::{Limits, Timeouts};
-use crate::exchange::link::Link;
+use crate::exchange::link::{self, Link};
 use crate::http::body::{ClientGone, Frames, Upload};
 use crate::http::head::{Framing, Refusal};
 
@@ -26,6 +26,8 @@ pub(super) struct Source<'c> {
     session: Arc<Session>,
     stream: u32,
     frames: Frames,
+    /// The length that the client has announced.
+    length: Option<u64>,
     link: Link,
     limits: &'c Limits,
     timeouts: &'c Timeouts,
@@ -52,7 +54,26 @@ pub(super) fn split<'c>(
     };
     let (frames, upload) = Upload::channel(length);
     let (link, started) = (link.clone(), clock::millis());
-    Ok((Some(Source { session, stream, frames, link, limits, timeouts, received: 0, started }), upload))
+    Ok((
+        Some(Source { session, stream, frames, length, link, limits, timeouts, received: 0, started }),
+        upload,
+    ))
+}
+
+/// Waits for the end of a stream whose client has announced no content.
+///
+/// # Errors
+/// The refusal of content.
+pub(super) async fn none(
+    (session, stream): &(Arc<Session>, u32),
+    timeouts: &Timeouts,
+) -> Result<(), Refusal> {
+    let next = poll_fn(|cx| session.state().poll_content(cx, *stream));
+    match timeout(timeouts.stall, next).await {
+        Ok(Piece::End(_)) => Ok(()),
+        Ok(Piece::Data(_) | Piece::Gone) => Err(STOPPED),
+        Err(_) => Err(TOO_SLOW),
+    }
 }
 
 impl Source<'_> {
@@ -74,11 +95,24 @@ impl Source<'_> {
                 Piece::Data(data) => {
                     let length = data.len();
                     self.received += length as u64;
+                    self.link.expects(false);
                     self.check()?;
+                    // A request with more content than announced must not look complete to the origin.
+                    let end = match self.length == Some(self.received) {
+                        true => Some(self.next().await?),
+                        false => None,
+                    };
+                    if matches!(end, Some(Piece::Data(_) | Piece::Gone)) {
+                        return Err(STOPPED);
+                    }
                     if self.send(Frame::data(data)).await.is_err() {
                         return Ok(());
                     }
                     self.session.state().release(self.stream, length);
+                    if let Some(Piece::End(trailers)) = end {
+                        let _ = self.send(Frame::trailers(trailers)).await;
+                        return Ok(());
+                    }
                 }
                 Piece::End(trailers) => {
                     let _ = self.send(Frame::trailers(trailers)).await;
@@ -91,10 +125,12 @@ impl Source<'_> {
 
     async fn next(&self) -> Result<Piece, Refusal> {
         loop {
-            let limit = self.patience();
+            let is_expecting = self.link.is_expecting();
+            let limit = if is_expecting { link::PATIENCE } else { self.patience() };
             let next = poll_fn(|cx| self.session.state().poll_content(cx, self.stream));
             match timeout(limit, next).await {
                 Ok(piece) => return Ok(piece),
+                Err(_) if is_expecting => self.link.proceed().await,
                 Err(_) if limit < self.patience() => {}
                 Err(_) => return Err(TOO_SLOW),
             }

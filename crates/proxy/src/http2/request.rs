@@ -6,7 +6,8 @@ use larder_semantics::purpose;
 use super::tunnel;
 use crate::base::settings::Limits;
 use crate::http::head::{
-    Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, authority_form, is_authority, is_target,
+    Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, authority, authority_form, expects_continue,
+    is_target,
 };
 
 /// The number of field lines in the small array on the stack, which suffices for most requests.
@@ -63,23 +64,17 @@ pub(super) fn head<'b>(
     if !is_target(path) {
         return Err(Refusal::bad("malformed request-target"));
     }
-    if !is_authority(authority) {
-        return Err(Refusal::bad("malformed host"));
-    }
+    let authority = self::authority(authority).ok_or(Refusal::bad("malformed host"))?;
     let known = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known));
     let scheme = known.ok_or(Refusal::bad("unknown scheme"))?;
     let target = match path {
         "*" => Target::Asterisk { host: authority },
         path => Target::Absolute { scheme, authority, path },
     };
-    let expectation = lines.iter().find(|line| line.name == "expect");
-    let expects_continue = match expectation {
-        None => false,
-        Some(line) if line.value.eq_ignore_ascii_case(b"100-continue") => !end,
-        Some(_) => {
-            return Err(Refusal { status: StatusCode::EXPECTATION_FAILED, reason: "unknown expectation" });
-        }
-    };
+    let mut expects_continue = false;
+    for line in lines.iter().filter(|line| line.name == "expect") {
+        expects_continue |= self::expects_continue(line.value)? && !end;
+    }
     Ok(Head {
         method,
         target,

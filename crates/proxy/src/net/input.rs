@@ -116,6 +116,11 @@ impl Input {
         &self.bytes[self.consumed..]
     }
 
+    /// Returns the same bytes, to be changed.
+    pub(crate) fn unread_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.consumed..]
+    }
+
     /// Whether all bytes are consumed.
     pub(crate) fn is_empty(&self) -> bool {
         self.consumed == self.bytes.len()

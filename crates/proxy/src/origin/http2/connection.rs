@@ -28,6 +28,9 @@ const WINDOW: u32 = 256 << 10;
 const MOST_STREAMS: usize = 100;
 /// Window of the connection. With this size, an unread response takes no window from others.
 const WHOLE_WINDOW: u32 = WINDOW * MOST_STREAMS as u32;
+/// The longest list of fields of a response, in which each counts 32 bytes more (RFC 9113 section 6.5.2). The bytes of a
+/// head decide: see [`LONGEST`].
+const LONGEST_LIST: u32 = 8 * LONGEST as u32;
 /// Maximum time for which a connection without requests is kept, in milliseconds.
 const PATIENCE: u64 = 30_000;
 /// Interval between checks of that time.
@@ -94,7 +97,7 @@ impl Connection {
             .enable_push(false)
             .initial_window_size(WINDOW)
             .initial_connection_window_size(WHOLE_WINDOW)
-            .max_header_list_size(LONGEST as u32)
+            .max_header_list_size(LONGEST_LIST)
             .initial_max_send_streams(MOST_STREAMS);
         let (sender, connection) = builder.handshake(stream).await?;
         tokio::spawn(run(connection, host.clone(), look));

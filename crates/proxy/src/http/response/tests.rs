@@ -1,0 +1,114 @@
+use super::*;
+
+fn read(head: &str) -> Result<(Head, usize), Malformed> {
+    parse(head.as_bytes(), &Method::GET).map(|parsed| parsed.expect("a whole head"))
+}
+
+#[test]
+fn the_head_says_how_the_content_ends_and_whether_the_connection_goes_on() {
+    let (length, chunked) = (Framing::Length(5), Framing::Chunked);
+    let cases = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5", length, true),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\nContent-Length: 5", length, true),
+        ("HTTP/1.1 200 OK\nContent-Length: 5", length, false),
+        ("HTTP/1.1 200 OK\r\nA: b\nContent-Length: 5", length, false),
+        ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 5", length, false),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5", length, false),
+        ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5", length, true),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", chunked, true),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", chunked, false),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: other", Framing::Close, false),
+        ("HTTP/1.1 200 OK", Framing::Close, false),
+        ("HTTP/1.1 204 No Content", Framing::Length(0), true),
+        ("HTTP/1.1 204 No Content\r\nContent-Length: 0", Framing::Length(0), true),
+        ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Framing::Length(0), false),
+        ("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
+        ("HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked", Framing::Length(0), false),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Framing::Length(0), true),
+    ];
+    for (head, framing, keep_alive) in cases {
+        let (read, used) = read(&format!("{head}\r\n\r\nmore")).expect(head);
+        assert_eq!((read.framing, read.keep_alive, used), (framing, keep_alive, head.len() + 4), "{head}");
+    }
+}
+
+#[test]
+fn answers_to_head_have_no_content() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    let (head, _) = parse(head, &Method::HEAD).expect("a head").expect("whole");
+    assert_eq!((head.framing, head.fields.first("content-length")), (Framing::Length(0), Some(&b"5"[..])));
+}
+
+#[test]
+fn doubtful_heads_are_no_answers() {
+    let cases = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5, 6",
+        "HTTP/1.1 200 OK\r\nContent-Length: -5",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999",
+        "HTTP/1.1 200 OK\r\nContent-Length:",
+        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;q=1",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: other, chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: other\r\nContent-Length: 5",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding:",
+        "HTTP/1.1 200 OK\r\nA : 1",
+        &format!("HTTP/1.1 200 OK\r\nConnection: {}", "a,".repeat(65)),
+        "HTTP/1.1 200 OK\r\nA: \0",
+        "HTTP/2.0 200 OK",
+        "HTTP/1.1 20 OK",
+        "ICY 200 OK",
+    ];
+    for head in cases {
+        assert!(read(&format!("{head}\r\n\r\n")).is_err(), "{head}");
+    }
+}
+
+#[test]
+fn lines_are_found_in_any_case_and_leave_as_they_came() {
+    let head = "HTTP/1.1 200 OK\r\nX-a: 1\r\nFold: a\r\n  b\r\nx-A:2\r\nb:\r\n\r\n";
+    let fields = read(head).expect("a head").0.fields;
+    assert_eq!(fields.lines("x-a").collect::<Vec<_>>(), [b"1", b"2"]);
+    assert_eq!(fields.first("fold"), Some(&b"a    b"[..]));
+    let mut out = Vec::new();
+    fields.write(&mut out, |name| name != b"b");
+    assert_eq!(String::from_utf8_lossy(&out), "X-a: 1\r\nFold: a    b\r\nx-A: 2\r\n");
+    assert_eq!(fields.to_map().get("b").map(HeaderValue::as_bytes), Some(&b""[..]));
+}
+
+#[test]
+fn a_head_is_awaited_to_its_end_and_no_further_than_the_limit() {
+    let head = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(1000));
+    for end in 0..head.len() {
+        assert!(parse(&head.as_bytes()[..end], &Method::GET).expect("a beginning").is_none(), "{end}");
+    }
+    let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LONGEST));
+    assert_eq!(read(&endless).unwrap_err(), Malformed("the head is too large"));
+    assert_eq!(read(&format!("{endless}\r\n\r\n")).unwrap_err(), Malformed("the head is too large"));
+}
+
+#[test]
+fn a_head_has_as_many_fields_as_its_bytes_allow() {
+    for fields in [MANY_FIELDS, MANY_FIELDS + 1, 5_000] {
+        let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(fields));
+        assert_eq!(read(&head).expect("a head").0.fields.lines("a").count(), fields);
+    }
+    let large = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(LONGEST / 6));
+    assert!(read(&large).is_err());
+}
+
+#[test]
+fn a_later_minor_version_is_read_as_http_1_1() {
+    for version in ["1.2", "1.9"] {
+        let head = format!("HTTP/{version} 200 OK\r\nA: HTTP/1.2\r\nContent-Length: 5\r\n\r\n");
+        let (read, used) = read(&head).expect("a head");
+        assert_eq!((read.framing, read.keep_alive, used), (Framing::Length(5), true, head.len()));
+        assert_eq!(read.fields.first("a"), Some(&b"HTTP/1.2"[..]));
+    }
+    assert!(read("HTTP/1.22 200 OK\r\n\r\n").is_err());
+}
