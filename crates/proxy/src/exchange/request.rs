@@ -404,9 +404,12 @@ pub(crate) fn interims_of(request: &Request) -> impl FnMut(response::Head) + Sen
     }
 }
 
+/// Applies the edits of rules to the fields of a request.
+type Edit = fn(&Edits, &mut HeaderMap);
+
 /// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
 /// any case, shows the request to its client, which must not learn the secrets that rules write.
-fn edit(method: &Method) -> fn(&Edits, &mut HeaderMap) {
+fn edit(method: &Method) -> Edit {
     match method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str()) {
         true => Edits::remove_from,
         false => Edits::apply,
@@ -419,7 +422,7 @@ fn change(
     rulebook: &Rulebook,
     ruling: &Ruling,
     path: String,
-    (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<fn(&Edits, &mut HeaderMap)>),
+    (fields, taken, edit): (&mut HeaderMap, Option<&HeaderValue>, Option<Edit>),
 ) -> (String, Option<Box<Unchanged>>) {
     let counted = counted(ruling, &path).filter(|counted| *counted != path);
     let edit = edit.filter(|_| !ruling.request.is_empty());

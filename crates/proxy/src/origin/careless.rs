@@ -28,8 +28,11 @@ pub(super) struct Careless {
     withdraw: OnceLock<Withdraw>,
 }
 
+/// A function of a cache key.
+type OfKey = dyn Fn(&[u8]) + Send + Sync;
+
 /// Removes what is stored under a cache key, and stops fetches in progress from storing more.
-struct Withdraw(Box<dyn Fn(&[u8]) + Send + Sync>);
+struct Withdraw(Box<OfKey>);
 
 impl fmt::Debug for Withdraw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
