@@ -150,16 +150,6 @@ fn rfc_3986_section_3_2_3_an_empty_port_is_no_port() {
 }
 
 #[test]
-fn a_redirect_to_https_needs_a_host() {
-    let origin = Origin::always("200 OK");
-    let larder = Larder::with_site(&[&origin], "https = 'redirect'");
-    let mut client = larder.client();
-    client.raw(b"GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(client.receive("GET").status, 400);
-    assert_eq!(larder.ask("GET /\nHost: a.test").field("location"), Some("https://a.test/"));
-}
-
-#[test]
 fn origins_see_the_host_as_configured() {
     let origin = Origin::always("200 OK");
     let own = origin.address.to_string();

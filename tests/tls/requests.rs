@@ -130,6 +130,9 @@ fn requests_without_tls_are_redirected_where_a_site_requires_it() {
         larder.settle();
     }
     assert_eq!(larder.ask("POST /a\nHost: site.test\nContent-Length: 0").status, 308);
+    let mut old = larder.client();
+    old.raw(b"GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(old.receive("GET").status, 400, "there is no host to redirect to");
     assert_eq!(origin.count(), 1);
 }
 
