@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
+use http::header;
 use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
@@ -46,7 +47,11 @@ pub(crate) struct Rulebook {
 #[derive(Debug)]
 struct Apart {
     set: RuleSet,
+    /// The numbers of the rules among all rules of the site.
+    numbers: Vec<u16>,
     names: Vec<Vec<String>>,
+    /// Whether one of them is behind a rule with `stop`.
+    is_behind_stop: bool,
 }
 
 /// The limits of a rule; `None` if it sets none.
@@ -120,7 +125,9 @@ impl Rulebook {
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
             let numbers = Numbers::from_slice(&[number as u16]);
-            Arc::new(Ruling::new(numbers, &rule.effects, &limiters[number], &site))
+            let mut effects = rule.effects.clone();
+            effects.reply.vary = vary(&effects, &numbers, rules);
+            Arc::new(Ruling::new(numbers, &effects, &limiters[number], &site))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
@@ -185,8 +192,23 @@ impl Rulebook {
     pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
         match self.is_empty() {
             true => Ruled::Kept(&self.base),
-            false => self.ruled(request, |request| self.set.on_request(request)),
+            false => self.ruled(request, |request| self.numbers(request)),
         }
+    }
+
+    /// Returns the rules that apply to a request, and behind one that stops those that store responses apart.
+    #[inline]
+    fn numbers<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Numbers {
+        let mut numbers = self.set.on_request(request);
+        if self.apart.is_behind_stop
+            && let Some(last) = numbers.last().copied()
+            && self.rule(last).is_some_and(|rule| rule.rule.stop)
+        {
+            let apart = self.apart.set.on_request(request);
+            let apart = apart.iter().filter_map(|at| self.apart.numbers.get(usize::from(*at)));
+            numbers.extend(apart.filter(|number| **number > last).copied());
+        }
+        numbers
     }
 
     /// Returns the settings for a request and its response, if rules may depend on the response.
@@ -302,14 +324,21 @@ impl Rulebook {
             return Arc::clone(ruling);
         }
         drop(kept);
+        let stops = |number: &u16| self.rule(*number).is_some_and(|rule| rule.rule.stop);
+        let (holding, apart) =
+            numbers.split_at(numbers.iter().position(stops).map_or(numbers.len(), |last| last + 1));
         let mut effects = Effects::default();
-        for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
+        for rule in holding.iter().filter_map(|number| self.rule(*number)) {
             effects.extend(&rule.effects);
         }
-        let limits = numbers.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
+        for rule in apart.iter().filter_map(|number| self.rule(*number)) {
+            effects.extend_apart(&rule.effects);
+        }
+        effects.reply.vary = vary(&effects, &numbers, &self.rules);
+        let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
         let (caching, caches) = (&self.base.caching, self.base.caches);
         let site = SiteRules { caching, caches, waits: self.compresses_by_response };
-        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &limits, &site));
+        let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), &effects, &limits, &site));
         let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
@@ -320,13 +349,49 @@ impl Rulebook {
 
 impl Apart {
     fn new(rules: &[SiteRule]) -> Self {
-        let apart = || rules.iter().filter(|rule| !rule.effects.apart.is_empty());
+        let apart = || rules.iter().enumerate().filter(|(_, rule)| !rule.effects.apart.is_empty());
         let rule = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
         Self {
-            set: RuleSet::new(apart().map(rule).collect()),
-            names: apart().map(|rule| rule.effects.apart.clone()).collect(),
+            set: RuleSet::new(apart().map(|(_, own)| rule(own)).collect()),
+            numbers: apart().map(|(number, _)| number as u16).collect(),
+            names: apart().map(|(_, rule)| rule.effects.apart.clone()).collect(),
+            is_behind_stop: apart()
+                .any(|(number, _)| rules[..number].iter().any(|earlier| earlier.rule.stop)),
         }
     }
+}
+
+/// Returns the names for `Vary` of replies: the fields of a client's request that decide which of the responses that
+/// these rules store apart it gets. A field that rules write depends on the fields in the conditions of these rules, and
+/// of those that stop before them.
+fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Vec<String> {
+    if effects.vary == Some(false) || effects.reply.replace(header::VARY.as_str()) {
+        return Vec::new();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let holding = numbers.iter().filter_map(|number| rules.get(usize::from(*number)));
+    for (own, name) in holding.flat_map(|own| own.effects.apart.iter().map(move |name| (own, name))) {
+        let name = if name.starts_with("cookie:") { header::COOKIE.as_str() } else { name };
+        let meets = |rule: &SiteRule| rule.rule.conditions.may_meet(&own.rule.conditions);
+        let writes = |rule: &SiteRule| rule.effects.request.may_change(name) && meets(rule);
+        let end = rules.iter().rposition(writes).map_or(0, |last| last + 1);
+        let deciding = rules[..end].iter().filter(|rule| (rule.rule.stop && meets(rule)) || writes(rule));
+        names.extend(deciding.flat_map(|rule| rule.rule.conditions.request_fields()));
+        names.extend(Some(name).filter(|name| !effects.request.replace(name)));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(title_case).collect()
+}
+
+/// Returns a field's name as it is usually written, such as `User-Agent`.
+fn title_case(name: &str) -> String {
+    let mut starts = true;
+    let letter = |letter: char| {
+        let starts = std::mem::replace(&mut starts, letter == '-');
+        if starts { letter.to_ascii_uppercase() } else { letter }
+    };
+    name.chars().map(letter).collect()
 }
 
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
