@@ -8,7 +8,6 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
-use http::header;
 use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
@@ -18,6 +17,7 @@ use crate::base::settings::{
     Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Tries, Users,
 };
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
+use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
 
 /// The compiled rules of a site or of the forward proxy.
@@ -359,39 +359,6 @@ impl Apart {
                 .any(|(number, _)| rules[..number].iter().any(|earlier| earlier.rule.stop)),
         }
     }
-}
-
-/// Returns the names for `Vary` of replies: the fields of a client's request that decide which of the responses that
-/// these rules store apart it gets. A field that rules write depends on the fields in the conditions of these rules, and
-/// of those that stop before them.
-fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Vec<String> {
-    if effects.vary == Some(false) || effects.reply.replace(header::VARY.as_str()) {
-        return Vec::new();
-    }
-    let mut names: Vec<&str> = Vec::new();
-    let holding = numbers.iter().filter_map(|number| rules.get(usize::from(*number)));
-    for (own, name) in holding.flat_map(|own| own.effects.apart.iter().map(move |name| (own, name))) {
-        let name = if name.starts_with("cookie:") { header::COOKIE.as_str() } else { name };
-        let meets = |rule: &SiteRule| rule.rule.conditions.may_meet(&own.rule.conditions);
-        let writes = |rule: &SiteRule| rule.effects.request.may_change(name) && meets(rule);
-        let end = rules.iter().rposition(writes).map_or(0, |last| last + 1);
-        let deciding = rules[..end].iter().filter(|rule| (rule.rule.stop && meets(rule)) || writes(rule));
-        names.extend(deciding.flat_map(|rule| rule.rule.conditions.request_fields()));
-        names.extend(Some(name).filter(|name| !effects.request.replace(name)));
-    }
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(title_case).collect()
-}
-
-/// Returns a field's name as it is usually written, such as `User-Agent`.
-fn title_case(name: &str) -> String {
-    let mut starts = true;
-    let letter = |letter: char| {
-        let starts = std::mem::replace(&mut starts, letter == '-');
-        if starts { letter.to_ascii_uppercase() } else { letter }
-    };
-    name.chars().map(letter).collect()
 }
 
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
