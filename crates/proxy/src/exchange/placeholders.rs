@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use larder_rules::{Pattern, normal_path};
 
 use super::request::Request;
+use crate::base::path_prefix::IN_PATH;
 use crate::base::settings::{Placeholder, Template};
 
 /// Returns `template` filled with the parts of `request`. Text from the client cannot change the host.
@@ -38,24 +39,3 @@ fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) ->
     let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
     found.next().into_iter().flatten().map(encode).collect()
 }
-
-/// The bytes that are encoded: all that a path may not contain unencoded (RFC 3986 section 3.3).
-pub(super) const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/')
-    .remove(b'!')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b':')
-    .remove(b'@');

@@ -8,11 +8,10 @@ use http::StatusCode;
 use larder_tags::Pools;
 
 use super::gateways::Gateways;
-use super::placeholders::IN_PATH;
 use super::rulebook::Rulebook;
 use super::upstreams::Upstreams;
 use crate::base::networks::host_of;
-use crate::base::path_prefix::has_dot_segments;
+use crate::base::path_prefix::{IN_PATH, has_dot_segments};
 use crate::base::settings::{Origin, Role, Site};
 use crate::counts::accounts::{Account, Accounts};
 use crate::http::head::Refusal;
