@@ -16,6 +16,7 @@ mod origins;
 mod pages;
 mod refused;
 mod spellings;
+mod vary;
 mod ways;
 
 use larder_testkit::{Larder, Origin};

@@ -118,6 +118,13 @@ impl Conditions {
             && self.not.as_ref().is_none_or(|not| not.are_about_resource())
     }
 
+    /// Returns the names of the request fields that the conditions are about, in lower case.
+    pub fn request_fields(&self) -> Vec<&str> {
+        let cookie = (!self.cookie.each.is_empty()).then_some("cookie");
+        let not = self.not.iter().flat_map(|not| not.request_fields());
+        self.field.each.iter().map(|named| &*named.name).chain(cookie).chain(not).collect()
+    }
+
     /// Whether some of the conditions are about the path.
     pub fn look_at_path(&self) -> bool {
         !self.path.is_empty()

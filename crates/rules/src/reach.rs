@@ -21,6 +21,21 @@ impl RuleSet {
 }
 
 impl Conditions {
+    /// Whether some URL may meet the conditions on paths and hosts of both.
+    pub fn may_meet(&self, other: &Self) -> bool {
+        let begins =
+            |one: (&str, bool), other: (&str, bool)| other.0.starts_with(one.0) && (!one.1 || other == one);
+        let overlap = |one: &[Pattern], other: &[Pattern]| {
+            let pair = |one: &Pattern, other: &Pattern| {
+                begins(one.literal(), other.literal()) || begins(other.literal(), one.literal())
+            };
+            one.is_empty()
+                || other.is_empty()
+                || one.iter().any(|one| other.iter().any(|other| pair(one, other)))
+        };
+        overlap(&self.path, &other.path) && overlap(&self.host, &other.host)
+    }
+
     /// Returns the reason why no request can meet the conditions; `None` if there is no known one.
     pub fn contradiction(&self) -> Option<String> {
         if let Some(length) = self.length.as_ref().filter(|length| length.is_empty()) {

@@ -132,7 +132,7 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
         "key_fields",
         "list of field names",
         |rule, value| rule.effects.apart.extend(each(value, |name| field(name).map(String::from))?),
-        "request fields for whose values separate responses are stored, as if Vary named them"
+        "request fields for whose values separate responses are stored, as if Vary named them; replies name them in Vary"
     ),
     rule_key!(
         "key_cookies",
@@ -141,13 +141,19 @@ pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
             let cookie = |name: &str| names::token(name).map(|name| format!("cookie:{name}"));
             rule.effects.apart.extend(each(value, cookie)?);
         },
-        "cookies for whose values separate responses are stored"
+        "cookies for whose values separate responses are stored; replies have Vary: Cookie"
+    ),
+    rule_key!(
+        "vary",
+        "true or false",
+        |rule, value| rule.effects.vary = Some(flag(value)?),
+        "false: replies do not name in Vary what decides by key_fields, key_cookies and classes: a cache between clients and this proxy mixes the responses; true: undoes that of an earlier rule"
     ),
     rule_key!(
         "classes",
         "{ field = \"X-Device\", of = \"User-Agent\", values = { phone = \"*Mobile*\" }, else = \"desktop\" }, or a list of such tables",
         |rule, value| rule.classes = classes(value)?,
-        "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses"
+        "a request field with the class of the client, by another field or by its network (of = \"client\"); each class has separate stored responses, and replies name the other field in Vary. No field tells a cache in front the network: keep them from it, as by Cache-Control: private"
     ),
     rule_key!(
         "cors",

@@ -1,7 +1,7 @@
 //! Changes of field lines by rules: in a request's map, in an origin's lines, and in a reply's lines.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use larder_semantics::fields::HeadLines;
+use larder_semantics::fields::{HeadLines, members};
 use larder_store::lines::write_line;
 
 use crate::base::settings::{CookieFilter, Edits};
@@ -58,6 +58,33 @@ impl Edits {
 
     /// Changes the lines of a reply of this status, which begin at `start` of `out`.
     pub(crate) fn apply_behind(&self, status: StatusCode, out: &mut Vec<u8>, start: usize) {
+        if self.changes_lines() {
+            self.rewrite_behind(status, out, start);
+        }
+        if !self.vary.is_empty() {
+            self.vary_behind(out, start);
+        }
+    }
+
+    /// Appends a line with the names that `Vary` must have and does not have yet. `*` stands for all names.
+    fn vary_behind(&self, out: &mut Vec<u8>, start: usize) {
+        let end = out.len();
+        let is_said = |out: &[u8], name: &str| {
+            let is_name = |own: &[u8]| own == b"*" || own.eq_ignore_ascii_case(name.as_bytes());
+            members(&HeadLines(&out[start..end]), "vary").any(is_name)
+        };
+        for name in &self.vary {
+            if !is_said(out, name) {
+                out.extend_from_slice(if out.len() == end { b"Vary: " } else { b", " });
+                out.extend_from_slice(name.as_bytes());
+            }
+        }
+        if out.len() > end {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn rewrite_behind(&self, status: StatusCode, out: &mut Vec<u8>, start: usize) {
         let lines = out.split_off(start);
         for (name, value) in HeadLines(&lines).iter().filter(|(name, value)| self.keep(name, value)) {
             write_line(out, name, value);
@@ -98,6 +125,14 @@ impl Edits {
     /// Whether the lines called `name` (lower case) of a request are removed or replaced.
     pub(crate) fn replace(&self, name: &str) -> bool {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name)).any(|own| own.as_str() == name)
+    }
+
+    /// Whether the lines called `name` (lower case) of a request may change.
+    pub(crate) fn may_change(&self, name: &str) -> bool {
+        let mut written = self.default.iter().chain(&self.add);
+        self.replace(name)
+            || written.any(|(own, _)| own.as_str() == name)
+            || (name == header::COOKIE && self.cookies.is_some())
     }
 
     /// Returns the values that a request gets under `name` (lower case).

@@ -27,3 +27,4 @@ pub(crate) mod target;
 pub(crate) mod tunnel;
 pub(crate) mod upgrade;
 pub(crate) mod upstreams;
+mod vary;

@@ -17,6 +17,7 @@ use crate::base::settings::{
     Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Tries, Users,
 };
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
+use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
 
 /// The compiled rules of a site or of the forward proxy.
@@ -46,7 +47,11 @@ pub(crate) struct Rulebook {
 #[derive(Debug)]
 struct Apart {
     set: RuleSet,
+    /// The numbers of the rules among all rules of the site.
+    numbers: Vec<u16>,
     names: Vec<Vec<String>>,
+    /// Whether one of them is behind a rule with `stop`.
+    is_behind_stop: bool,
 }
 
 /// The limits of a rule; `None` if it sets none.
@@ -120,7 +125,9 @@ impl Rulebook {
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
             let numbers = Numbers::from_slice(&[number as u16]);
-            Arc::new(Ruling::new(numbers, &rule.effects, &limiters[number], &site))
+            let mut effects = rule.effects.clone();
+            effects.reply.vary = vary(&effects, &numbers, rules);
+            Arc::new(Ruling::new(numbers, &effects, &limiters[number], &site))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
@@ -185,8 +192,23 @@ impl Rulebook {
     pub(crate) fn on_request<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Ruled<'_> {
         match self.is_empty() {
             true => Ruled::Kept(&self.base),
-            false => self.ruled(request, |request| self.set.on_request(request)),
+            false => self.ruled(request, |request| self.numbers(request)),
         }
+    }
+
+    /// Returns the rules that apply to a request, and behind one that stops those that store responses apart.
+    #[inline]
+    fn numbers<F: Fields>(&self, request: &larder_rules::Request<'_, F>) -> Numbers {
+        let mut numbers = self.set.on_request(request);
+        if self.apart.is_behind_stop
+            && let Some(last) = numbers.last().copied()
+            && self.rule(last).is_some_and(|rule| rule.rule.stop)
+        {
+            let apart = self.apart.set.on_request(request);
+            let apart = apart.iter().filter_map(|at| self.apart.numbers.get(usize::from(*at)));
+            numbers.extend(apart.filter(|number| **number > last).copied());
+        }
+        numbers
     }
 
     /// Returns the settings for a request and its response, if rules may depend on the response.
@@ -302,14 +324,21 @@ impl Rulebook {
             return Arc::clone(ruling);
         }
         drop(kept);
+        let stops = |number: &u16| self.rule(*number).is_some_and(|rule| rule.rule.stop);
+        let (holding, apart) =
+            numbers.split_at(numbers.iter().position(stops).map_or(numbers.len(), |last| last + 1));
         let mut effects = Effects::default();
-        for rule in numbers.iter().filter_map(|number| self.rule(*number)) {
+        for rule in holding.iter().filter_map(|number| self.rule(*number)) {
             effects.extend(&rule.effects);
         }
-        let limits = numbers.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
+        for rule in apart.iter().filter_map(|number| self.rule(*number)) {
+            effects.extend_apart(&rule.effects);
+        }
+        effects.reply.vary = vary(&effects, &numbers, &self.rules);
+        let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
         let (caching, caches) = (&self.base.caching, self.base.caches);
         let site = SiteRules { caching, caches, waits: self.compresses_by_response };
-        let ruling = Arc::new(Ruling::new(numbers.clone(), &effects, &limits, &site));
+        let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), &effects, &limits, &site));
         let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
@@ -320,11 +349,14 @@ impl Rulebook {
 
 impl Apart {
     fn new(rules: &[SiteRule]) -> Self {
-        let apart = || rules.iter().filter(|rule| !rule.effects.apart.is_empty());
+        let apart = || rules.iter().enumerate().filter(|(_, rule)| !rule.effects.apart.is_empty());
         let rule = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
         Self {
-            set: RuleSet::new(apart().map(rule).collect()),
-            names: apart().map(|rule| rule.effects.apart.clone()).collect(),
+            set: RuleSet::new(apart().map(|(_, own)| rule(own)).collect()),
+            numbers: apart().map(|(number, _)| number as u16).collect(),
+            names: apart().map(|(_, rule)| rule.effects.apart.clone()).collect(),
+            is_behind_stop: apart()
+                .any(|(number, _)| rules[..number].iter().any(|earlier| earlier.rule.stop)),
         }
     }
 }

@@ -46,8 +46,9 @@ pub(crate) fn paths(path: &str) -> Found {
     let raw = path.as_bytes();
     let plain = decoded(raw, false);
     let without_parameters = |path: &[u8]| {
-        let names =
-            path.split(|byte| *byte == b'/').map(|name| name.split(|byte| *byte == b';').next().unwrap());
+        let names = path
+            .split(|byte| *byte == b'/')
+            .map(|name| name.split(|byte| *byte == b';').next().unwrap_or_default());
         names.collect::<Vec<_>>().join(&b'/')
     };
     let mut found = Found::new();
@@ -95,7 +96,7 @@ fn php_name(name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn name_of(pair: &[u8]) -> &[u8] {
-    pair.split(|byte| *byte == b'=').next().unwrap()
+    pair.split(|byte| *byte == b'=').next().unwrap_or_default()
 }
 
 /// Returns the names of the parameters that languages may find in `query`.

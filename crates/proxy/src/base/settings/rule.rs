@@ -62,6 +62,8 @@ pub struct Effects {
     /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`. The
     /// lists of several rules are combined.
     pub apart: Vec<String>,
+    /// Whether `Vary` of replies names the request fields that decide between responses that rules store apart.
+    pub vary: Option<bool>,
     /// Changes to requests before the lookup and before they are forwarded.
     pub request: Edits,
     /// Changes to origins' responses before they are stored.
@@ -106,6 +108,8 @@ pub struct Edits {
     pub default: Vec<(HeaderName, HeaderValue)>,
     /// Field lines to add behind existing ones.
     pub add: Vec<(HeaderName, HeaderValue)>,
+    /// Names that `Vary` of replies must have.
+    pub vary: Vec<String>,
 }
 
 /// A filter of cookies.
@@ -247,8 +251,13 @@ fn placeholder(name: &str) -> Result<Placeholder, String> {
 impl Edits {
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
-        let Self { remove, cookies, set, default, add } = self;
-        remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty()
+        !self.changes_lines() && self.vary.is_empty()
+    }
+
+    /// Whether there are changes other than further names in `Vary`.
+    pub(crate) fn changes_lines(&self) -> bool {
+        let Self { remove, cookies, set, default, add, vary: _ } = self;
+        !(remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty())
     }
 
     /// Adds the changes of a later rule.
@@ -320,6 +329,7 @@ impl Effects {
             ("ignore", self.ignored.is_some()),
             ("query", self.query.is_some()),
             ("key_fields, key_cookies", !self.apart.is_empty()),
+            ("vary", self.vary.is_some()),
             ("request", !self.request.is_empty()),
             ("response", !self.response.is_empty()),
             ("reply", !self.reply.is_empty()),
@@ -341,6 +351,12 @@ impl Effects {
             ("origin_idle", self.tries.origin_idle.is_some()),
         ];
         each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
+    }
+
+    /// Adds the effects of a later rule that hold behind a `stop`, too.
+    pub(crate) fn extend_apart(&mut self, later: &Self) {
+        self.apart.extend(later.apart.iter().cloned());
+        self.vary = later.vary.or(self.vary);
     }
 
     /// Adds the effects of a later rule, which replace earlier ones.
@@ -365,7 +381,7 @@ impl Effects {
         replace(&mut self.stale_if_error, &later.stale_if_error);
         replace(&mut self.ignored, &later.ignored);
         replace(&mut self.query, &later.query);
-        self.apart.extend(later.apart.iter().cloned());
+        self.extend_apart(later);
         replace(&mut self.compress, &later.compress);
         replace(&mut self.answer, &later.answer);
         replace(&mut self.allow, &later.allow);

@@ -1,0 +1,38 @@
+//! The names that `Vary` of replies has because of rules that store responses apart.
+
+use http::header;
+
+use crate::base::settings::{Effects, SiteRule};
+
+/// Returns the names for `Vary` of replies: the fields of a client's request that decide which of the responses that
+/// these rules store apart it gets. A field that rules write depends on the fields in the conditions of these rules, and
+/// of those that stop before them.
+pub(super) fn vary(effects: &Effects, numbers: &[u16], rules: &[SiteRule]) -> Vec<String> {
+    if effects.vary == Some(false) || effects.reply.replace(header::VARY.as_str()) {
+        return Vec::new();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let holding = numbers.iter().filter_map(|number| rules.get(usize::from(*number)));
+    for (own, name) in holding.flat_map(|own| own.effects.apart.iter().map(move |name| (own, name))) {
+        let name = if name.starts_with("cookie:") { header::COOKIE.as_str() } else { name };
+        let meets = |rule: &SiteRule| rule.rule.conditions.may_meet(&own.rule.conditions);
+        let writes = |rule: &SiteRule| rule.effects.request.may_change(name) && meets(rule);
+        let end = rules.iter().rposition(writes).map_or(0, |last| last + 1);
+        let deciding = rules[..end].iter().filter(|rule| (rule.rule.stop && meets(rule)) || writes(rule));
+        names.extend(deciding.flat_map(|rule| rule.rule.conditions.request_fields()));
+        names.extend(Some(name).filter(|name| !effects.request.replace(name)));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(title_case).collect()
+}
+
+/// Returns a field's name as it is usually written, such as `User-Agent`.
+fn title_case(name: &str) -> String {
+    let mut starts = true;
+    let letter = |letter: char| {
+        let starts = std::mem::replace(&mut starts, letter == '-');
+        if starts { letter.to_ascii_uppercase() } else { letter }
+    };
+    name.chars().map(letter).collect()
+}
