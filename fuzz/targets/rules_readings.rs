@@ -54,7 +54,9 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(conditions.hold_for(&request), "{conditions:?}");
     }
     let is_line = |line: &&str| line.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control());
-    for cookie in cookies.filter(is_line).into_iter().flat_map(models::cookies).filter_map(|name| named(&name)) {
+    for cookie in
+        cookies.filter(is_line).into_iter().flat_map(models::cookies).filter_map(|name| named(&name))
+    {
         let conditions = Conditions { cookie, ..Conditions::default() };
         assert!(conditions.hold_for(&request), "{conditions:?}");
     }
