@@ -16,11 +16,13 @@ pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod tickets;
-pub mod trial;
 mod validity;
 
 #[cfg(test)]
 mod tests;
+#[cfg(fuzzing)]
+#[path = "tests/trial.rs"]
+pub mod trial;
 
 use std::sync::{Arc, OnceLock};
 
