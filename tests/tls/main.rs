@@ -12,7 +12,6 @@ mod lines;
 mod origins;
 mod records;
 mod requests;
-mod rustls_records;
 mod sessions;
 mod tlslite;
 mod wild;

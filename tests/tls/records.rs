@@ -36,19 +36,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::with_records("own")
-    }
-
-    fn with_records(by: &str) -> Self {
         let (authority, origin) = (Authority::new(), Origin::always(PAGE));
         let config = config(&authority, &origin, "");
-        let larder = Larder::start(&format!("tls_records = '{by}'\n{config}"));
+        let larder = Larder::start(&config);
         Self { authority, origin, larder }
-    }
-
-    /// Returns a proxy with its own record layer, and one whose records rustls seals and opens.
-    fn both() -> [Self; 2] {
-        ["own", "rustls"].map(Self::with_records)
     }
 
     /// Calls `act` with a connection for each suite, and whether its version is 1.3.
@@ -162,112 +153,99 @@ fn the_version_of_a_record_counts_only_before_tls_13() {
 
 #[test]
 fn keys_are_replaced_whenever_a_client_asks() {
-    for world in World::both() {
-        for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
-            let mut client = client(&world.authority, suite);
-            let mut stream = TcpStream::connect(world.larder.door(TLS)).expect("it listens");
-            let mut tls = rustls::Stream::new(&mut client, &mut stream);
-            for _ in 0..4 {
-                tls.write_all(GET).expect("it reads");
-                let mut answer = Vec::new();
-                while !answer.ends_with(b"a page") {
-                    let mut part = [0; 1_000];
-                    let length = tls.read(&mut part).expect("it writes");
-                    assert!(length > 0, "{}", String::from_utf8_lossy(&answer));
-                    answer.extend_from_slice(&part[..length]);
-                }
-                // It asks for new keys of the server, too.
-                tls.conn.refresh_traffic_keys().expect("TLS 1.3");
+    let world = World::new();
+    for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
+        let mut client = client(&world.authority, suite);
+        let mut stream = TcpStream::connect(world.larder.door(TLS)).expect("it listens");
+        let mut tls = rustls::Stream::new(&mut client, &mut stream);
+        for _ in 0..4 {
+            tls.write_all(GET).expect("it reads");
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"a page") {
+                let mut part = [0; 1_000];
+                let length = tls.read(&mut part).expect("it writes");
+                assert!(length > 0, "{}", String::from_utf8_lossy(&answer));
+                answer.extend_from_slice(&part[..length]);
             }
+            // It asks for new keys of the server, too.
+            tls.conn.refresh_traffic_keys().expect("TLS 1.3");
         }
     }
 }
 
 #[test]
 fn a_record_that_is_spoilt_or_comes_twice_ends_the_connection() {
-    for world in World::both() {
-        world.each(|wild, _, suite| {
-            let mut record = wild.record(CONTENT, GET);
-            let last = record.len() - 1;
-            record[last] ^= 1;
-            wild.raw(&record);
-            assert_eq!(wild.ended(), fatal(BAD_RECORD_MAC), "{suite}");
-        });
-        assert_eq!(world.origin.count(), 0);
-        world.each(|wild, _, suite| {
-            let record = wild.record(CONTENT, GET);
-            wild.raw(&record);
-            assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
-            wild.raw(&record);
-            assert_eq!(wild.ended(), fatal(BAD_RECORD_MAC), "{suite}");
-        });
-    }
+    let world = World::new();
+    world.each(|wild, _, suite| {
+        let mut record = wild.record(CONTENT, GET);
+        let last = record.len() - 1;
+        record[last] ^= 1;
+        wild.raw(&record);
+        assert_eq!(wild.ended(), fatal(BAD_RECORD_MAC), "{suite}");
+    });
+    assert_eq!(world.origin.count(), 0);
+    world.each(|wild, _, suite| {
+        let record = wild.record(CONTENT, GET);
+        wild.raw(&record);
+        assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
+        wild.raw(&record);
+        assert_eq!(wild.ended(), fatal(BAD_RECORD_MAC), "{suite}");
+    });
 }
 
 #[test]
 fn fatal_alerts_end_the_connection_without_an_answer() {
-    for world in World::both() {
-        // A failed handshake, an unknown alert, and close_notify.
-        for (alert, expected) in [([2, 40], None), ([2, 200], None), ([1, 0], Some((1, 0)))] {
-            world.each(|wild, _, suite| {
-                wild.send(CONTENT, &GET[..20]);
-                wild.send(ALERT, &alert);
-                wild.send(CONTENT, &GET[20..]);
-                let ended = wild.ended();
-                assert!(!ended.answer.contains("a page"), "{alert:?}, {suite}: {ended:?}");
-                assert_eq!(
-                    ended.alert.filter(|(level, _)| *level == 2),
-                    None,
-                    "{alert:?}, {suite}: {ended:?}"
-                );
-                assert!(
-                    expected.is_none() || ended.alert.is_none_or(|told| Some(told) == expected),
-                    "{ended:?}"
-                );
-            });
-        }
-        assert_eq!(world.origin.count(), 0);
+    let world = World::new();
+    // A failed handshake, an unknown alert, and close_notify.
+    for (alert, expected) in [([2, 40], None), ([2, 200], None), ([1, 0], Some((1, 0)))] {
+        world.each(|wild, _, suite| {
+            wild.send(CONTENT, &GET[..20]);
+            wild.send(ALERT, &alert);
+            wild.send(CONTENT, &GET[20..]);
+            let ended = wild.ended();
+            assert!(!ended.answer.contains("a page"), "{alert:?}, {suite}: {ended:?}");
+            assert_eq!(ended.alert.filter(|(level, _)| *level == 2), None, "{alert:?}, {suite}: {ended:?}");
+            assert!(expected.is_none() || ended.alert.is_none_or(|told| Some(told) == expected), "{ended:?}");
+        });
     }
+    assert_eq!(world.origin.count(), 0);
 }
 
 #[test]
 fn content_that_breaks_off_is_not_taken_for_whole() {
-    for world in World::both() {
-        for head in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
-            // Without close_notify, and with a close_notify that is early.
-            for is_told in [false, true] {
-                world.each(|wild, _, suite| {
-                    let content = if head.starts_with('C') { "12345" } else { "5\r\n12345\r\n" };
-                    let request =
-                        format!("POST /form HTTP/1.1\r\nHost: site.test\r\n{head}\r\n\r\n{content}");
-                    wild.send(CONTENT, request.as_bytes());
-                    if is_told {
-                        wild.send(ALERT, &[1, 0]);
-                    }
-                    wild.leave();
-                    let ended = wild.ended();
-                    assert!(!ended.answer.contains(" 200 "), "{head}, {is_told}, {suite}: {ended:?}");
-                });
-            }
+    let world = World::new();
+    for head in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
+        // Without close_notify, and with a close_notify that is early.
+        for is_told in [false, true] {
+            world.each(|wild, _, suite| {
+                let content = if head.starts_with('C') { "12345" } else { "5\r\n12345\r\n" };
+                let request = format!("POST /form HTTP/1.1\r\nHost: site.test\r\n{head}\r\n\r\n{content}");
+                wild.send(CONTENT, request.as_bytes());
+                if is_told {
+                    wild.send(ALERT, &[1, 0]);
+                }
+                wild.leave();
+                let ended = wild.ended();
+                assert!(!ended.answer.contains(" 200 "), "{head}, {is_told}, {suite}: {ended:?}");
+            });
         }
-        world.larder.wait_for("in_flight", 0);
-        assert_eq!(world.origin.count(), 0, "no request was whole");
     }
+    world.larder.wait_for("in_flight", 0);
+    assert_eq!(world.origin.count(), 0, "no request was whole");
 }
 
 #[test]
 fn a_message_in_parts_ends_the_connection_and_no_other() {
-    for world in World::both() {
-        world.each(|wild, _, suite| {
-            // The beginning of a key update.
-            wild.send(HANDSHAKE, &[24, 0, 0]);
-            wild.send(CONTENT, GET);
-            assert_eq!(wild.ended().answer, "", "{suite}");
-            world.larder.wait_for("connections", 0);
-        });
-        world.each(|wild, _, suite| {
-            wild.send(CONTENT, GET);
-            assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
-        });
-    }
+    let world = World::new();
+    world.each(|wild, _, suite| {
+        // The beginning of a key update.
+        wild.send(HANDSHAKE, &[24, 0, 0]);
+        wild.send(CONTENT, GET);
+        assert_eq!(wild.ended().answer, "", "{suite}");
+        world.larder.wait_for("connections", 0);
+    });
+    world.each(|wild, _, suite| {
+        wild.send(CONTENT, GET);
+        assert!(wild.answer("a page").starts_with("HTTP/1.1 200"), "{suite}");
+    });
 }

@@ -1,7 +1,6 @@
 """A client with the TLS library tlslite-ng, which sends records that common clients do not send.
 
-PORT VERSION RECORDS    connects to PORT of this machine with TLS 1.2 or 1.3 for each case, and prints its outcome; RECORDS
-                        (own or rustls) tells by what the server opens records
+PORT VERSION    connects to PORT of this machine with TLS 1.2 or 1.3 for each case, and prints its outcome
 """
 
 import socket
@@ -12,7 +11,7 @@ from tlslite.constants import AlertDescription, AlertLevel, CipherSuite, Content
 from tlslite.errors import TLSAbruptCloseError, TLSRemoteAlert
 from tlslite.messages import Alert, ClientHello, KeyUpdate, Message
 
-PORT, VERSION, RECORDS = int(sys.argv[1]), {"1.2": (3, 3), "1.3": (3, 4)}[sys.argv[2]], sys.argv[3]
+PORT, VERSION = int(sys.argv[1]), {"1.2": (3, 3), "1.3": (3, 4)}[sys.argv[2]]
 
 # The longest content of a record, and the most bytes that encryption adds to it.
 MOST, ADDED = 1 << 14, {(3, 3): 2048, (3, 4): 256}[VERSION]
@@ -140,7 +139,7 @@ WARNING = Alert().create(AlertDescription.unsupported_certificate, AlertLevel.wa
 LENGTH, CHUNKED = "Content-Length: 10", "Transfer-Encoding: chunked"
 
 print("new keys:", keys() if VERSION == (3, 4) else "none")
-print("key in parts:", parts() if (VERSION, RECORDS) == ((3, 4), "own") else "none")
+print("key in parts:", parts() if VERSION == (3, 4) else "none")
 print("empty records:", empty())
 print("many of them:", refused(*(content(b"") for _ in range(40))))
 print("long record:", refused(content(b"a" * (MOST + 1))))

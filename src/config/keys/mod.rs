@@ -23,7 +23,7 @@ use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
-    NETWORK, POLICY, RECORDS, SECRET, TIMES, TOKEN,
+    NETWORK, POLICY, SECRET, TIMES, TOKEN,
 };
 
 /// The keys above all tables: the process.
@@ -56,12 +56,6 @@ pub(super) const TOP: &[Key<Draft>] = &[
         List(NETWORK),
         trust,
         "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted"
-    ),
-    key!(
-        "tls_records",
-        RECORDS,
-        own_records,
-        "encryption after the handshakes of clients over TLS: own: by Larder, directly from stored content; rustls: by the TLS library (docs/tls.md#records)"
     ),
 ];
 

@@ -76,7 +76,6 @@ pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", tr
 pub(super) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
 pub(super) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
-pub(super) const RECORDS: Choice<bool> = Choice(&[("own", true), ("rustls", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
     words: "duration, then includeSubDomains and preload if wanted",
     parse: hsts::parse,

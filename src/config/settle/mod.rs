@@ -64,7 +64,6 @@ pub(super) fn settle(draft: Draft) -> Result<Settings, Vec<String>> {
         proxy_protocol: draft.proxy_protocol,
         certificates: draft.certificates,
         client_auth,
-        own_records: draft.own_records,
         admin: draft.admin.map(|admin| admin.address),
         admin_tls,
         admin_token,

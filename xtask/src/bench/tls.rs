@@ -1,6 +1,5 @@
 //! `cargo x bench tls`: the CPU time of a hit over TLS, compared with the same hit without TLS and with other servers,
-//! and of a handshake, full or resumed, with one request; the time of the cipher alone; and latencies in open loop. Hits
-//! are also measured with the records of rustls.
+//! and of a handshake, full or resumed, with one request; the time of the cipher alone; and latencies in open loop.
 //!
 //! All have the same certificate (ECDSA, P-256). Peers use the system's OpenSSL.
 
@@ -39,19 +38,13 @@ const SEALED: f64 = 1.3;
 
 const PLAIN: &str = "larder, plain";
 const LARDER: &str = "larder";
-/// This proxy with `tls_records = "rustls"`.
-const RUSTLS: &str = "larder, records of rustls";
 /// The cipher that this proxy chooses, for the same bytes.
 const CIPHER: &str = "the cipher alone";
 
-const ENTRANTS: [Peer; 6] = [
+const ENTRANTS: [Peer; 5] = [
     Peer::apart(PLAIN, Which::Larder, None, |setup| larder(setup, &["--listen"])),
     Peer::apart(LARDER, Which::Larder, None, |setup| {
         larder(setup, &["--listen", "127.0.0.1:0", "--listen-tls"])
-    }),
-    Peer::apart(RUSTLS, Which::Larder, None, |setup| {
-        let config = peers::write(setup, "larder.toml", "tls_records = \"rustls\"\n")?;
-        larder(setup, &["--config", &config, "--listen", "127.0.0.1:0", "--listen-tls"])
     }),
     Peer::apart("nginx", Which::Installed, Some(peers::NGINX), |setup| nginx(setup, " ssl")),
     Peer::apart("haproxy", Which::Installed, Some(HAPROXY), |setup| haproxy(setup, "")),
@@ -77,11 +70,6 @@ const CASES: [Case; 4] = [
 impl Case {
     fn is_large(&self) -> bool {
         self.name == "1m"
-    }
-
-    /// Whether the case is about this server: handshakes do not depend on the records behind them.
-    fn has(&self, one: &Measured) -> bool {
-        self.handshakes.is_none() || one.server.name != RUSTLS
     }
 
     /// Loads a server for `duration`, without handshakes if it has no TLS. Returns the number of requests.
@@ -205,11 +193,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
         goals.extend(goals_of(case, &measured));
         goals.extend(goal_of_cipher(&measured, &ciphers));
     }
-    let encrypted: Vec<_> = measured
-        .iter()
-        .map(|one| &one.server)
-        .filter(|server| ![PLAIN, RUSTLS].contains(&server.name))
-        .collect();
+    let encrypted: Vec<_> =
+        measured.iter().map(|one| &one.server).filter(|server| server.name != PLAIN).collect();
     let rounds = if options.quick { 1 } else { options.rounds };
     let latencies = tls_load::latencies(&tool, &encrypted, rounds, options.duration)?;
     table::print(&rows);
@@ -227,15 +212,12 @@ fn measure(options: &Options, tool: &Tool, case: &Case, measured: &mut [Measured
     let mut ciphers = Vec::new();
     for one in measured.iter_mut() {
         one.samples.clear();
-        if !case.has(one) {
-            continue;
-        }
         case.load(&script, one, Duration::from_secs(1))
             .with_context(|| format!("{} at {}", one.server.name, case.name))?;
     }
     for round in 1..=options.rounds {
         eprintln!("{} round {round} of {}", case.name, options.rounds);
-        for one in measured.iter_mut().filter(|one| case.has(one)) {
+        for one in measured.iter_mut() {
             let processes = one.server.processes()?;
             let before = process::cpu_time(&processes)?;
             let requests = case.load(&script, one, options.duration)?;
@@ -262,8 +244,7 @@ fn table_of(case: &Case, measured: &[Measured], ciphers: &[f64]) -> Vec<Row> {
         ]
     };
     let cipher = (!ciphers.is_empty()).then(|| row(CIPHER, ciphers));
-    let measured = measured.iter().filter(|one| case.has(one));
-    measured.map(|one| row(one.server.name, &one.samples)).chain(cipher).collect()
+    measured.iter().map(|one| row(one.server.name, &one.samples)).chain(cipher).collect()
 }
 
 fn find<'m>(measured: &'m [Measured], name: &str) -> Option<&'m Measured> {
@@ -293,7 +274,7 @@ fn goal_of_cipher(measured: &[Measured], ciphers: &[f64]) -> Option<Goal> {
 
 fn goal_of_resumed(measured: &[Measured]) -> Option<Goal> {
     let larder = find(measured, LARDER)?;
-    let peers = measured.iter().filter(|one| ![LARDER, PLAIN, RUSTLS].contains(&one.server.name));
+    let peers = measured.iter().filter(|one| ![LARDER, PLAIN].contains(&one.server.name));
     let ratio = peers.map(|peer| larder.ratio(peer)).max_by(f64::total_cmp)?;
     Some(Goal::new("CPU of resumed handshakes over TLS / the least of others'".to_owned(), RESUMED, ratio))
 }

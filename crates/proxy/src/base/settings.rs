@@ -85,8 +85,6 @@ pub struct Settings {
     pub certificates: Vec<CertificateFiles>,
     /// The client certificates that listeners request.
     pub client_auth: ClientAuths,
-    /// Whether this crate seals and opens the records of TLS connections; otherwise, rustls does.
-    pub own_records: bool,
     /// The address of the admin listener with `/stats`, `/healthz` and `/readyz`; `None` turns it off.
     pub admin: Option<SocketAddr>,
     /// TLS of the admin listener; `None`: plain HTTP.

@@ -1,5 +1,4 @@
-//! The handshake of a client's connection. rustls makes it; then the record layer continues with its keys, unless the
-//! configuration of rustls does not permit their extraction.
+//! The handshake of a client's connection. rustls makes it; then the record layer continues with its keys.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConfig, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{HandshakeKind, InvalidMessage, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +16,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::alerts::{NO_CERTIFICATE, NO_SCHEME, alert_for};
 use super::challenges;
 use super::halves::{Opener, Sealer, halves};
-use super::kept::encode;
 use super::record::MOST_SEALED;
 use crate::net::concurrency::ConcurrencyLimit;
 use crate::net::input::receive;
@@ -223,8 +221,6 @@ pub(super) async fn part(stream: &mut TcpStream, last: &[u8]) {
 
 pub(super) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// Whether the record layer continues with the keys.
-    own_records: bool,
     /// Bytes from the client that rustls has not consumed.
     pub(super) incoming: Vec<u8>,
     /// Number of these bytes that rustls may see. It gets one record at a time, so that it sees no record behind the
@@ -247,10 +243,9 @@ pub(super) enum HandshakeStep {
 
 impl Handshake {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        let own_records = config.enable_secret_extraction;
         let connection = UnbufferedServerConnection::new(config)?;
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Ok(Self { connection, own_records, incoming, shown: 0, latest: 0, outgoing, has_sent: false })
+        Ok(Self { connection, incoming, shown: 0, latest: 0, outgoing, has_sent: false })
     }
 
     async fn run(&mut self, stream: &mut TcpStream) -> Result<(), Unsecured> {
@@ -378,7 +373,7 @@ impl Handshake {
         };
         let chain = self.connection.peer_certificates().unwrap_or_default();
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let halves = halves(self.connection, self.incoming, self.own_records);
+        let halves = halves(self.connection, self.incoming);
         let (opener, sealer) = halves.map_err(Unsecured::Tls)?;
         Ok((opener, sealer, session, chain))
     }
@@ -386,3 +381,24 @@ impl Handshake {
 
 /// Both directions, the session, and the client's certificates.
 type Ended = (Opener, Sealer, Session, Vec<CertificateDer<'static>>);
+
+/// Appends the bytes to `out` that `encode` writes. It names their number before it writes them.
+fn encode(
+    out: &mut Vec<u8>,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), rustls::Error> {
+    let (start, mut room) = (out.len(), 0);
+    loop {
+        out.resize(start + room, 0);
+        match encode(&mut out[start..]) {
+            Ok(written) => {
+                out.truncate(start + written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(needed)) if needed.required_size > room => {
+                room = needed.required_size;
+            }
+            Err(error) => return Err(rustls::Error::General(error.to_string())),
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! TLS on listeners: rustls makes the handshake; then this module seals and opens records, or rustls does.
+//! TLS on listeners: rustls makes the handshake; then this module seals and opens records.
 
 pub(crate) mod accept;
 pub(crate) mod admin;
@@ -9,7 +9,6 @@ pub mod client_certificates;
 mod counts;
 pub(crate) mod fault;
 pub(crate) mod halves;
-mod kept;
 mod keys;
 pub mod nodes;
 pub(crate) mod output;
@@ -17,11 +16,13 @@ pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod tickets;
-pub mod trial;
 mod validity;
 
 #[cfg(test)]
 mod tests;
+#[cfg(fuzzing)]
+#[path = "tests/trial.rs"]
+pub mod trial;
 
 use std::sync::{Arc, OnceLock};
 

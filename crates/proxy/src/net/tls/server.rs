@@ -62,8 +62,6 @@ struct Terms {
 struct Common {
     /// Whether authorities verify names on these listeners.
     verifies: bool,
-    /// Whether this crate's record layer continues after handshakes.
-    own_records: bool,
 }
 
 /// The TLS configuration of a listener.
@@ -269,7 +267,7 @@ impl Agreement {
             config.send_tls13_tickets = 1;
         }
         config.ignore_client_order = true;
-        config.enable_secret_extraction = common.own_records;
+        config.enable_secret_extraction = true;
         let mut without_http2 = config.clone();
         without_http2.alpn_protocols.remove(0);
         Ok(Self {
@@ -283,7 +281,7 @@ impl Agreement {
 impl Common {
     fn of(settings: &Settings) -> Self {
         let verifies = settings.sites.iter().any(|site| site.acme.is_some());
-        Self { verifies, own_records: settings.own_records }
+        Self { verifies }
     }
 }
 

@@ -1,5 +1,4 @@
-//! Tests of records against a client of rustls: all versions and suites, in both directions, sealed and opened by this
-//! crate and by rustls.
+//! Tests of records against a client of rustls: all versions and suites, in both directions.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,7 +18,6 @@ use tokio_rustls::client::TlsStream;
 
 use super::accept::{Secured, Unsecured, accept};
 use super::fault::Fault;
-use super::halves::Sealer;
 use super::output::Output;
 use super::provider;
 use super::record::MOST;
@@ -35,25 +33,13 @@ fn permits() -> Arc<ConcurrencyLimit> {
     Arc::new(ConcurrencyLimit::new(1, 0))
 }
 
-/// A suite, and whether this crate's record layer continues after the handshake.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    suite: SupportedCipherSuite,
-    own: bool,
-}
-
-/// Returns the suites for an ECDSA certificate, each with both forms of records.
-fn cases() -> impl Iterator<Item = Case> {
-    suites().into_iter().flat_map(|suite| [true, false].map(|own| Case { suite, own }))
-}
-
-fn first() -> Case {
-    Case { suite: suites()[0], own: true }
+fn first() -> SupportedCipherSuite {
+    suites()[0]
 }
 
 /// Returns a rustls client that supports only the suite, and the server's end of its connection.
-async fn pair(case: Case) -> (TlsStream<TcpStream>, Secured) {
-    let (client, server) = configs(case);
+async fn pair(suite: SupportedCipherSuite) -> (TlsStream<TcpStream>, Secured) {
+    let (client, server) = configs(suite);
     let (near, far) = sockets().await;
     let name = ServerName::try_from("localhost").unwrap();
     let permits = permits();
@@ -64,7 +50,7 @@ async fn pair(case: Case) -> (TlsStream<TcpStream>, Secured) {
     (client.unwrap(), secured)
 }
 
-fn configs(Case { suite, own }: Case) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+fn configs(suite: SupportedCipherSuite) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let made = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
@@ -77,7 +63,7 @@ fn configs(Case { suite, own }: Case) -> (Arc<ClientConfig>, Arc<ServerConfig>) 
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let mut server =
         server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap();
-    server.enable_secret_extraction = own;
+    server.enable_secret_extraction = true;
     (client, Arc::new(server))
 }
 
@@ -122,13 +108,13 @@ fn bytes(length: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn every_suite_carries_content_of_any_length_both_ways() {
-    for case in cases() {
-        let (mut client, mut secured) = pair(case).await;
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
         for (length, most, step) in
             [(1, MOST, 1), (100, 7, 3), (MOST, MOST, 5_000), (MOST + 1, MOST, 1_000), (200_000, MOST, 40_000)]
         {
             let content = bytes(length);
-            let told = format!("{case:?}, {length} bytes");
+            let told = format!("{suite:?}, {length} bytes");
             let mut received = vec![0; length];
             let (_, read) =
                 tokio::join!(send(&mut secured, &content, most), client.read_exact(&mut received));
@@ -146,19 +132,14 @@ async fn every_suite_carries_content_of_any_length_both_ways() {
 
 /// Sets the number of records after which this crate's record layer replaces its key.
 fn wear(secured: &mut Secured, most_records: u64) {
-    if let Sealer::Own(own) = &mut secured.sealer {
-        own.most_records = most_records;
-    }
+    secured.sealer.most_records = most_records;
 }
 
 #[tokio::test]
 async fn keys_are_replaced_when_the_client_asks_and_when_they_are_worn() {
-    for case in cases() {
-        let (mut client, mut secured) = pair(case).await;
-        if case.suite.tls13().is_none() {
-            if !case.own {
-                continue;
-            }
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
+        if suite.tls13().is_none() {
             wear(&mut secured, 0);
             let refused = secured.sealer.seal(&mut Records::default(), b"x", MOST);
             assert_eq!(refused, Err(Fault::Internal), "TLS 1.2 has no key update");
@@ -205,8 +186,8 @@ fn lengths(output: &mut Output) -> Vec<usize> {
 }
 
 /// Seals `content` in frames, at most `frames` at once, and returns the bytes that the client receives.
-async fn frames(case: Case, content: ContentFile<'_>, frames: usize) -> Vec<u8> {
-    let (mut client, mut secured) = pair(case).await;
+async fn frames(suite: SupportedCipherSuite, content: ContentFile<'_>, frames: usize) -> Vec<u8> {
+    let (mut client, mut secured) = pair(suite).await;
     let (mut output, mut received) = (Output::new(secured.sealer, Vec::new()), Vec::new());
     let (mut at, mut out) = (7, b"a head".to_vec());
     while at < 200_000 {
@@ -231,10 +212,10 @@ async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
     extent.append(&content).unwrap();
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&content, 0).unwrap();
-    for case in cases() {
+    for suite in suites() {
         for most in [1, 4, 100] {
             for source in [ContentFile::Complete(&extent), ContentFile::Other(&file)] {
-                let received = frames(case, source, most).await;
+                let received = frames(suite, source, most).await;
                 let (mut rest, mut carried) = (received.strip_prefix(b"a head").unwrap(), Vec::new());
                 while let Some((header, frame)) = rest.split_first_chunk::<4>() {
                     let (frame, behind) = frame.split_at(u32::from_be_bytes(*header) as usize);
@@ -242,7 +223,7 @@ async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
                     carried.extend_from_slice(frame);
                     rest = behind;
                 }
-                assert!(carried == content[7..], "{case:?}, {most} frames at once");
+                assert!(carried == content[7..], "{suite:?}, {most} frames at once");
             }
         }
     }
@@ -319,8 +300,8 @@ async fn tickets_wait_only_for_the_reply_to_a_request_that_has_arrived() {
 
 #[tokio::test]
 async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
-    for case in cases().filter(|case| case.suite.tls13().is_some()) {
-        let (client, server) = configs(case);
+    for suite in suites().into_iter().filter(|suite| suite.tls13().is_some()) {
+        let (client, server) = configs(suite);
         let (mut near, far) = sockets().await;
         let server = tokio::spawn(async move { accept(far, HERE, server, &permits(), LIMIT).await });
         let mut client = about_to_finish(client, &mut near).await;
@@ -330,7 +311,7 @@ async fn keys_may_be_replaced_in_the_very_message_that_ends_the_handshake() {
         }
         near.write_all(&flight(&mut client)).await.unwrap();
         let mut secured = server.await.unwrap().unwrap();
-        assert_eq!(receive(&mut secured, 2, 100).await.unwrap(), b"ab", "{case:?}");
+        assert_eq!(receive(&mut secured, 2, 100).await.unwrap(), b"ab", "{suite:?}");
     }
 }
 
@@ -383,13 +364,9 @@ async fn a_client_that_sends_nothing_holds_no_permit() {
 
 #[tokio::test]
 async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
-    for case in cases() {
+    for suite in suites() {
         for at in [0, 1, 2, 3, 4, 5, 12, 13, 20, 30] {
-            // rustls ignores this byte of a record's header, as RFC 8446 section 5.1 permits.
-            if at == 2 && !case.own {
-                continue;
-            }
-            let (mut client, mut secured) = pair(case).await;
+            let (mut client, mut secured) = pair(suite).await;
             client.write_all(b"GET / HTTP/1.1").await.unwrap();
             client.flush().await.unwrap();
             let mut record = vec![0; 5];
@@ -400,22 +377,22 @@ async fn a_spoilt_record_gives_no_content_and_ends_the_connection() {
             secured.opener.make_room().extend_from_slice(&record);
             let mut content = Vec::new();
             let opened = secured.opener.open(&mut content);
-            assert!(content.is_empty(), "{case:?}, byte {at}");
+            assert!(content.is_empty(), "{suite:?}, byte {at}");
             // A greater length makes the opener wait for more bytes.
-            assert!(opened.is_err() || (at == 3 || at == 4), "{case:?}, byte {at}: {opened:?}");
+            assert!(opened.is_err() || (at == 3 || at == 4), "{suite:?}, byte {at}: {opened:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn the_end_of_a_clients_data_is_distinguished_from_a_broken_connection() {
-    for case in cases() {
-        let (mut client, mut secured) = pair(case).await;
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
         client.write_all(b"last").await.unwrap();
         client.shutdown().await.unwrap();
         assert_eq!(receive(&mut secured, 5, 100).await.unwrap(), b"last");
         assert!(secured.opener.is_over());
-        let (client, mut secured) = pair(case).await;
+        let (client, mut secured) = pair(suite).await;
         drop(client.into_inner().0);
         let mut byte = [0; 1];
         // The client dropped its socket with unread session tickets: the kernel may report an error.
@@ -426,8 +403,8 @@ async fn the_end_of_a_clients_data_is_distinguished_from_a_broken_connection() {
 
 #[tokio::test]
 async fn the_client_is_notified_that_no_data_follows() {
-    for case in cases() {
-        let (mut client, mut secured) = pair(case).await;
+    for suite in suites() {
+        let (mut client, mut secured) = pair(suite).await;
         let mut records = Records::default();
         secured.sealer.seal(&mut records, b"all", MOST).unwrap();
         secured.sealer.close(&mut records);

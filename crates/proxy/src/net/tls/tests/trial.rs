@@ -1,4 +1,4 @@
-//! Both ends of a connection in memory, for tests and fuzzing: a rustls client, and records in either form.
+//! Both ends of a connection in memory, for fuzzing: a rustls client, and this crate's record layer.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -19,8 +19,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Connects a client and a server with a certificate for `localhost`. If `server` permits the extraction of
-    /// secrets, this crate's record layer continues with them; otherwise, rustls does.
+    /// Connects a client and a server with a certificate for `localhost`. `server` permits the extraction of secrets.
     ///
     /// # Errors
     /// A description of the failure.
