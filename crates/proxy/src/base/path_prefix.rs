@@ -101,27 +101,6 @@ fn unit(path: &str) -> Option<((u8, bool), &str)> {
     Some(((first, false), path.get(1..)?))
 }
 
-/// The bytes of paths that are encoded: all that a path may not contain unencoded (RFC 3986 section 3.3).
-pub(crate) const IN_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/')
-    .remove(b'!')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b':')
-    .remove(b'@');
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
