@@ -246,7 +246,6 @@ impl Other {
             head: &head,
             content: &mut content,
             on_interim: &mut interims_of(request),
-            key: None,
             lost_try: None,
             client: None,
             waits: Waits {

@@ -82,15 +82,6 @@ impl Stream {
         }
     }
 
-    /// Is ready when bytes may have arrived, or the connection may have ended.
-    pub(crate) fn poll_arrival(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let stream = match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
-        };
-        stream.poll_read_ready(cx).map(|_| ())
-    }
-
     /// Returns the state of an idle connection, as the kernel reports it: the readiness that the runtime has stored may
     /// be outdated.
     pub(crate) fn state(&mut self) -> State {

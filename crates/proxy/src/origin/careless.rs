@@ -1,11 +1,7 @@
 //! Remembers origins that sent unsolicited bytes. Such bytes could be taken for the response to the next request on the
-//! connection, so for a while each connection to these origins carries only one request. What was stored from the
-//! connection is removed.
+//! connection, so for a while each connection to these origins carries only one request.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::clock;
@@ -14,8 +10,6 @@ use crate::base::clock;
 const MEMORY: u32 = 600;
 /// Maximum of remembered origins; a new one may take the slot of another.
 const SLOTS: usize = 4096;
-/// Maximum of remembered requests on a connection.
-const MOST_SUSPECTS: usize = 32;
 
 /// The remembered origins, shared by all workers.
 #[derive(Debug)]
@@ -25,60 +19,16 @@ pub(super) struct Careless {
     /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
     any: AtomicBool,
     hasher: RandomState,
-    withdraw: OnceLock<Withdraw>,
-}
-
-/// A function of a cache key.
-type OfKey = dyn Fn(&[u8]) + Send + Sync;
-
-/// Removes what is stored under a cache key, and stops fetches in progress from storing more.
-struct Withdraw(Box<OfKey>);
-
-impl fmt::Debug for Withdraw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Withdraw")
-    }
-}
-
-/// The cache keys of the last requests on a connection, whose responses may have been unsolicited bytes. Its first
-/// request is not among them: nothing can have been left over before it.
-#[derive(Debug, Default)]
-pub(super) struct Suspects(VecDeque<Box<[u8]>>);
-
-impl Suspects {
-    /// Adds a key, in place of the oldest one of many.
-    pub(super) fn add(&mut self, key: &[u8]) {
-        if self.0.len() == MOST_SUSPECTS {
-            self.0.pop_front();
-        }
-        self.0.push_back(key.into());
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl Default for Careless {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new(), withdraw: OnceLock::new() }
+        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new() }
     }
 }
 
 impl Careless {
-    /// Sets how stored responses are removed. Only the first call has an effect.
-    pub(super) fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
-        let _ = self.withdraw.set(Withdraw(Box::new(withdraw)));
-    }
-
-    /// Removes what is stored for the requests of a connection.
-    pub(super) fn withdraw(&self, suspects: &Suspects) {
-        if let Some(Withdraw(withdraw)) = self.withdraw.get() {
-            suspects.0.iter().for_each(|key| withdraw(key));
-        }
-    }
-
     /// Remembers an origin.
     pub(super) fn mark(&self, https: bool, authority: &str) {
         if !self.is_marked(https, authority) {
@@ -121,12 +71,5 @@ mod tests {
         let seen =
             [(false, "a:80"), (true, "a:80"), (false, "a:81")].map(|(https, a)| careless.is_marked(https, a));
         assert_eq!(seen, [true, false, false]);
-    }
-
-    #[test]
-    fn of_many_requests_on_a_connection_the_last_ones_are_suspects() {
-        let mut suspects = Suspects::default();
-        (0..=MOST_SUSPECTS).for_each(|number| suspects.add(&[number as u8]));
-        assert_eq!((suspects.0.len(), &*suspects.0[0]), (MOST_SUSPECTS, &[1][..]));
     }
 }

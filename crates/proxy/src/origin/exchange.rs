@@ -7,13 +7,12 @@ use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Outgoing;
-use super::careless::Suspects;
 use super::connect::bare;
 use super::idle::Idle;
 use super::resolve::Resolver;
@@ -40,8 +39,6 @@ pub(super) struct Connection {
     looking: Looking,
     /// Whether the response permits another request on the connection.
     keep_alive: bool,
-    /// The requests that it has carried since the first one.
-    pub(super) suspects: Suspects,
     https: bool,
     authority: Box<str>,
     /// The address of the other end, if the authority is a name and not an address.
@@ -88,7 +85,6 @@ impl Connection {
             sending: Sending::default(),
             looking: Looking::default(),
             keep_alive: false,
-            suspects: Suspects::default(),
             https,
             authority: authority.into(),
         }
@@ -102,11 +98,6 @@ impl Connection {
     /// Whether the connection's address is no longer an address of its name.
     pub(super) fn has_left(&self, resolver: &Resolver) -> bool {
         self.found.is_some_and(|ip| resolver.has_left(bare(host_of(&self.authority)), ip))
-    }
-
-    /// Whether something may have arrived on the idle connection. If not, `waker` is woken when it does.
-    pub(super) fn has_stirred(&self, waker: &Waker) -> bool {
-        self.stream.poll_arrival(&mut Context::from_waker(waker)).is_ready()
     }
 
     /// Returns the state of the idle connection.
@@ -291,11 +282,6 @@ impl Exchange {
     /// Sets the time limit of each following piece.
     pub(super) fn within(&mut self, limit: Duration) {
         self.connection.deadline.set(limit);
-    }
-
-    /// Closes the connection, and removes what was stored from it.
-    pub(super) fn withdraw(self) {
-        self.idle.withdraw(&self.connection);
     }
 
     /// Returns the connection to the pool, if it can carry another request.

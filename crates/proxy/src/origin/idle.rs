@@ -1,25 +1,20 @@
 //! The pool of idle connections to origins.
 //!
-//! The state of an idle connection is checked when it is taken, and by a periodic sweep, which also closes connections
-//! that were idle for too long.
+//! No task watches an idle connection. Its state is checked when it is taken, and by a periodic sweep, which also
+//! closes connections that were idle for too long.
 //!
 //! Bytes that an origin sends behind a response are detected if they have arrived when the response was read, or when
 //! the connection is taken for another request. The connection is then closed, and the origin is remembered
 //! ([`Careless`]). Bytes that arrive after that check and before the response cannot be distinguished from the
-//! response: they reach a client, and are stored, as the response to a request to the same scheme, host and port through
-//! the same kind of listener, never as the response of another origin. The true response is then left over. So a
-//! connection that has carried several requests is swept as soon as something arrives on it, and what was stored from it
-//! is removed if that belongs to no request.
+//! response. They reach one client, and may be stored, as the response to a request to the same scheme, host and port
+//! through the same kind of listener, never as the response of another origin. The true response is then left over, so
+//! that the origin is remembered from then on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tokio::sync::Notify;
-use tokio::task::unconstrained;
-use tokio::time::timeout;
 
 use super::careless::Careless;
 use super::common::Common;
@@ -44,19 +39,6 @@ pub(super) struct Idle {
     quota: Arc<Quota>,
     careless: Arc<Careless>,
     resolver: Arc<Resolver>,
-    stirred: Arc<Stirred>,
-    /// Wakes `stirred`.
-    waker: Waker,
-}
-
-/// Wakes the sweep when something arrives on an idle connection.
-#[derive(Debug, Default)]
-struct Stirred(Notify);
-
-impl Wake for Stirred {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
 }
 
 #[derive(Debug, Default)]
@@ -108,23 +90,18 @@ impl Idle {
     pub(super) fn new(common: &Common) -> Arc<Self> {
         let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
         let resolver = Arc::clone(&common.resolver);
-        let stirred = Arc::<Stirred>::default();
-        let waker = Waker::from(Arc::clone(&stirred));
-        Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver, stirred, waker })
-    }
-
-    /// Whether the origin has sent unsolicited bytes lately.
-    pub(super) fn distrusts(&self, https: bool, authority: &str) -> bool {
-        self.careless.is_marked(https, authority)
+        Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver })
     }
 
     /// Takes a usable connection to `authority`, the most recently used one first.
     pub(super) fn take(&self, https: bool, authority: &str) -> Option<Box<Connection>> {
-        if self.distrusts(https, authority) {
+        let mut waiting = self.waiting();
+        let all = &mut waiting.connections[usize::from(https)];
+        if self.careless.is_marked(https, authority) {
+            all.remove(authority);
             return None;
         }
-        let mut waiting = self.waiting();
-        let to_it = waiting.connections[usize::from(https)].get_mut(authority)?;
+        let to_it = all.get_mut(authority)?;
         while let Some(mut one) = to_it.pop() {
             match one.connection.state() {
                 State::Quiet if one.is_young() && !one.connection.has_left(&self.resolver) => {
@@ -132,8 +109,8 @@ impl Idle {
                 }
                 State::Quiet | State::Closed => {}
                 State::Talks => {
-                    drop(waiting);
-                    self.distrust(&one.connection);
+                    self.careless.mark(https, authority);
+                    all.remove(authority);
                     return None;
                 }
             }
@@ -144,11 +121,8 @@ impl Idle {
     /// Adds a connection to the pool, in place of the longest idle one if the quota is exhausted.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
         let (https, authority) = connection.target();
-        if self.distrusts(https, authority) {
-            return self.withdraw(&connection);
-        }
-        if !connection.suspects.is_empty() && connection.has_stirred(&self.waker) {
-            self.waker.wake_by_ref();
+        if self.careless.is_marked(https, authority) {
+            return;
         }
         let mut waiting = self.waiting();
         let counted = self.quota.count().or_else(|| {
@@ -157,8 +131,7 @@ impl Idle {
         });
         let Some(counted) = counted else { return };
         if !std::mem::replace(&mut waiting.swept, true) {
-            // Without a budget, which a sweep of many connections would exceed.
-            tokio::spawn(unconstrained(sweep(Arc::downgrade(self), Arc::clone(&self.stirred))));
+            tokio::spawn(sweep(Arc::downgrade(self)));
         }
         let connections = &mut waiting.connections[usize::from(https)];
         let since = clock::millis();
@@ -172,48 +145,30 @@ impl Idle {
         }
     }
 
-    /// Remembers that the origin of this connection sent more bytes than its response, and removes what was stored from
-    /// the connection.
+    /// Remembers that the origin of this connection sent more bytes than its response.
     pub(super) fn distrust(&self, connection: &Connection) {
         let (https, authority) = connection.target();
         self.careless.mark(https, authority);
-        self.withdraw(connection);
     }
 
-    /// Removes what was stored from this connection.
-    pub(super) fn withdraw(&self, connection: &Connection) {
-        self.careless.withdraw(&connection.suspects);
-    }
-
-    /// Drops unusable connections among all, or among those on which something may have arrived. Returns false when none
-    /// is left.
-    fn sweep(&self, only_stirred: bool) -> bool {
-        let mut suspects = Vec::new();
+    /// Drops unusable connections. Returns false when none is left.
+    fn sweep(&self) -> bool {
         let mut waiting = self.waiting();
         for (https, connections) in waiting.connections.iter_mut().enumerate() {
             connections.retain(|authority, to_it| {
-                to_it.retain_mut(|one| {
-                    if only_stirred && !one.connection.has_stirred(&self.waker) {
-                        return true;
-                    }
-                    match one.connection.state() {
-                        State::Quiet => one.is_young() && !one.connection.has_left(&self.resolver),
-                        State::Closed => false,
-                        State::Talks => {
-                            self.careless.mark(https == 1, authority);
-                            suspects.push(std::mem::take(&mut one.connection.suspects));
-                            false
-                        }
+                to_it.retain_mut(|one| match one.connection.state() {
+                    State::Quiet => one.is_young() && !one.connection.has_left(&self.resolver),
+                    State::Closed => false,
+                    State::Talks => {
+                        self.careless.mark(https == 1, authority);
+                        false
                     }
                 });
                 !to_it.is_empty()
             });
         }
         waiting.swept = waiting.connections.iter().any(|connections| !connections.is_empty());
-        let is_left = waiting.swept;
-        drop(waiting);
-        suspects.iter().for_each(|suspects| self.careless.withdraw(suspects));
-        is_left
+        waiting.swept
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -243,10 +198,10 @@ impl Since {
 }
 
 /// Sweeps until the pool is empty or dropped.
-async fn sweep(idle: Weak<Idle>, stirred: Arc<Stirred>) {
+async fn sweep(idle: Weak<Idle>) {
     loop {
-        let has_stirred = timeout(SWEEP, stirred.0.notified()).await.is_ok();
-        if !idle.upgrade().is_some_and(|idle| idle.sweep(has_stirred)) {
+        tokio::time::sleep(SWEEP).await;
+        if !idle.upgrade().is_some_and(|idle| idle.sweep()) {
             return;
         }
     }

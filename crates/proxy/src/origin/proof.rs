@@ -47,7 +47,6 @@ impl Client {
             head: &challenge.head,
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
-            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),
