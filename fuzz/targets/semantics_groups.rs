@@ -10,5 +10,6 @@ fuzz_target!(|bytes: &[u8]| {
     let head = HeadLines(bytes);
     let names: usize = groups(&head).iter().map(String::len).sum();
     let tags: usize = tags(&head).map(<[u8]>::len).sum();
-    assert!(names + tags <= bytes.len());
+    // A member of `Surrogate-Key` with commas is several tags, and one as a whole.
+    assert!(names + tags <= 2 * bytes.len());
 });
