@@ -79,7 +79,7 @@ fn an_absent_field_matches_an_absent_field_only() {
 }
 
 #[test]
-fn what_means_nothing_does_not_matter() {
+fn insignificant_differences_select_the_same_variant() {
     type Lines = &'static [(&'static str, &'static str)];
     let cases: [(&str, Lines, Lines, bool); 23] = [
         ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], false),

@@ -38,7 +38,7 @@ impl Token {
     }
 
     /// Derives the key of the cluster whose keys on the engine begin with `prefix`, by argon2id. That takes some 0.2 s, so
-    /// that a stranger who has a value that was made with the key can try few tokens.
+    /// that a stranger with a value that was made with the key can try few tokens.
     ///
     /// # Errors
     /// When the derivation fails.
