@@ -39,7 +39,10 @@ fn an_empty_port_is_no_port() {
         | Target::Authority(found)) = head.target;
         assert_eq!(found, expected, "{line}");
     }
-    assert_eq!(refused("CONNECT a: HTTP/1.1\r\nHost: a\r\n\r\n").status, StatusCode::BAD_REQUEST);
+    for line in ["CONNECT a:", "GET http://a:8:/", "GET http://a::/", "GET http://[::1]:8:/"] {
+        let refusal = refused(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(refusal.status, StatusCode::BAD_REQUEST, "{line}");
+    }
 }
 
 #[test]
