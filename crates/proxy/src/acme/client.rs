@@ -77,6 +77,7 @@ impl Asker {
             head: &head,
             content: &mut upload,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),

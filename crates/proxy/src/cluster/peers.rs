@@ -246,6 +246,7 @@ impl Other {
             head: &head,
             content: &mut content,
             on_interim: &mut interims_of(request),
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits {

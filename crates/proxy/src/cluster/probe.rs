@@ -123,6 +123,7 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
         head: &head,
         content: &mut Upload::Empty,
         on_interim: &mut |_| (),
+        key: None,
         lost_try: None,
         client: None,
         waits: Waits::default(),

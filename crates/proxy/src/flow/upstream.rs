@@ -335,6 +335,7 @@ async fn once(
         head: &head,
         content,
         on_interim: &mut interims_of(request),
+        key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
         waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },

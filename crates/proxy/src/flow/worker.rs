@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
+use larder_semantics::purge::{Effect, Scope};
 use larder_stats::{Sheet, Tally};
 use rustls::ClientConfig;
 
@@ -23,7 +24,7 @@ use crate::base::error::Error;
 use crate::base::settings::{Door, Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
-use crate::cluster::{Cluster, peers};
+use crate::cluster::{Cluster, peers, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
@@ -148,7 +149,18 @@ impl Shared {
         });
         let known = Arc::downgrade(&shared);
         shared.cache.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        for origins in [&shared.origins.sites, &shared.origins.named] {
+            let known = Arc::downgrade(&shared);
+            origins.withdraw_by(move |key| _ = known.upgrade().inspect(|shared| shared.withdraw(key)));
+        }
         Ok(shared)
+    }
+
+    /// Removes what is stored under `key`, on this node at once and on others soon.
+    fn withdraw(&self, key: &[u8]) {
+        let _telling = publish::telling(self.cluster.as_deref());
+        self.cache.fills.purge(key);
+        drop(publish::untold(self.cluster.as_ref(), &[(Effect::Remove, &[Scope::Url(key.to_vec())])]));
     }
 
     /// Returns the name of the site that a cache key belongs to.

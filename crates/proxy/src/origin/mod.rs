@@ -75,6 +75,8 @@ pub struct Outgoing<'r> {
     pub content: &'r mut Upload,
     /// Called with each interim response.
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
+    /// The cache key under which the response may be stored; `None` for a request of this process.
+    pub key: Option<&'r [u8]>,
     /// Set when an attempt failed after the origin may have received the whole request, and another attempt follows.
     pub lost_try: Option<&'r AtomicBool>,
     /// The client, which gets its share of the lookups of names; `None` for a request of this process.
@@ -149,11 +151,15 @@ impl Client {
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
+        let is_safe = repeatable && matches!(*request.method, Method::GET | Method::HEAD);
         let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
         loop {
             let is_new = waited.is_none();
             let connection = match waited.take() {
-                Some(connection) => connection,
+                Some(mut connection) => {
+                    request.key.into_iter().for_each(|key| connection.suspects.add(key));
+                    connection
+                }
                 // Boxed, since it is rare and much larger than the rest of this future.
                 None => {
                     let opened =
@@ -167,6 +173,10 @@ impl Client {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
             match exchange.ask(&mut request, first_byte, &mut sent).await {
+                // It may belong to no request, like the bytes by which the origin has proved careless meanwhile.
+                Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
+                    exchange.withdraw();
+                }
                 Ok(head) => {
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);

@@ -47,6 +47,7 @@ impl Client {
             head: &challenge.head,
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),

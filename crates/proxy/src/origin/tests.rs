@@ -52,6 +52,7 @@ async fn connections_to_an_address_that_has_left_the_answer_get_no_further_reque
             head: b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n",
             content: &mut Upload::Empty,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),

@@ -65,6 +65,7 @@ async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), S
         head: head.as_bytes(),
         content: &mut Upload::Empty,
         on_interim: &mut drop,
+        key: None,
         lost_try: None,
         client: None,
         waits: Waits::default(),

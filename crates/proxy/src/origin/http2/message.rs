@@ -56,6 +56,7 @@ mod tests {
             head: head.as_bytes(),
             content: &mut Upload::Empty,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),
