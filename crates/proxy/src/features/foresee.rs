@@ -27,7 +27,7 @@ use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::passes;
 use crate::flow::{forms, keeping};
-use crate::http::head::{self, Framing, Parsed};
+use crate::http::head::{self, Framing, Head};
 use crate::origin::Turn;
 
 /// A dry run of a config.
@@ -96,11 +96,10 @@ impl Foresight {
         let (url, method) = (asked.url.clone(), asked.method.clone());
         let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
         let role = asked.role.unwrap_or(without_sites);
-        let text = Question { url, method, fields, role: Some(role) }.text()?;
-        let mut lines = head::room();
+        let (target, fields) = Question { url, method, fields, role: Some(role) }.message()?;
+        let lines = head::lines(&fields);
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
-        let parsed = head::parse(text.as_bytes(), &mut lines, &plan.settings.limits).map_err(refused)?;
-        let Parsed::Whole(head, _) = parsed else { return Err("this is not a complete request".to_owned()) };
+        let head = Head::compose(&asked.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
