@@ -5,11 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_evict::{By, Capacity, Spec};
-use larder_semantics::fields::HeadLines;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_store::Memory;
-use larder_store::lines::write_line;
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
@@ -221,23 +219,10 @@ fn sent(request: &Request) -> HeaderMap {
 fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
     reply.edits.clone_from(&request.ruling.reply);
     pages::replace(request, &mut reply);
-    let mut lines = Vec::new();
-    reply.write_edited(&mut lines);
-    let mut fields = HeadLines(&lines).to_map();
+    let mut fields = HeaderMap::new();
+    reply.write_edited(&mut fields);
     if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
         fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     fields
-}
-
-impl crate::base::settings::Edits {
-    /// Returns the fields of a response of this status after these changes.
-    fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
-        let mut lines = Vec::new();
-        for (name, value) in fields {
-            write_line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-        }
-        self.apply_behind(status, &mut lines, 0);
-        HeadLines(&lines).to_map()
-    }
 }

@@ -22,6 +22,9 @@ pub const MOST_FIELDS: usize = 256;
 /// A field line: name and value.
 pub type Line<'b> = httparse::Header<'b>;
 
+/// A line without a name, to fill arrays with.
+pub(crate) const NO_LINE: Line<'_> = httparse::EMPTY_HEADER;
+
 /// Room for the lines of a head. It is not initialised: that would take longer than parsing the lines.
 pub type Room<'b> = [MaybeUninit<Line<'b>>; MOST_FIELDS];
 
