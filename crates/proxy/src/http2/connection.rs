@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use httparse::EMPTY_HEADER;
 use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
 use larder_stats::Sheet;
@@ -30,7 +29,7 @@ use crate::features::validator;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
-use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
+use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, NO_LINE, Refusal};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
@@ -350,11 +349,11 @@ impl Desk {
         let (mut few, mut many);
         let lines = match received.fields.count() {
             0..=FEW => {
-                few = [EMPTY_HEADER; FEW];
+                few = [NO_LINE; FEW];
                 request::lines(received, &mut few)
             }
             _ => {
-                many = [EMPTY_HEADER; MOST_FIELDS];
+                many = [NO_LINE; MOST_FIELDS];
                 request::lines(received, &mut many)
             }
         };
