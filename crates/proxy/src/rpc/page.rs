@@ -11,16 +11,13 @@ use larder_semantics::status::Why;
 use url::Url;
 
 use super::{Visitor, failure};
-use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Role;
 use crate::counts::span::Trace;
-use crate::exchange::arrival::Asker;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::features::{dispatch, validator};
-use crate::flow::serve;
+use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
+use crate::features::dispatch;
 use crate::http::head::{Head, Line, Refusal};
 
 /// The result of looking up a URL without waiting.
@@ -151,22 +148,15 @@ fn parse(text: &str) -> Result<Url, String> {
 /// Looks up `url` as a request of a client of the forward proxy.
 fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
     let lines = lines(&url, &plan.settings.doors.user_agent);
-    let head = Head::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
-    let mut key = Vec::new();
-    let asker = Asker { role: Role::Forward, address: visitor.client, identity: None, by_peer: false };
-    let step = match serve::at_once(&visitor.worker, plan, &head, &asker, clock::now(), &mut key) {
-        Some(answer) => {
-            if visitor.worker.sampler.picks(plan.settings.validate.sample) {
-                validator::check_hit(&visitor.worker, &head, &asker, &answer.reply);
-            }
-            PageStep::Reply(Box::new(answer.reply.unnegotiated()))
-        }
-        None => {
-            let memory = &visitor.worker.cache.store.memory;
-            let mut request = Request::take(&head, memory, plan, &asker)?;
+    let mut head = Head::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
+    let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None };
+    let step = match client.step(&visitor.worker, plan, &mut head, None, &mut Vec::new()) {
+        Step::Answer(reply, _) => PageStep::Reply(Box::new(reply.unnegotiated())),
+        Step::Ask(PendingRequest { mut request, .. }) => {
             (request.trace, request.accepted) = (trace.clone(), None);
             PageStep::Ask(request)
         }
+        Step::Refuse(refusal, _) => return Err(refusal),
     };
     Ok(Look { url, step, trace })
 }
