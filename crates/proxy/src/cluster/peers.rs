@@ -29,7 +29,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
 use crate::http::response::Head;
-use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
+use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
 
 /// How long a connection to a node may take.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
@@ -240,10 +240,8 @@ impl Other {
         let (mut content, tries) = (Upload::Empty, &request.ruling.tries);
         let outgoing = Outgoing {
             https: self.origin.https,
-            http2: false,
             authority: &self.origin.authority,
             method: &request.method,
-            head: &head,
             content: &mut content,
             on_interim: &mut interims_of(request),
             key: None,
@@ -262,7 +260,7 @@ impl Other {
             unconnected: false,
         };
         tokio::select! {
-            answered = client.send(outgoing) => {
+            answered = client.send(OutgoingHead::Http1(&head), outgoing) => {
                 if answered.is_ok() {
                     self.life().heard();
                 }

@@ -1,7 +1,6 @@
 //! Pages that rules put in place of the content of errors, from origins and from this proxy.
 
 use http::HeaderMap;
-use larder_semantics::fields::HeadLines;
 
 use super::reply::{Content, Reply, Source};
 use super::request::Request;
@@ -39,9 +38,9 @@ pub(crate) fn replace(request: &Request, reply: &mut Reply) {
 
 /// Returns the fields of `reply`, except those about its framing.
 fn fields(reply: &Reply) -> HeaderMap {
-    let mut lines = Vec::new();
-    reply.write_fields(&mut lines);
-    HeadLines(&lines).to_map()
+    let mut fields = HeaderMap::new();
+    reply.write_fields(&mut fields);
+    fields
 }
 
 /// Reads short unwanted content, so that its connection can be reused.

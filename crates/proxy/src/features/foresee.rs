@@ -5,11 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_evict::{By, Capacity, Spec};
-use larder_semantics::fields::HeadLines;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
 use larder_store::Memory;
-use larder_store::lines::write_line;
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
@@ -27,7 +25,7 @@ use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::passes;
 use crate::flow::{forms, keeping};
-use crate::http::head::{self, Framing, Parsed};
+use crate::http::head::{self, Framing, Head};
 use crate::origin::Turn;
 
 /// A dry run of a config.
@@ -96,11 +94,10 @@ impl Foresight {
         let (url, method) = (asked.url.clone(), asked.method.clone());
         let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
         let role = asked.role.unwrap_or(without_sites);
-        let text = Question { url, method, fields, role: Some(role) }.text()?;
-        let mut lines = head::room();
+        let (target, fields) = Question { url, method, fields, role: Some(role) }.message()?;
+        let lines = head::lines(&fields);
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
-        let parsed = head::parse(text.as_bytes(), &mut lines, &plan.settings.limits).map_err(refused)?;
-        let Parsed::Whole(head, _) = parsed else { return Err("this is not a complete request".to_owned()) };
+        let head = Head::compose(&asked.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
@@ -222,23 +219,10 @@ fn sent(request: &Request) -> HeaderMap {
 fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
     reply.edits.clone_from(&request.ruling.reply);
     pages::replace(request, &mut reply);
-    let mut lines = Vec::new();
-    reply.write_edited(&mut lines);
-    let mut fields = HeadLines(&lines).to_map();
+    let mut fields = HeaderMap::new();
+    reply.write_edited(&mut fields);
     if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
         fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     fields
-}
-
-impl crate::base::settings::Edits {
-    /// Returns the fields of a response of this status after these changes.
-    fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
-        let mut lines = Vec::new();
-        for (name, value) in fields {
-            write_line(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-        }
-        self.apply_behind(status, &mut lines, 0);
-        HeadLines(&lines).to_map()
-    }
 }

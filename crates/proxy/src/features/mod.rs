@@ -1,5 +1,6 @@
-//! The features built on the flow: purges, the validator, the gateways for entity tags, and explanations.
+//! The features built on the flow: the arrival of requests, purges, the validator, the gateways for entity tags, and explanations.
 
+pub(crate) mod arrive;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;

@@ -1,9 +1,8 @@
 //! A dry run of a request over the current contents of the cache: the decision on it, and the reasons. It sends no
 //! request to an origin, counts no use, and changes no state.
 //!
-//! The request is written as text and read by the parser of all requests, and the functions that decide on all
-//! requests decide on it. This module only puts their results into words. It may wait for a disk, and a short time
-//! for a cluster's engine.
+//! The request passes the checks of all requests, and the functions that decide on all requests decide on it. This
+//! module only puts their results into words. It may wait for a disk, and a short time for a cluster's engine.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -41,7 +40,7 @@ use crate::flow::serve;
 use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
 use crate::flow::{answer, cached_only, equivalent, keeping, pass};
-use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
+use crate::http::head::{self, Framing, Head, Refusal, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
@@ -68,10 +67,13 @@ const ONLY_TLS: Refusal = Refusal {
 /// # Errors
 /// The reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
-    let (plan, text) = (shared.plan(), question.text()?);
+    let plan = shared.plan();
+    let (target, fields) = question.message()?;
+    let lines = head::lines(&fields);
+    let head = Head::compose(&question.method, &target, &lines, &plan.settings.limits);
     let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
     let until = Instant::now() + PATIENCE;
-    let run = |role| run(shared, &plan, question, &text, role, until);
+    let run = |role| run(shared, &plan, question, &head, role, until);
     let mut all: Vec<_> = roles.into_iter().map(run).collect();
     let tells = |what: fn(&Explanation) -> bool| all.iter().position(what);
     let best = tells(|said| said.stored.is_some())
@@ -94,27 +96,25 @@ fn run(
     shared: &Shared,
     plan: &Plan,
     question: &Question,
-    text: &str,
+    head: &Result<Head<'_>, Refusal>,
     role: Role,
     until: Instant,
 ) -> Explanation {
     let client = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut lines = head::room();
     let memory = &shared.cache.store.memory;
-    let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
-        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, true) => Err(NO_TLS),
-        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, false) => Err(ONLY_TLS),
-        Ok(Parsed::Whole(head, _)) => {
+    let read = match head {
+        Ok(head) if is_unserved(plan, head, role, true) => Err(NO_TLS),
+        Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
+        Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
             let asker = Asker { role, address: client, identity: None, by_peer: false };
-            let unruled = || Request::take_without_rules(&head, memory, plan, &asker).ok();
-            Request::take(&head, memory, plan, &asker).map(|request| {
+            let unruled = || Request::take_without_rules(head, memory, plan, &asker).ok();
+            Request::take(head, memory, plan, &asker).map(|request| {
                 let without = if request.ruling.numbers.is_empty() { None } else { unruled() };
                 (request, without, has_content)
             })
         }
-        Ok(Parsed::Partial) => Err(Refusal::bad("this is not a complete request")),
-        Err(refusal) => Err(refusal),
+        Err(refusal) => Err(*refusal),
     };
     let nothing = Explanation {
         url: question.url.clone(),

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_predict::budget::Share;
 use larder_predict::{Answer, Ask, Ending, Predictor, Predictors, Ticket, Wish};
 use larder_semantics::fields::Fields;
@@ -31,7 +31,7 @@ use crate::flow::context::{Context, passes};
 use crate::flow::stored::{Found, Lookup, expected, find};
 use crate::flow::worker::Worker;
 use crate::flow::{fetch, pass};
-use crate::http::head::{self, Parsed};
+use crate::http::head::{self, Head};
 
 /// The field that marks a request for which no user has asked yet (Fetch Standard).
 const PURPOSE: &str = "sec-purpose";
@@ -238,18 +238,13 @@ impl Order {
     /// Returns the request that a client without credentials would make.
     fn request(&self, worker: &Worker, plan: &Plan) -> Option<Box<Request>> {
         let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
-        let mut text = format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n", self.wish.url).into_bytes();
-        for (name, value) in &self.fields {
-            text.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
-        }
+        let mut fields = self.fields.clone();
+        fields.insert(header::HOST, authority.parse().ok()?);
         if let Some((first, last)) = self.wish.range {
-            text.extend(format!("Range: bytes={first}-{last}\r\n").into_bytes());
+            fields.insert(header::RANGE, format!("bytes={first}-{last}").parse().ok()?);
         }
-        text.extend(b"\r\n");
-        let mut lines = head::room();
-        let Ok(Parsed::Whole(head, _)) = head::parse(&text, &mut lines, &plan.settings.limits) else {
-            return None;
-        };
+        let lines = head::lines(&fields);
+        let head = Head::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
         let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));

@@ -188,7 +188,7 @@ impl Exchange {
         Self { connection, idle }
     }
 
-    /// Sends a request's head, and then its content while it waits for the response's head.
+    /// Sends the `head` of a request, and then its content while it waits for the response's head.
     ///
     /// `content` is taken only once the head is sent; `sent` counts the sent bytes of the head.
     ///
@@ -196,13 +196,14 @@ impl Exchange {
     /// The reason why there is no response.
     pub(super) async fn ask(
         &mut self,
+        head: &[u8],
         request: &mut Outgoing<'_>,
         patience: Duration,
         sent: &mut usize,
     ) -> Result<Head, Failure> {
         let connection = &mut *self.connection;
         connection.deadline.set(patience);
-        connection.send(request.head, sent).await?;
+        connection.send(head, sent).await?;
         connection.deadline.restart();
         connection.sending = Sending::new(std::mem::take(request.content));
         let mut interims = Interims::default();
