@@ -13,3 +13,4 @@ pub(crate) mod path_prefix;
 pub mod schedule;
 pub mod settings;
 pub mod shown;
+pub mod words;

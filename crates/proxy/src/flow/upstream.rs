@@ -229,7 +229,7 @@ async fn to_site(
         return Err(leads_out());
     }
     let has_content = !content.is_empty();
-    let retries = request.ruling.tries.retries.unwrap_or(site.settings.retries);
+    let retries = request.ruling.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
         let turn = chosen.pool.next(failed);
@@ -339,7 +339,6 @@ async fn once(
             OutgoingHead::Http1(&bytes)
         }
     };
-    let tries = &request.ruling.tries;
     let outgoing = Outgoing {
         https: to.https,
         authority: to.authority,
@@ -349,7 +348,7 @@ async fn once(
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
-        waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
+        waits: Waits { first_byte: request.ruling.first_byte, between: request.ruling.origin_idle },
     };
     let answered = client.send(head, outgoing).await;
     if let Some(asking) = asking {

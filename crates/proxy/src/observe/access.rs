@@ -17,7 +17,8 @@ use arc_swap::ArcSwapOption;
 use rustix::fs::{Access, access};
 
 use self::forms::Entry;
-use super::memo::{Ended, Memo};
+use super::ended::Ended;
+use super::memo::Memo;
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::settings::AccessLog;

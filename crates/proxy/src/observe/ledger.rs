@@ -16,7 +16,8 @@ use larder_stats::{
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
-use super::memo::{Ended, Memo};
+use super::ended::Ended;
+use super::memo::Memo;
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::explanation::Written;

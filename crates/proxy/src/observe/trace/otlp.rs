@@ -14,7 +14,8 @@ use opentelemetry_sdk::trace::{
     self as sdk, BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
-use super::super::memo::{Ended, Memo};
+use super::super::ended::Ended;
+use super::super::memo::Memo;
 use super::TraceReport;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;
