@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use larder_tags::Pools;
 
-use super::{challenge, credentials, etag_gateway, negotiate, purge_method, redirect, rules, validator};
+use super::{challenge, credentials, etag_gateway, purge_method, redirect, rules, validator};
 use crate::base::settings::Counted;
-use crate::exchange::client_cert;
 use crate::exchange::limits;
-use crate::exchange::pages;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::flow::finish::{self, Destination};
 use crate::flow::worker::Worker;
 use crate::flow::{pass, prefetch, serve};
 
@@ -24,27 +23,13 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         asked.answered(worker, &reply);
     }
     reply.outcome.origin_time = request.origin.sum();
-    reply.outcome.is_prefetch = request.is_prefetch;
-    reply.site = request.route.number();
     reply.entered = request.entered.take();
     reply.user = request.user.take();
-    negotiate::form(worker, plan, &request, &mut reply).await;
-    if !request.by_peer {
-        let rulebook = request.route.rulebook(&plan.forward);
-        rulebook.counts().count(&request.ruling.numbers, &reply.outcome);
-        reply.edits.clone_from(&request.ruling.reply);
-    } else {
-        reply.for_node();
-    }
-    if request.asked_for_certificate {
-        client_cert::keep_from_client_caches(&mut reply);
-    }
+    finish::negotiate(worker, plan, &request, &mut reply).await;
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
     }
-    if !request.by_peer {
-        pages::replace(&request, &mut reply);
-    }
+    finish::finish(&Destination::of(plan, &request), &mut reply);
     reply
 }
 

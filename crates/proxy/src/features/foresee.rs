@@ -18,7 +18,6 @@ use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Asker;
 use crate::exchange::chosen;
 use crate::exchange::gateways::Gateways;
-use crate::exchange::pages;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
@@ -26,6 +25,7 @@ use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
 use crate::flow::context::passes;
+use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
 use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
@@ -154,7 +154,7 @@ impl Foresight {
             reason: reason.map(Why::token),
             status: Some(status.as_u16()),
             lifetime,
-            replied: replied(request, reply),
+            replied: self.replied(request, reply),
             ..self.nothing(request)
         }
     }
@@ -164,7 +164,7 @@ impl Foresight {
         let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
         let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
         let (reason, status) = (Some(why.token()), Some(status.as_u16()));
-        let replied = replied(request, reply);
+        let replied = self.replied(request, reply);
         Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
@@ -186,6 +186,18 @@ impl Foresight {
             sent: sent(request),
             replied: HeaderMap::new(),
         }
+    }
+
+    /// Returns the fields of `reply` as the client of `request` gets them.
+    fn replied(&self, request: &Request, mut reply: Reply) -> HeaderMap {
+        finish::finish(&Destination::of(&self.plan, request), &mut reply);
+        let mut lines = Vec::new();
+        reply.write_edited(&mut lines);
+        let mut fields = HeadLines(&lines).to_map();
+        if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
+            fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        fields
     }
 
     fn names(&self, numbers: &[u16], request: &Request) -> Vec<String> {
@@ -214,19 +226,6 @@ fn sent(request: &Request) -> HeaderMap {
     });
     if let Ok(host) = HeaderValue::try_from(host.unwrap_or_else(own)) {
         fields.insert(header::HOST, host);
-    }
-    fields
-}
-
-/// Returns the fields of `reply` as the client of `request` gets them.
-fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
-    reply.edits.clone_from(&request.ruling.reply);
-    pages::replace(request, &mut reply);
-    let mut lines = Vec::new();
-    reply.write_edited(&mut lines);
-    let mut fields = HeadLines(&lines).to_map();
-    if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
-        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     fields
 }

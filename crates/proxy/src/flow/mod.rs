@@ -13,6 +13,7 @@ pub(crate) mod equivalent;
 pub(crate) mod fetch;
 pub(crate) mod fetching;
 pub(crate) mod fill_task;
+pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod forms;
 pub(crate) mod generated_etag;

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
-use larder_semantics::coding::Accepted;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
@@ -34,10 +33,11 @@ use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, passes};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
+use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Found, Held, Lookup, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
+use crate::flow::{answer, cached_only, early_hints, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// A reply from the cache, found without waiting.
@@ -87,31 +87,25 @@ pub(crate) fn at_once(
         Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
     };
     let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
-    if rules.compression.is_on()
-        && !asker.by_peer
-        && let accepted = Accepted::of(&head.fields)
-        && forms::choose(&worker.cache, &rules.compression, (&selecting, &accepted), &mut reply).is_some()
-    {
+    let asked_for_certificate = asker.identity.is_some();
+    let to = Destination {
+        site,
+        rulebook,
+        ruling: &ruling,
+        method: &head.method,
+        is_prefetch: head.is_prefetch,
+        by_peer: asker.by_peer,
+        asked_for_certificate,
+    };
+    if !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), &mut reply) {
         return None;
     }
-    if !asker.by_peer {
-        if ruling.pages.as_ref().is_some_and(|pages| pages.of(reply.status).is_some()) {
-            return None;
-        }
-        reply.edits.clone_from(&ruling.reply);
-        rulebook.counts().count(&ruling.numbers, &reply.outcome);
-    } else {
-        reply.for_node();
-    }
-    if asker.identity.is_some() {
-        client_cert::keep_from_client_caches(&mut reply);
-    } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
+    if !rules.prefetch.is_empty() && !asked_for_certificate && !asker.by_peer && head.method == Method::GET {
         let of =
             ObservedRequest { role, client: asker.address, site, key, hash, fields: &head.fields, rules };
         prefetch::hit(worker, &of, &reply);
     }
-    reply.outcome.is_prefetch = head.is_prefetch;
-    Some(Answer { reply: Reply { site, ..reply }, hash })
+    Some(Answer { reply, hash })
 }
 
 /// Whether the cache may answer a request at once, for any target.
