@@ -24,21 +24,14 @@ fn page<'r>(ruling: &'r Ruling, reply: &Reply) -> Option<&'r Page> {
 
 /// Replaces the content of the reply to a request with this method by the page of `ruling` for its status, if there is
 /// one.
-#[inline]
 pub(crate) fn replace(ruling: &Ruling, method: &Method, reply: &mut Reply) {
-    if let Some(page) = page(ruling, reply) {
-        replace_by(page, *method == Method::HEAD, reply);
-    }
-}
-
-#[cold]
-fn replace_by(page: &Page, is_head: bool, reply: &mut Reply) {
+    let Some(page) = page(ruling, reply) else { return };
     let mut fields = fields(reply);
     page.describe(&mut fields);
     reply.fields = Source::Fields(fields.into());
     reply.content_range = None;
     reply.length = Some(page.content.len() as u64);
-    let content = if is_head { Content::None } else { Content::Bytes(page.content.clone()) };
+    let content = if *method == Method::HEAD { Content::None } else { Content::Bytes(page.content.clone()) };
     if let Content::Origin(download) = std::mem::replace(&mut reply.content, content) {
         read(download);
     }

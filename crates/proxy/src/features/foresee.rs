@@ -24,7 +24,8 @@ use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
-use crate::flow::context::passes;
+use crate::flow::cached_only;
+use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
 use crate::http::head::{self, Framing, Parsed};
@@ -113,13 +114,17 @@ impl Foresight {
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
     ) -> Foreseen {
-        if let Some(reply) = dispatch::foresee(&self.plan, self.https_port(), request) {
+        if let Some(reply) = dispatch::dry_run(&self.plan, self.https_port(), request) {
             return self.own(request, reply);
         }
-        let passed = match (request.route.tags(), request.ruling.caching()) {
-            (Some(pools), _) => Some(etag_gateway::foresee(pools, request, has_content).1),
-            (None, None) => Some(Why::Bypass),
-            (None, Some(_)) => passes(request, has_content),
+        let decision = match request.route.tags() {
+            Some(pools) => etag_gateway::decide(pools, request, has_content),
+            None => decide(&Terms::of(request, has_content), Err(Why::Absent), clock::now()),
+        };
+        let passed = match decision {
+            Decision::Refuse(why) => return self.own(request, cached_only::refusal(why)),
+            Decision::Fetch(Why::Absent) => None,
+            decision => Some(decision.why()),
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };

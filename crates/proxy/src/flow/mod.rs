@@ -7,6 +7,7 @@ pub(crate) mod coalesce;
 pub(crate) mod combine;
 pub(crate) mod conditions;
 pub(crate) mod context;
+pub(crate) mod decide;
 pub(crate) mod drain;
 pub(crate) mod early_hints;
 pub(crate) mod equivalent;
