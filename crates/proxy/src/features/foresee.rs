@@ -16,14 +16,15 @@ use crate::counts::accounts::Accounts;
 use crate::exchange::arrival::Asker;
 use crate::exchange::chosen;
 use crate::exchange::gateways::Gateways;
-use crate::exchange::pages;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
-use crate::flow::context::passes;
+use crate::flow::cached_only;
+use crate::flow::decide::{Decision, Terms, decide};
+use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
 use crate::http::head::{self, Framing, Head};
 use crate::origin::Turn;
@@ -110,13 +111,17 @@ impl Foresight {
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
     ) -> Foreseen {
-        if let Some(reply) = dispatch::foresee(&self.plan, self.https_port(), request) {
+        if let Some(reply) = dispatch::dry_run(&self.plan, self.https_port(), request) {
             return self.own(request, reply);
         }
-        let passed = match (request.route.tags(), request.ruling.caching()) {
-            (Some(pools), _) => Some(etag_gateway::foresee(pools, request, has_content).1),
-            (None, None) => Some(Why::Bypass),
-            (None, Some(_)) => passes(request, has_content),
+        let decision = match request.route.tags() {
+            Some(pools) => etag_gateway::decide(pools, request, has_content),
+            None => decide(&Terms::of(request, has_content), Err(Why::Absent), clock::now()),
+        };
+        let passed = match decision {
+            Decision::Refuse(why) => return self.own(request, cached_only::refusal(why)),
+            Decision::Fetch(Why::Absent) => None,
+            decision => Some(decision.why()),
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };
@@ -151,7 +156,7 @@ impl Foresight {
             reason: reason.map(Why::token),
             status: Some(status.as_u16()),
             lifetime,
-            replied: replied(request, reply),
+            replied: self.replied(request, reply),
             ..self.nothing(request)
         }
     }
@@ -161,7 +166,7 @@ impl Foresight {
         let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
         let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
         let (reason, status) = (Some(why.token()), Some(status.as_u16()));
-        let replied = replied(request, reply);
+        let replied = self.replied(request, reply);
         Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
@@ -183,6 +188,17 @@ impl Foresight {
             sent: sent(request),
             replied: HeaderMap::new(),
         }
+    }
+
+    /// Returns the fields of `reply` as the client of `request` gets them.
+    fn replied(&self, request: &Request, mut reply: Reply) -> HeaderMap {
+        finish::finish(&Destination::of(&self.plan, request), &mut reply);
+        let mut fields = HeaderMap::new();
+        reply.write_edited(&mut fields);
+        if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
+            fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        fields
     }
 
     fn names(&self, numbers: &[u16], request: &Request) -> Vec<String> {
@@ -211,18 +227,6 @@ fn sent(request: &Request) -> HeaderMap {
     });
     if let Ok(host) = HeaderValue::try_from(host.unwrap_or_else(own)) {
         fields.insert(header::HOST, host);
-    }
-    fields
-}
-
-/// Returns the fields of `reply` as the client of `request` gets them.
-fn replied(request: &Request, mut reply: Reply) -> HeaderMap {
-    reply.edits.clone_from(&request.ruling.reply);
-    pages::replace(request, &mut reply);
-    let mut fields = HeaderMap::new();
-    reply.write_edited(&mut fields);
-    if let Some(length) = reply.length.filter(|_| !reply.is_bodiless()) {
-        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     fields
 }

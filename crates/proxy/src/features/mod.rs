@@ -9,7 +9,6 @@ pub mod foresee;
 mod hints;
 pub mod inventory;
 pub(crate) mod maintenance;
-mod negotiate;
 pub(crate) mod only_site;
 pub(crate) mod purge;
 pub(crate) mod purge_method;

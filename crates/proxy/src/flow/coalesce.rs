@@ -14,9 +14,10 @@ use crate::cluster::tier::recall;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
+use crate::flow::decide::Decision;
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::stored::{Found, Held, Lookup, expected, find, may_share, selects};
+use crate::flow::stored::{Held, Lookup, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 
 /// A function by which a request joins a fetch.
@@ -128,7 +129,7 @@ impl Context<'_> {
         };
         let held = Held { entry: Some(entry.clone()), tier, resident };
         match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
+            (Decision::Hit(_), Some(reply)) => Some((entry, reply)),
             _ => None,
         }
     }
@@ -139,7 +140,7 @@ impl Context<'_> {
         let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, writer)).await?;
         let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
         match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
+            (Decision::Hit(_), Some(reply)) => Some((entry, reply)),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 
@@ -10,7 +10,6 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::cluster::tier::Tier;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
-use crate::exchange::request::Request;
 use crate::flow::worker::Worker;
 use crate::observe::Observers;
 
@@ -43,14 +42,4 @@ impl Context<'_> {
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
-}
-
-/// Returns the reason why the cache does not handle a request; `None` if it handles it.
-pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
-    match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => None,
-        Method::HEAD if !has_content => None,
-        Method::GET => Some(Why::Bypass),
-        _ => Some(Why::Method),
-    }
 }
