@@ -31,7 +31,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-tags",
         ],
     ),
-    ("larder-lab", &["larder-evict", "larder-rpc", "larder-cluster", "larder-predict"]),
+    ("larder-lab", &["larder-evict", "larder-cluster", "larder-predict"]),
+    ("larder-load", &["larder-lab", "larder-rpc"]),
+    ("larder-cli", &[]),
+    ("larder-experiment", &["larder-cli", "larder-evict", "larder-lab", "larder-load"]),
     (
         "larder",
         &[
@@ -46,6 +49,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-tags",
             "larder-proxy",
             "larder-lab",
+            "larder-load",
+            "larder-cli",
         ],
     ),
     ("bench", &[]),
