@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use larder_words::hint;
 use serde::Serialize;
 
 use super::query::Query;
@@ -13,7 +14,6 @@ use super::{
     Answer, Outcome, Refusal, State, Stats, cache, cluster, explain, history, json, live, metrics, objects,
     page, purge, recent, text,
 };
-use crate::base::words::hint;
 
 /// A path of the admin listener.
 pub(super) struct Route {

@@ -13,4 +13,3 @@ pub(crate) mod path_prefix;
 pub mod schedule;
 pub mod settings;
 pub mod shown;
-pub mod words;
