@@ -8,8 +8,9 @@ mod directions;
 mod documents;
 mod functions;
 mod layers;
-mod parsers;
+mod places;
 mod sources;
+mod test_names;
 mod words;
 
 use crate::{cargo, read, root};
@@ -39,7 +40,8 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(functions::lengths(&files));
     problems.extend(layers::check(&files, layers::CRATES));
     problems.extend(cycles::check(&files, cycles::ROOTS));
-    problems.extend(parsers::check(&files));
+    problems.extend(places::check(&files));
+    problems.extend(test_names::check(&files));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
     problems.extend(words::private(&files));

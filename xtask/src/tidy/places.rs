@@ -1,19 +1,29 @@
-//! Where messages of HTTP/1 are parsed: only where they arrive. A module that prints a message to have it parsed again
-//! can pass its parts on (`Head::compose`, `FieldWriter`).
+//! Functions that only a few files may use.
+//!
+//! Messages of HTTP/1 are parsed only where they arrive: a module that prints a message to have it parsed again can pass
+//! its parts on (`Head::compose`, `FieldWriter`). Whether a stored response answers a request is decided only in
+//! `flow/decide.rs`: a second decision would differ some day.
 
 use super::Text;
 use super::layers::without_tests;
 
 const ROOT: &str = "crates/proxy/src/";
 
-/// Parsers, as a module and a function of it (or the name of a crate), and the files that may use them.
-const PARSERS: &[(&str, Option<&str>, &[&str])] = &[
-    ("httparse", None, &["http/chunked.rs", "http/head.rs", "http/response.rs"]),
-    ("head", Some("parse"), &["http1/connection.rs"]),
-    ("response", Some("parse"), &["origin/exchange.rs"]),
+/// Functions, as a module and a function of it (or the name of a crate), the files that may use them, and what others
+/// do instead.
+const PLACES: &[(&str, Option<&str>, &[&str], &str)] = &[
+    ("httparse", None, &["http/chunked.rs", "http/head.rs", "http/response.rs"], ARRIVES),
+    ("head", Some("parse"), &["http1/connection.rs"], ARRIVES),
+    ("response", Some("parse"), &["origin/exchange.rs"], ARRIVES),
+    // Beside the decision: whether a response may be shared with requests that arrived meanwhile, and whether a node may
+    // read it from the second tier.
+    ("reuse", Some("reuse"), &["flow/decide.rs", "flow/stored.rs", "cluster/tier/explain.rs"], DECIDED),
 ];
 
-/// Returns each use of a parser in a file that may not use it. Tests may.
+const ARRIVES: &str = "is for messages that arrive; pass the parts of this one on";
+const DECIDED: &str = "decides a second time; call `flow::decide`";
+
+/// Returns each use of such a function in a file that may not use it. Tests may.
 pub(super) fn check(files: &[Text]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {
@@ -22,16 +32,12 @@ pub(super) fn check(files: &[Text]) -> Vec<String> {
         };
         for (number, line) in without_tests(&file.text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            let is_misplaced = |(module, function, places): &&(&str, Option<&str>, &[&str])| {
+            let misplaced = PLACES.iter().filter(|(module, function, places, _)| {
                 !places.contains(&path) && uses(code, module, *function)
-            };
-            for (module, function, _) in PARSERS.iter().filter(is_misplaced) {
-                let parser =
-                    function.map_or(String::from(*module), |function| format!("{module}::{function}"));
-                let place = format!("{}:{}", file.path, number + 1);
-                problems.push(format!(
-                    "{place}: `{parser}` is for messages that arrive; pass the parts of this one on"
-                ));
+            });
+            for (module, function, _, instead) in misplaced {
+                let name = function.map_or(String::from(*module), |function| format!("{module}::{function}"));
+                problems.push(format!("{}:{}: `{name}` {instead}", file.path, number + 1));
             }
         }
     }
@@ -73,6 +79,20 @@ mod tests {
         ] {
             assert_eq!(problems("crates/proxy/src/flow/prefetch.rs", planted).len(), 1, "{planted}");
         }
+    }
+
+    #[test]
+    fn a_planted_second_decision_is_refused() {
+        for planted in [
+            "use larder_semantics::reuse::{Reuse, reuse};",
+            "let found = reuse::reuse(&freshness, &asked, now);",
+        ] {
+            let expected = "crates/proxy/src/features/why.rs:1: `reuse::reuse` decides a second time; call `flow::decide`";
+            assert_eq!(problems("crates/proxy/src/features/why.rs", planted), [expected]);
+        }
+        assert!(
+            problems("crates/proxy/src/flow/pass.rs", "use larder_semantics::reuse::Failure;").is_empty()
+        );
     }
 
     #[test]
