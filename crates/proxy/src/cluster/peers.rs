@@ -237,7 +237,7 @@ impl Other {
             // A request that returns to this node through the other one is a loop, too.
             passes::write_via(out, plan, request, fields);
         });
-        let (mut content, tries) = (Upload::Empty, &request.ruling.tries);
+        let mut content = Upload::Empty;
         let outgoing = Outgoing {
             https: self.origin.https,
             http2: false,
@@ -249,8 +249,8 @@ impl Other {
             lost_try: None,
             client: None,
             waits: Waits {
-                first_byte: tries.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
-                between: tries.origin_idle,
+                first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
+                between: request.ruling.origin_idle,
             },
         };
         let given_up = |detail: &str| OriginError {

@@ -229,7 +229,7 @@ async fn to_site(
         return Err(leads_out());
     }
     let has_content = !content.is_empty();
-    let retries = request.ruling.tries.retries.unwrap_or(site.settings.retries);
+    let retries = request.ruling.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
         let turn = chosen.pool.next(failed);
@@ -326,7 +326,6 @@ async fn once(
     let own = asking.as_ref().map(|asking| asking.traceparent());
     let mut head = Vec::with_capacity(HEAD);
     write_head(&mut head, plan, request, fields, content, &to, own.as_deref());
-    let tries = &request.ruling.tries;
     let outgoing = Outgoing {
         https: to.https,
         http2: to.http2,
@@ -337,7 +336,7 @@ async fn once(
         on_interim: &mut interims_of(request),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
-        waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
+        waits: Waits { first_byte: request.ruling.first_byte, between: request.ruling.origin_idle },
     };
     let answered = client.send(outgoing).await;
     if let Some(asking) = asking {
