@@ -3,8 +3,8 @@
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
+pub mod dry_run;
 pub(crate) mod etag_gateway;
-pub mod foresee;
 mod hints;
 pub mod inventory;
 pub(crate) mod maintenance;

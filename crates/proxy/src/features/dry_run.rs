@@ -32,15 +32,15 @@ use crate::http::head::{self, Framing, Parsed};
 use crate::origin::Turn;
 
 /// A dry run of a config.
-pub struct Foresight {
+pub struct DryRun {
     plan: Plan,
     /// Hashes keys, and holds no entries.
     memory: Memory,
 }
 
-/// A request, and the answer of the origin if the origin is asked.
+/// A request, and the answer of the origin if the origin is case.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Case {
     /// The URL, in the form that clients send.
     pub url: String,
     /// The method.
@@ -57,7 +57,7 @@ pub struct Asked {
 
 /// The decisions on a request.
 #[derive(Clone, Debug)]
-pub struct Foreseen {
+pub struct Forecast {
     /// The names of the rules that apply.
     pub rules: Vec<String>,
     /// The URL for which a response is stored.
@@ -78,7 +78,7 @@ pub struct Foreseen {
     pub replied: HeaderMap,
 }
 
-impl Foresight {
+impl DryRun {
     /// Returns a dry run of `settings`.
     pub fn new(settings: Settings) -> Self {
         let gateways = Gateways::new(Settled::default());
@@ -87,25 +87,25 @@ impl Foresight {
         Self { plan, memory: Memory::new(capacity, &Spec::default(), 1) }
     }
 
-    /// Returns the decisions on `asked`.
+    /// Returns the decisions on `case`.
     ///
     /// # Errors
     /// The reason why the request is not served, in one line.
-    pub fn of(&self, asked: &Asked) -> Result<Foreseen, String> {
+    pub fn of(&self, case: &Case) -> Result<Forecast, String> {
         let plan = &self.plan;
-        let fields = asked.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let (url, method) = (asked.url.clone(), asked.method.clone());
+        let fields = case.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let (url, method) = (case.url.clone(), case.method.clone());
         let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
-        let role = asked.role.unwrap_or(without_sites);
+        let role = case.role.unwrap_or(without_sites);
         let text = Question { url, method, fields, role: Some(role) }.text()?;
         let mut lines = head::room();
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
         let parsed = head::parse(text.as_bytes(), &mut lines, &plan.settings.limits).map_err(refused)?;
         let Parsed::Whole(head, _) = parsed else { return Err("this is not a complete request".to_owned()) };
-        let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
+        let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
-        Ok(self.decide(&request, head.framing != Framing::Length(0), asked.answer.as_ref()))
+        Ok(self.decide(&request, head.framing != Framing::Length(0), case.answer.as_ref()))
     }
 
     fn decide(
@@ -113,7 +113,7 @@ impl Foresight {
         request: &Request,
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
-    ) -> Foreseen {
+    ) -> Forecast {
         if let Some(reply) = dispatch::dry_run(&self.plan, self.https_port(), request) {
             return self.own(request, reply);
         }
@@ -128,7 +128,7 @@ impl Foresight {
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };
-            return Foreseen { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
+            return Forecast { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
         };
         let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let by_answer = request.rule_response(&self.plan, (*status, length, fields));
@@ -153,7 +153,7 @@ impl Foresight {
         if request.ruling.caches && ruling.caching.compression.is_on() {
             reply.negotiated = forms::arriving(&ruling.caching.compression, &reply);
         }
-        Foreseen {
+        Forecast {
             rules: self.names(&ruling.numbers, request),
             outcome,
             reason: reason.map(Why::token),
@@ -165,12 +165,12 @@ impl Foresight {
     }
 
     /// Returns the decisions for a reply of this proxy itself.
-    fn own(&self, request: &Request, reply: Reply) -> Foreseen {
+    fn own(&self, request: &Request, reply: Reply) -> Forecast {
         let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
         let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
         let (reason, status) = (Some(why.token()), Some(status.as_u16()));
         let replied = self.replied(request, reply);
-        Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
+        Forecast { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
     /// Returns the port of the first listener where clients of sites get TLS.
@@ -179,8 +179,8 @@ impl Foresight {
         listen.find(|one| one.role == Role::Reverse && one.tls).map(|one| one.address.port())
     }
 
-    fn nothing(&self, request: &Request) -> Foreseen {
-        Foreseen {
+    fn nothing(&self, request: &Request) -> Forecast {
+        Forecast {
             rules: self.names(&request.ruling.numbers, request),
             url: request.url(),
             asks: asks(request),
