@@ -24,7 +24,7 @@ use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
-use crate::flow::cached_only;
+use crate::flow::context::refused;
 use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
@@ -122,7 +122,7 @@ impl DryRun {
             None => decide(&Terms::of(request, has_content), Err(Why::Absent), clock::now()),
         };
         let passed = match decision {
-            Decision::Refuse(why) => return self.own(request, cached_only::refusal(why)),
+            Decision::Refuse(why) => return self.own(request, refused(why)),
             Decision::Fetch(Why::Absent) => None,
             decision => Some(decision.why()),
         };
