@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, Head, Reader};
@@ -31,7 +31,9 @@ use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
 use crate::flow::context::{Context, refused};
-use crate::flow::decide::{Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only};
+use crate::flow::decide::{
+    Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
+};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::finish::{Destination, finish_at_once};
@@ -253,8 +255,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
-        let failure = Failure::Unreachable;
-        stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
+        may_stand_in(self.rules, request, entry, Failure::Unreachable, clock::now())
     }
 
     pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
