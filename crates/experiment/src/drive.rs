@@ -10,16 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use hdrhistogram::Histogram;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
-use larder_lab::workload::{self, Crud, Method, Pages, Rate, Sizes, Workload, WorkloadRequest};
+use larder_lab::workload::{self, Crud, Method, Pages, Rate, Sent, Sizes, Workload, WorkloadRequest};
+use larder_load::{Connection, Dialect, Reply, Via};
 use serde::Deserialize;
-use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
 use super::{Ledger, Slots, Stale, Versions};
@@ -164,15 +158,8 @@ pub fn drive(plan: &Plan) -> io::Result<Outcome> {
     Ok(Outcome { elapsed, ..shared.outcome.into_inner() })
 }
 
-type Connection = SendRequest<Full<Bytes>>;
-
 async fn connect(to: SocketAddr) -> io::Result<Connection> {
-    let stream = TcpStream::connect(to).await?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // The end of the connection is reported to the waiting request.
-    tokio::task::spawn_local(async { drop(connection.await) });
-    Ok(sender)
+    Connection::open(Via::Http, Dialect::default(), to).await.map_err(io::Error::other)
 }
 
 /// The state that all clients share.
@@ -186,13 +173,9 @@ struct Shared {
     outcome: RefCell<Outcome>,
 }
 
-/// A complete answer.
+/// A complete answer, with the times of the request's first byte and of its own last one.
 struct Answer {
-    status: StatusCode,
-    /// `None` if it is not from the services.
-    versions: Option<Versions>,
-    source: Source,
-    bytes: u32,
+    reply: Reply,
     sent: Duration,
     received: Duration,
 }
@@ -208,64 +191,45 @@ impl Shared {
         while self.begun.elapsed() < self.limit && !self.stop.load(Ordering::Relaxed) {
             let Some(step) = self.steps.borrow_mut().next() else { return };
             let at = self.to.pick(&step.path);
-            let (to, connection) = (self.to.addresses()[at], &mut connections[at]);
+            let connection = &mut connections[at];
             if connection.is_none() {
-                *connection = connect(to).await.ok();
+                *connection = connect(self.to.addresses()[at]).await.ok();
             }
-            let answer = match connection {
-                Some(connection) => self.ask(to, connection, &step).await,
-                None => None,
-            };
-            if answer.is_none() {
-                *connection = None;
-            }
+            let answer = self.ask(connection, &step).await;
             self.note(&step, answer);
         }
     }
 
-    async fn ask(
-        &self,
-        to: SocketAddr,
-        connection: &mut Connection,
-        step: &WorkloadRequest,
-    ) -> Option<Answer> {
-        connection.ready().await.ok()?;
-        let request = Request::builder()
-            .method(step.method.name())
-            .uri(&step.path)
-            .header(HOST, to.to_string())
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(step.body.clone())))
-            .ok()?;
+    /// Returns the answer over `connection`, which stays open if it can be used again.
+    async fn ask(&self, connection: &mut Option<Connection>, step: &WorkloadRequest) -> Option<Answer> {
+        let mut open = connection.take()?;
+        let request = Sent { method: step.method.name(), url: &step.path, fields: &[], body: &step.body };
         let sent = self.begun.elapsed();
-        let whole = async {
-            let (head, body) = connection.send_request(request).await.ok()?.into_parts();
-            Some((head, body.collect().await.ok()?.to_bytes()))
-        };
-        let (head, body) = tokio::time::timeout(PATIENCE, whole).await.ok()??;
+        let (reply, is_kept) = tokio::time::timeout(PATIENCE, open.ask(request, true)).await.ok()?.ok()?;
         let received = self.begun.elapsed();
-        let versions = serde_json::from_slice(&body).ok().map(|Body { versions }| versions);
-        let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        Some(Answer { status: head.status, versions, source: source(&head.headers), bytes, sent, received })
+        *connection = is_kept.then_some(open);
+        Some(Answer { reply, sent, received })
     }
 
     fn note(&self, step: &WorkloadRequest, answer: Option<Answer>) {
         let mut outcome = self.outcome.borrow_mut();
-        let Some(Answer { status, versions, source, bytes, sent, received }) = answer else {
+        let Some(Answer { reply, sent, received }) = answer else {
             outcome.failed += 1;
             return;
         };
-        let read = (step.method == Method::Get).then_some(source);
+        let read = (step.method == Method::Get).then(|| source(&reply.cache));
+        let bytes = u32::try_from(reply.bytes).unwrap_or(u32::MAX);
         outcome.exchanges.push(Exchange { read, bytes, took: received - sent });
-        *outcome.statuses.entry(status.as_u16()).or_default() += 1;
+        *outcome.statuses.entry(reply.status).or_default() += 1;
         let latency = if step.method == Method::Get { &mut outcome.reads } else { &mut outcome.writes };
         latency.0.saturating_record(u64::try_from((received - sent).as_nanos()).unwrap_or(u64::MAX));
-        let Some(versions) = versions.filter(|_| !status.is_server_error()) else {
+        let body = serde_json::from_slice(&reply.content).ok().filter(|_| reply.status < 500);
+        let Some(Body { versions }) = body else {
             outcome.failed += 1;
             return;
         };
         if step.method != Method::Get {
-            if status.is_success() {
+            if (200..300).contains(&reply.status) {
                 self.ledger.borrow_mut().acknowledge(&versions, received);
             }
             return;
@@ -279,11 +243,10 @@ impl Shared {
     }
 }
 
-/// Returns the source of an answer: each cache on its path has added an entry to `Cache-Status`, and the one next to
-/// the client is the last (RFC 9211).
-fn source(headers: &HeaderMap) -> Source {
-    let said = headers.get_all("cache-status").iter().rev();
-    let mut caches = said.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(','));
+/// Returns the source of an answer from its lines of `Cache-Status`: each cache on its path has added an entry, and the
+/// one next to the client is the last (RFC 9211).
+fn source(lines: &[String]) -> Source {
+    let mut caches = lines.iter().rev().flat_map(|line| line.rsplit(','));
     let Some(nearest) = caches.next() else { return Source::Backend };
     let is_hit = |cache: &str| has(cache, "hit");
     match has(nearest, "fwd-status=304") {
@@ -317,11 +280,8 @@ mod tests {
             (&["Larder; hit; detail=tag-current, Larder; fwd=stale; fwd-status=304"], Source::Cache),
             (&[gateway, "Larder; fwd=stale; fwd-status=404; stored"], Source::Backend),
         ] {
-            let mut headers = HeaderMap::new();
-            for value in said {
-                headers.append("cache-status", value.parse().expect("a value"));
-            }
-            assert_eq!(source(&headers), expected, "{said:?}");
+            let lines: Vec<_> = said.iter().map(|line| (*line).to_owned()).collect();
+            assert_eq!(source(&lines), expected, "{said:?}");
         }
     }
 }

@@ -85,51 +85,60 @@ pub trait Foreign {
 }
 
 /// An open connection.
-pub(super) enum Connection {
+pub struct Connection(Wire);
+
+enum Wire {
     Http(http::Connection),
     Http2(http2::Connection),
     Rpc(Box<Rpc>),
 }
 
-pub(super) struct Rpc {
+struct Rpc {
     stream: TcpStream,
     codec: Box<dyn Calling>,
     buffer: BytesMut,
 }
 
 impl Connection {
-    pub(super) async fn open(via: Via, dialect: Dialect, to: SocketAddr) -> Result<Self, String> {
+    /// Connects to `to`.
+    ///
+    /// # Errors
+    /// If it does not accept connections, or does not speak the protocol.
+    pub async fn open(via: Via, dialect: Dialect, to: SocketAddr) -> Result<Self, String> {
         let stream = TcpStream::connect(to).await;
         let stream = stream.map_err(|error| format!("cannot connect to {to}: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let limits = Limits::default();
         let codec: Box<dyn Calling> = match via {
-            Via::Http => return Ok(Self::Http(http::Connection::new(stream, to))),
+            Via::Http => return Ok(Self(Wire::Http(http::Connection::new(stream, to)))),
             Via::Http2 => {
                 let connection = http2::Connection::new(stream, to).await;
-                return connection.map(Self::Http2).map_err(|fault| fault.why);
+                return connection.map(|shared| Self(Wire::Http2(shared))).map_err(|fault| fault.why);
             }
             Via::Thrift => Box::new(thrift::Client::new(dialect.transport, dialect.protocol, limits)),
             Via::Onc => Box::new(onc::Client::new(std::process::id(), limits)),
             Via::Line => Box::new(line::Client::new(dialect.form, limits)),
         };
-        Ok(Self::Rpc(Box::new(Rpc { stream, codec, buffer: BytesMut::new() })))
+        Ok(Self(Wire::Rpc(Box::new(Rpc { stream, codec, buffer: BytesMut::new() }))))
     }
 
     /// Returns the same connection for another client, if several clients can use it at once.
     pub(super) fn share(&self) -> Option<Self> {
-        match self {
-            Self::Http2(connection) => Some(Self::Http2(connection.clone())),
-            Self::Http(_) | Self::Rpc(_) => None,
+        match &self.0 {
+            Wire::Http2(connection) => Some(Self(Wire::Http2(connection.clone()))),
+            Wire::Http(_) | Wire::Rpc(_) => None,
         }
     }
 
     /// Returns the answer, with its content if `wants` is set, and whether the connection can be reused.
-    pub(super) async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
-        match self {
-            Self::Http(connection) => connection.ask(sent, wants).await,
-            Self::Http2(connection) => connection.ask(sent, wants).await,
-            Self::Rpc(rpc) => rpc.ask(sent.url, wants).await,
+    ///
+    /// # Errors
+    /// If there is no answer, or only a part of it. The connection must not be used again.
+    pub async fn ask(&mut self, sent: Sent<'_>, wants: bool) -> Result<(Reply, bool), Fault> {
+        match &mut self.0 {
+            Wire::Http(connection) => connection.ask(sent, wants).await,
+            Wire::Http2(connection) => connection.ask(sent, wants).await,
+            Wire::Rpc(rpc) => rpc.ask(sent.url, wants).await,
         }
     }
 }

@@ -34,10 +34,11 @@ pub(super) struct Connection {
 
 /// The reason why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) why: String,
+pub struct Fault {
+    /// The reason, in one line.
+    pub why: String,
     /// Whether the connection had ended before any byte arrived: the server may have closed it while it was idle.
-    pub(super) is_closed: bool,
+    pub is_closed: bool,
 }
 
 impl From<String> for Fault {

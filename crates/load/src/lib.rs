@@ -4,6 +4,8 @@
 //! In a closed loop, each client sends when its last answer has arrived. In an open loop, requests are due at times
 //! that are independent of answers, and the latency of each counts from its due time: so a stall of the proxy adds to
 //! the latency of all requests that were due meanwhile (no coordinated omission).
+//!
+//! A [`Connection`] alone is a client for loads of another order.
 
 mod connection;
 mod halt;
@@ -26,9 +28,9 @@ use larder_lab::workload::{Requests, Sent};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
 
-use self::connection::Connection;
-pub use self::connection::{Dialect, Foreign, Reply, Via};
+pub use self::connection::{Connection, Dialect, Foreign, Reply, Via};
 pub use self::halt::Halt;
+pub use self::http::Fault;
 pub use self::pace::Pace;
 use self::timer::Timer;
 

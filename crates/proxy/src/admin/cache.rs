@@ -17,8 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Sender;
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Answer, Outcome, Refusal, State, stream};
+use super::{Answer, Call, Outcome, Refusal, State, stream};
 use crate::base::shown::write_json;
 use crate::features::inventory::{self, Keys, LEAST_RATE};
 

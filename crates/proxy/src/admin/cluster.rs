@@ -5,8 +5,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Outcome, Refusal, json};
+use super::{Call, Outcome, Refusal, json};
 use crate::cluster::{Cluster, ClusterReport};
 use crate::flow::worker::Shared;
 

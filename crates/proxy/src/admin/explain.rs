@@ -5,8 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Outcome, json};
+use super::{Call, Outcome, json};
 use crate::base::settings::Role;
 use crate::features::inventory;
 use crate::features::question::Question;

@@ -7,8 +7,7 @@ use larder_stats::{Counts, Database, Dimension, Group};
 use serde::Serialize;
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Outcome, Refusal, json};
+use super::{Call, Outcome, Refusal, json};
 use crate::base::clock;
 
 /// How far back a question goes by default.

@@ -9,9 +9,8 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::query::Query;
-use super::routes::Call;
 use super::stream::{Events, events};
-use super::{Outcome, Refusal, State, Stats};
+use super::{Call, Outcome, Refusal, State, Stats};
 use crate::base::outcome::Kind;
 use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};

@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -42,6 +42,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
+use self::query::Query;
 use self::recent::Recent;
 use self::sites::Site;
 use crate::base::settings::Counts;
@@ -370,6 +371,15 @@ async fn converse(
 type Answer = Either<Full<Bytes>, stream::Stream>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// A request for a route.
+struct Call<'c> {
+    state: &'c Arc<State>,
+    /// The text in the place of `NAME` in its path.
+    name: &'c str,
+    query: Query<'c>,
+    fields: &'c HeaderMap,
+}
 
 /// An answer, or the reason why there is none.
 type Outcome = Result<Response<Answer>, Refusal>;

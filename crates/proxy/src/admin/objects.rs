@@ -9,8 +9,7 @@ use larder_store::Store;
 use serde::Serialize;
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Outcome, json};
+use super::{Call, Outcome, json};
 use crate::base::clock;
 use crate::features::inventory::{self, Where};
 

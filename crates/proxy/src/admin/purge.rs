@@ -10,8 +10,7 @@ use serde::Serialize;
 use larder_semantics::purge::Effect;
 
 use super::query::Query;
-use super::routes::Call;
-use super::{Outcome, Refusal, json};
+use super::{Call, Outcome, Refusal, json};
 use crate::features::only_site;
 use crate::features::purge::{self, Asked, Purged, ScopeKind, purge};
 use crate::http::names::POSITION;

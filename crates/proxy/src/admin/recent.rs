@@ -10,8 +10,7 @@ use larder_store::memory::Usage;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::routes::Call;
-use super::{Outcome, Refusal, State, text};
+use super::{Call, Outcome, Refusal, State, text};
 use crate::base::clock;
 use crate::counts::counters::{Counts, Totals};
 use crate::counts::histogram::{Distributions, Latency};

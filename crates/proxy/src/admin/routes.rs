@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::{
-    Answer, Outcome, Refusal, State, Stats, cache, cluster, explain, history, json, live, metrics, objects,
-    page, purge, recent, text,
+    Answer, Call, Outcome, Refusal, State, Stats, cache, cluster, explain, history, json, live, metrics,
+    objects, page, purge, recent, text,
 };
 
 /// A path of the admin listener.
@@ -36,15 +36,6 @@ type Run = for<'c> fn(Call<'c>) -> Running<'c>;
 
 /// An answer that is being made.
 type Running<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
-
-/// A request for a route.
-pub(super) struct Call<'c> {
-    pub(super) state: &'c Arc<State>,
-    /// The text in the place of [`NAME`].
-    pub(super) name: &'c str,
-    pub(super) query: Query<'c>,
-    pub(super) fields: &'c HeaderMap,
-}
 
 /// The end of a path that stands for any text.
 const NAME: &str = "NAME";
@@ -171,7 +162,7 @@ impl Route {
     }
 }
 
-/// Returns the refusal of a path that is not here.
+/// Returns the refusal of a path that is not here, with the nearest one.
 fn unknown(path: &str) -> Refusal {
     let paths = ROUTES.iter().map(|route| route.path).filter(|path| !path.ends_with(NAME));
     listing(format!("'{}' is not here{}", path.escape_debug(), hint(path, paths)))
@@ -209,6 +200,8 @@ mod tests {
         assert_eq!(status, StatusCode::NOT_FOUND);
         assert!(why.starts_with("'/metric' is not here; did you mean '/metrics'?; there are /, "), "{why}");
         assert!(why.ends_with(", /purge, /healthz, /readyz"), "{why}");
+        assert!(unknown("/cach").why.contains("did you mean '/cache'?"));
+        assert!(unknown("/x").why.starts_with("'/x' is not here; there are /, "));
     }
 
     #[test]

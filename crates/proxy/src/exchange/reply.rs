@@ -1,6 +1,6 @@
 //! A reply to a client, from any source.
 //!
-//! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, [`Reply::write_all_fields`] for any. Stored
+//! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
 //! fields are copied unchanged, and the fields that differ between replies are written after them.
 
 use std::sync::Arc;

@@ -82,8 +82,8 @@ pub(crate) struct PendingRequest {
 
 impl Client {
     /// Returns the next step for the request with this head, whose target becomes what the client requested. `key` is
-    /// scratch space; an ordinary hit allocates nothing.
-    #[inline]
+    /// scratch space; an ordinary hit allocates nothing. Inlined, so that its reply is not moved.
+    #[inline(always)]
     pub(crate) fn step(
         &self,
         worker: &Arc<Worker>,

@@ -21,8 +21,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::validator;
-use crate::flow::cached_only;
-use crate::flow::context::failure;
+use crate::flow::context::{failure, refused};
 use crate::flow::decide::{Decision, is_for_cache_only};
 use crate::flow::follow::left;
 use crate::flow::pass;
@@ -46,7 +45,7 @@ pub(crate) async fn serve(
     if request.is_prefetch
         && let Decision::Refuse(why) = decision()
     {
-        return cached_only::refusal(why);
+        return refused(why);
     }
     if limits::has_limits(request, Counted::Misses)
         && decision().asks_origin()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::explain;
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_store::Entry;
@@ -32,7 +32,7 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway, hints, stored};
-use crate::flow::decide::{Decision, Terms, decide, is_port_forbidden};
+use crate::flow::decide::{Decision, Terms, decide, is_port_forbidden, may_stand_in};
 use crate::flow::keeping;
 use crate::flow::serve;
 use crate::flow::stored::{Held, Mode};
@@ -370,10 +370,8 @@ impl Run<'_> {
     /// Whether no origin is likely to answer, and a stored response may be used then.
     fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
         let Some(chosen) = chosen::of_request(&self.request) else { return false };
-        let stands_in = |entry: &Entry| {
-            let freshness = self.request.freshness(entry);
-            stale_on_error(&freshness, &self.request.asked, rules, clock::now(), Failure::Unreachable)
-        };
+        let stands_in =
+            |entry: &Entry| may_stand_in(rules, &self.request, entry, Failure::Unreachable, clock::now());
         matches!(self.request.method, Method::GET | Method::HEAD)
             && chosen.pool.all().all(|turn| turn.is_failing())
             && held.entry.as_ref().is_some_and(stands_in)

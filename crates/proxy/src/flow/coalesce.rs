@@ -128,10 +128,8 @@ impl Context<'_> {
             None => equivalent::at_once(&self.worker.cache, &request.key, &request.fields, clock::now())?,
         };
         let held = Held { entry: Some(entry.clone()), tier, resident };
-        match find(request, &held) {
-            (Decision::Hit(_), Some(reply)) => Some((entry, reply)),
-            _ => None,
-        }
+        let (Decision::Hit(_), reply) = find(request, &held) else { return None };
+        Some((entry, reply?))
     }
 
     /// Returns the response that the cluster's engine keeps, and the reply from it, if this node may query the engine.
@@ -139,9 +137,7 @@ impl Context<'_> {
         let cluster = self.worker.shared.cluster.as_deref().filter(|cluster| cluster.tier.is_some())?;
         let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, writer)).await?;
         let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
-        match find(request, &held) {
-            (Decision::Hit(_), Some(reply)) => Some((entry, reply)),
-            _ => None,
-        }
+        let (Decision::Hit(_), reply) = find(request, &held) else { return None };
+        Some((entry, reply?))
     }
 }

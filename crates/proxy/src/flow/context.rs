@@ -10,6 +10,7 @@ use crate::base::outcome::{Kind, Outcome};
 use crate::cluster::tier::Tier;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
+use crate::flow::decide::Decision;
 use crate::flow::worker::Worker;
 use crate::observe::Observers;
 
@@ -42,4 +43,17 @@ impl Context<'_> {
 pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     let text = format!("{}: {}\n", status.as_str(), why.explanation());
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
+}
+
+/// Returns the refusal of a request that accepts only a stored response, for this reason.
+pub(crate) fn refused(why: Why) -> Reply {
+    const ONLY_IF_CACHED: &str =
+        "504: no stored response fits, and the request accepts no other (only-if-cached)\n";
+    const PREFETCH: &str =
+        "503: no stored response fits, and prefetches of clients are not sent to origins\n";
+    let (status, text) = match why {
+        Why::OnlyIfCached => (StatusCode::GATEWAY_TIMEOUT, ONLY_IF_CACHED),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, PREFETCH),
+    };
+    Reply::text(status, text.to_owned(), Outcome::forwarded(Decision::Refuse(why).kind(), why))
 }

@@ -8,8 +8,9 @@ use http::{Method, StatusCode, header};
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
-use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
 use larder_semantics::status::Why;
+use larder_semantics::storable::Rules;
 use larder_store::Entry;
 
 use crate::base::networks::host_of;
@@ -219,6 +220,18 @@ pub(crate) fn decide(terms: &Terms, stored: Result<Stored, Why>, now: u32) -> De
         Reuse::MaxStale => Decision::Hit(Why::MaxStale),
         Reuse::StaleWhileRevalidate => Decision::StaleAndRefresh,
     }
+}
+
+/// Whether `entry` may answer `request` at `now` (UNIX seconds) although the origin fails (RFC 5861 section 4, RFC 9111
+/// section 4.2.4).
+pub(crate) fn may_stand_in(
+    rules: &Rules,
+    request: &Request,
+    entry: &Entry,
+    failure: Failure,
+    now: u32,
+) -> bool {
+    stale_on_error(&request.freshness(entry), &request.asked, rules, now, failure)
 }
 
 /// Returns the reason why the cache does not handle such a request; `None` if it handles it.

@@ -1,7 +1,6 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
-pub(crate) mod cached_only;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod combine;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
@@ -34,7 +34,7 @@ use crate::flow::answer;
 use crate::flow::change::Change;
 use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
-use crate::flow::decide::{port, port_of};
+use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
 use crate::flow::keeping::{self, Update, is_by_request};
@@ -306,11 +306,10 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: L
 /// 9111 section 4.2.4).
 fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure: Failure) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
-    let freshness = request.freshness(entry);
-    if !stale_on_error(&freshness, &request.asked, cx.rules, now, failure) {
+    if !may_stand_in(cx.rules, request, entry, failure, now) {
         return None;
     }
-    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, request.freshness(entry).ttl(now));
     let outcome = match failure {
         Failure::Status(status) => outcome.answered(status),
         Failure::Unreachable => outcome,

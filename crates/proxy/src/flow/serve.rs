@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, Head, Reader};
@@ -30,15 +30,17 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
-use crate::flow::context::Context;
-use crate::flow::decide::{Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only};
+use crate::flow::context::{Context, refused};
+use crate::flow::decide::{
+    Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
+};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
 use crate::flow::stored::{Held, Lookup, Mode, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, cached_only, early_hints, equivalent, pass, reload};
+use crate::flow::{answer, early_hints, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// A reply from the cache, found without waiting.
@@ -146,7 +148,7 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     }
     match before_lookup(&Terms::of(request, !request.content.is_empty())) {
         None => {}
-        Some(Decision::Refuse(why)) => return cached_only::refusal(why),
+        Some(Decision::Refuse(why)) => return refused(why),
         Some(decision) => {
             if let Err(reply) = limits::enter(request, Counted::Misses) {
                 return *reply;
@@ -207,7 +209,7 @@ impl Context<'_> {
                 self.refresh_ahead(request, &held, epoch);
                 return reply;
             }
-            (Decision::Refuse(why), None) => return cached_only::refusal(why),
+            (Decision::Refuse(why), None) => return refused(why),
             (decision, None) => decision,
         };
         let why = decision.why();
@@ -253,8 +255,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
-        let failure = Failure::Unreachable;
-        stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
+        may_stand_in(self.rules, request, entry, Failure::Unreachable, clock::now())
     }
 
     pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {

@@ -28,7 +28,7 @@ pub(crate) struct Held {
 }
 
 /// Whether a lookup serves a client, or is a dry run without side effects, which blocks on the disk.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Mode {
     Serve,
     DryRun,
@@ -42,7 +42,8 @@ impl Held {
         if own.entry.is_some() || request.route.is_validated() {
             return own;
         }
-        let (store, mut beside) = (&cache.store, None);
+        let store = &cache.store;
+        let mut beside = None;
         for other in store.equivalents.others(&request.key) {
             let hash = store.memory.hash(&other.key);
             let mut found = Self::under((&other.key, hash), cache, request, mode).await;

@@ -1,5 +1,5 @@
-//! Request heads: borrowed from the bytes of HTTP/1 ([`parse`]), from the fields of HTTP/2, or from those of a request
-//! that this proxy makes itself ([`Head::compose`], [`lines`]).
+//! Request heads: borrowed from the bytes of HTTP/1 ([`parse`]), from the fields of HTTP/2, or from the map of a request
+//! that this proxy makes itself (`Head::compose`).
 //!
 //! `httparse` finds the parts of a head (RFC 9112); this module decides whether they make one message with one length,
 //! sent to one host. A message that fails this is refused, never repaired: two parsers of an ambiguous message may see

@@ -17,8 +17,7 @@ use arc_swap::ArcSwapOption;
 use rustix::fs::{Access, access};
 
 use self::forms::Entry;
-use super::ended::Ended;
-use super::memo::Memo;
+use super::memo::{Ended, Memo};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::settings::AccessLog;

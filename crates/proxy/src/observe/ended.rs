@@ -10,42 +10,11 @@ use larder_stats::{Sheet, Tally};
 
 use super::Observers;
 use super::ledger::Ledger;
-use super::memo::Memo;
+use super::memo::{Ended, Memo};
 use super::sums::Hit;
 use super::watch::Queue;
-use crate::base::outcome::Outcome;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::{Reply, Source};
-use crate::exchange::route::SiteNumber;
-
-/// The result of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) status: u16,
-    pub(crate) site: SiteNumber,
-    pub(crate) outcome: Outcome,
-    /// Seconds since the response was generated or validated, if it was stored.
-    pub(crate) age: Option<u32>,
-    /// Bytes sent.
-    pub(crate) bytes: u64,
-    /// Bytes saved by compressing the content here.
-    pub(crate) saved: Option<u64>,
-}
-
-impl Ended {
-    /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
-    #[inline]
-    pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
-        let Reply { site, outcome, age, .. } = *reply;
-        // A response to HEAD has a length, but no content.
-        let sent = reply.length.filter(|length| outcome.coding.is_some() && *length <= bytes);
-        let saved = match (&reply.fields, sent) {
-            (Source::Entry(entry), Some(sent)) => Some(entry.body().len().saturating_sub(sent)),
-            _ => None,
-        };
-        Self { status: reply.status.as_u16(), site, outcome, age, bytes, saved }
-    }
-}
+use crate::exchange::reply::Reply;
 
 /// The observers' view of the requests of one worker.
 pub(crate) struct Witness {

@@ -16,8 +16,7 @@ use larder_stats::{
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
-use super::ended::Ended;
-use super::memo::Memo;
+use super::memo::{Ended, Memo};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::explanation::Written;

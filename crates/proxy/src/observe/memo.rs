@@ -1,5 +1,5 @@
-//! The data of a request that is kept until its response is sent. The access log, the live log and the statistics are
-//! written from it.
+//! The data of a request that is kept until its response is sent, and the result. The access log, the live log and the
+//! statistics are written from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use http::{Method, Version};
 use larder_semantics::fields::Fields;
 
 use crate::base::networks::host_of;
+use crate::base::outcome::Outcome;
 use crate::base::settings::{AccessLog, Door, Role};
 use crate::counts::span::Trace;
 use crate::exchange::plan::Plan;
-use crate::exchange::reply::Reply;
-use crate::exchange::route::{FORWARD, first_segment};
+use crate::exchange::reply::{Reply, Source};
+use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
 use crate::exchange::target::Address;
 use crate::http::head::{Head, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
@@ -66,6 +67,35 @@ impl Visit {
             agent: field("user-agent"),
             content_type: None,
         }
+    }
+}
+
+/// The result of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: u16,
+    pub(crate) site: SiteNumber,
+    pub(crate) outcome: Outcome,
+    /// Seconds since the response was generated or validated, if it was stored.
+    pub(crate) age: Option<u32>,
+    /// Bytes sent.
+    pub(crate) bytes: u64,
+    /// Bytes saved by compressing the content here.
+    pub(crate) saved: Option<u64>,
+}
+
+impl Ended {
+    /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
+    #[inline]
+    pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
+        let Reply { site, outcome, age, .. } = *reply;
+        // A response to HEAD has a length, but no content.
+        let sent = reply.length.filter(|length| outcome.coding.is_some() && *length <= bytes);
+        let saved = match (&reply.fields, sent) {
+            (Source::Entry(entry), Some(sent)) => Some(entry.body().len().saturating_sub(sent)),
+            _ => None,
+        };
+        Self { status: reply.status.as_u16(), site, outcome, age, bytes, saved }
     }
 }
 

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use http::{Method, Version};
 use larder_stats::{Mark, Measures, Sheet, Transaction};
 
-use super::ended::Ended;
 use super::ledger::{COMMON, Ledger};
-use super::memo::{self, Memo};
+use super::memo::{self, Ended, Memo};
 use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
 use crate::counts::versions;

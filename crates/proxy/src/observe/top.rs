@@ -274,8 +274,7 @@ mod tests {
     use super::*;
     use crate::base::outcome::{Kind, Outcome};
     use crate::exchange::route::SiteNumber;
-    use crate::observe::ended::Ended;
-    use crate::observe::memo::Memo;
+    use crate::observe::memo::{Ended, Memo};
 
     fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> EndedRequest {
         let outcome =

@@ -9,8 +9,7 @@ use std::time::Duration;
 use larder_semantics::fields::Fields;
 use serde::Serialize;
 
-use super::ended::Ended;
-use super::memo::Memo;
+use super::memo::{Ended, Memo};
 use crate::base::error::Error;
 use crate::base::settings::Settings;
 use crate::counts::span::Trace;

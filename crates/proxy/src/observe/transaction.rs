@@ -153,8 +153,7 @@ mod tests {
     use super::*;
     use crate::base::outcome::Outcome;
     use crate::exchange::route::SiteNumber;
-    use crate::observe::ended::Ended;
-    use crate::observe::memo::Memo;
+    use crate::observe::memo::{Ended, Memo};
 
     fn seen() -> EndedRequest {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);

@@ -15,8 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::ended::Ended;
-use super::memo::{Memo, Visit};
+use super::memo::{Ended, Memo, Visit};
 
 /// Maximum of concurrent watchers.
 pub(crate) const MOST: usize = 16;

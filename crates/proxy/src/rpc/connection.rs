@@ -22,7 +22,7 @@ use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger::linger;
-use crate::observe::ended::Ended;
+use crate::observe::memo::Ended;
 
 /// The connection of a client.
 struct Connection {

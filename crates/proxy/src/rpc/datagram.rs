@@ -24,7 +24,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
-use crate::observe::ended::Ended;
+use crate::observe::memo::Ended;
 
 /// Maximum of concurrent calls.
 const CALLS: usize = 64;

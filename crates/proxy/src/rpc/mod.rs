@@ -15,8 +15,7 @@ use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::flow::worker::Worker;
 use crate::net::byte_budget::ByteBudget;
-use crate::observe::ended::Ended;
-use crate::observe::memo::Memo;
+use crate::observe::memo::{Ended, Memo};
 
 mod budget;
 mod connection;

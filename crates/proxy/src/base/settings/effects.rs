@@ -12,7 +12,7 @@ use larder_semantics::storable::{Prediction, Rules};
 
 use super::limit::Limit;
 use super::pages::Pages;
-use super::rule::{Answer, Edits, Template};
+use super::rule::{Answer, Edits, Template, Value};
 use super::users::{Tokens, Users};
 use super::{HostHeader, Origin};
 
@@ -205,28 +205,6 @@ impl Effects {
     /// Whether paths of requests to origins differ from those of clients.
     pub(crate) fn changes_paths(&self) -> bool {
         self.rewrite.is_some() || self.origin.iter().flatten().any(|origin| origin.path.is_some())
-    }
-}
-
-/// The value of an effect. It is set if it is not the default.
-pub(super) trait Value: Clone + Default + PartialEq {
-    fn is_set(&self) -> bool {
-        *self != Self::default()
-    }
-
-    /// Adds the value that a later rule sets, or replaces this one by it.
-    fn add(&mut self, later: &Self) {
-        if later.is_set() {
-            self.clone_from(later);
-        }
-    }
-}
-
-impl<T: Clone + PartialEq> Value for Option<T> {}
-
-impl Value for Vec<String> {
-    fn add(&mut self, later: &Self) {
-        self.extend_from_slice(later);
     }
 }
 

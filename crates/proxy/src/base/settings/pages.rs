@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::effects::Value;
+use super::rule::Value;
 
 /// A page for errors with some status codes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,27 +1,30 @@
-//! Rules of a site or of the forward proxy, and the values of their effects.
-
-use std::path::PathBuf;
+//! The values of the effects of rules: changes of fields, answers, and templates.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use larder_rules::{Pattern, Rule};
+use larder_rules::Pattern;
 use larder_semantics::readings;
 
-use super::effects::{Effects, Value};
+/// The value of an effect. It is set if it is not the default.
+pub(super) trait Value: Clone + Default + PartialEq {
+    fn is_set(&self) -> bool {
+        *self != Self::default()
+    }
 
-/// A rule.
-#[derive(Clone, Debug)]
-pub struct SiteRule {
-    /// The name in explanations and statistics.
-    pub name: String,
-    /// The beginning of the rule in the config, such as `larder.toml:12`.
-    pub place: String,
-    /// The conditions.
-    pub rule: Rule,
-    /// The effects.
-    pub effects: Effects,
-    /// Further files that the rule was read from. A change of one of them causes a reload of the config.
-    pub files: Vec<PathBuf>,
+    /// Adds the value that a later rule sets, or replaces this one by it.
+    fn add(&mut self, later: &Self) {
+        if later.is_set() {
+            self.clone_from(later);
+        }
+    }
+}
+
+impl<T: Clone + PartialEq> Value for Option<T> {}
+
+impl Value for Vec<String> {
+    fn add(&mut self, later: &Self) {
+        self.extend_from_slice(later);
+    }
 }
 
 /// Changes to field lines, applied in this order.

@@ -10,8 +10,7 @@ use http::Version;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::super::ended::Ended;
-use super::super::memo::Memo;
+use super::super::memo::{Ended, Memo};
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
 use crate::base::shown::{is_hidden, write_json};

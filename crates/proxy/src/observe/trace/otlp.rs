@@ -14,8 +14,7 @@ use opentelemetry_sdk::trace::{
     self as sdk, BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
-use super::super::ended::Ended;
-use super::super::memo::Memo;
+use super::super::memo::{Ended, Memo};
 use super::TraceReport;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;

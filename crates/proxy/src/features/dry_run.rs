@@ -22,7 +22,7 @@ use crate::exchange::request::Request;
 use crate::exchange::settled::Settled;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway};
-use crate::flow::cached_only;
+use crate::flow::context::refused;
 use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
@@ -30,15 +30,15 @@ use crate::http::head::{self, Framing, Head};
 use crate::origin::Turn;
 
 /// A dry run of a config.
-pub struct Foresight {
+pub struct DryRun {
     plan: Plan,
     /// Hashes keys, and holds no entries.
     memory: Memory,
 }
 
-/// A request, and the answer of the origin if the origin is asked.
+/// A request, and the answer of the origin if the origin is case.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Case {
     /// The URL, in the form that clients send.
     pub url: String,
     /// The method.
@@ -55,7 +55,7 @@ pub struct Asked {
 
 /// The decisions on a request.
 #[derive(Clone, Debug)]
-pub struct Foreseen {
+pub struct Forecast {
     /// The names of the rules that apply.
     pub rules: Vec<String>,
     /// The URL for which a response is stored.
@@ -76,7 +76,7 @@ pub struct Foreseen {
     pub replied: HeaderMap,
 }
 
-impl Foresight {
+impl DryRun {
     /// Returns a dry run of `settings`.
     pub fn new(settings: Settings) -> Self {
         let gateways = Gateways::new(Settled::default());
@@ -85,24 +85,24 @@ impl Foresight {
         Self { plan, memory: Memory::new(capacity, &Spec::default(), 1) }
     }
 
-    /// Returns the decisions on `asked`.
+    /// Returns the decisions on `case`.
     ///
     /// # Errors
     /// The reason why the request is not served, in one line.
-    pub fn of(&self, asked: &Asked) -> Result<Foreseen, String> {
+    pub fn of(&self, case: &Case) -> Result<Forecast, String> {
         let plan = &self.plan;
-        let fields = asked.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let (url, method) = (asked.url.clone(), asked.method.clone());
+        let fields = case.fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let (url, method) = (case.url.clone(), case.method.clone());
         let without_sites = if plan.settings.sites.is_empty() { Role::Forward } else { Role::Reverse };
-        let role = asked.role.unwrap_or(without_sites);
+        let role = case.role.unwrap_or(without_sites);
         let (target, fields) = Question { url, method, fields, role: Some(role) }.message()?;
         let lines = head::lines(&fields);
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
-        let head = Head::compose(&asked.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
-        let client = SocketAddr::new(asked.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
+        let head = Head::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
+        let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
-        Ok(self.decide(&request, head.framing != Framing::Length(0), asked.answer.as_ref()))
+        Ok(self.decide(&request, head.framing != Framing::Length(0), case.answer.as_ref()))
     }
 
     fn decide(
@@ -110,7 +110,7 @@ impl Foresight {
         request: &Request,
         has_content: bool,
         answer: Option<&(StatusCode, HeaderMap)>,
-    ) -> Foreseen {
+    ) -> Forecast {
         if let Some(reply) = dispatch::dry_run(&self.plan, self.https_port(), request) {
             return self.own(request, reply);
         }
@@ -119,13 +119,13 @@ impl Foresight {
             None => decide(&Terms::of(request, has_content), Err(Why::Absent), clock::now()),
         };
         let passed = match decision {
-            Decision::Refuse(why) => return self.own(request, cached_only::refusal(why)),
+            Decision::Refuse(why) => return self.own(request, refused(why)),
             Decision::Fetch(Why::Absent) => None,
             decision => Some(decision.why()),
         };
         let Some((status, fields)) = answer else {
             let outcome = if passed.is_some() { "passed" } else { "asked" };
-            return Foreseen { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
+            return Forecast { outcome, reason: passed.map(Why::token), ..self.nothing(request) };
         };
         let length = fields.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let by_answer = request.rule_response(&self.plan, (*status, length, fields));
@@ -150,7 +150,7 @@ impl Foresight {
         if request.ruling.caches && ruling.caching.compression.is_on() {
             reply.negotiated = forms::arriving(&ruling.caching.compression, &reply);
         }
-        Foreseen {
+        Forecast {
             rules: self.names(&ruling.numbers, request),
             outcome,
             reason: reason.map(Why::token),
@@ -162,12 +162,12 @@ impl Foresight {
     }
 
     /// Returns the decisions for a reply of this proxy itself.
-    fn own(&self, request: &Request, reply: Reply) -> Foreseen {
+    fn own(&self, request: &Request, reply: Reply) -> Forecast {
         let Reply { outcome: Outcome { kind, why, .. }, status, .. } = reply;
         let outcome = if matches!(kind, Kind::Refused | Kind::Failed) { "refused" } else { "answered" };
         let (reason, status) = (Some(why.token()), Some(status.as_u16()));
         let replied = self.replied(request, reply);
-        Foreseen { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
+        Forecast { asks: Vec::new(), outcome, reason, status, replied, ..self.nothing(request) }
     }
 
     /// Returns the port of the first listener where clients of sites get TLS.
@@ -176,8 +176,8 @@ impl Foresight {
         listen.find(|one| one.role == Role::Reverse && one.tls).map(|one| one.address.port())
     }
 
-    fn nothing(&self, request: &Request) -> Foreseen {
-        Foreseen {
+    fn nothing(&self, request: &Request) -> Forecast {
+        Forecast {
             rules: self.names(&request.ruling.numbers, request),
             url: request.url(),
             asks: asks(request),
