@@ -9,12 +9,15 @@
 //!   contain a number that is used once, so that chunks of different responses are never combined.
 //!
 //! A response has the position in the stream of purges at which its fetch began, and the process of the engine then. It also
-//! has its intended lifetime on the engine; with the remaining lifetime, which the engine counts, that gives its age.
+//! has its intended lifetime on the engine; with the remaining lifetime, which the engine counts, that gives its age. Its
+//! head ([`StoredHead`]) is as if it had been received in second 0, since the clocks of nodes may differ.
+
+use larder_semantics::stored_head::StoredHead;
 
 use crate::{Position, key_hash};
 
-/// The start of a value; a later layout has another one.
-pub const MAGIC: &[u8; 8] = b"larder 1";
+/// The start of a value; another layout has another one.
+pub const MAGIC: &[u8; 8] = b"larder 2";
 /// Bytes of content in a chunk; the last chunk may have fewer.
 pub const CHUNK: u64 = 1 << 20;
 /// Content that is shorter is part of the record.
@@ -37,34 +40,14 @@ pub enum Record<'r> {
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response<'r> {
-    /// The cache key.
-    pub key: &'r [u8],
-    /// The request fields that select it.
-    pub signature: &'r [u8],
-    /// The status code.
-    pub status: u16,
-    /// The flags of its freshness, as bits.
-    pub flags: u8,
-    /// The age when it was written, in seconds.
-    pub age: u32,
-    /// The age up to which it is fresh, in seconds.
-    pub lifetime: u32,
-    /// Its `Date` (UNIX seconds).
-    pub date: u32,
-    /// Seconds of staleness allowed while revalidating.
-    pub stale_while_revalidate: u32,
-    /// Seconds of staleness allowed when the origin fails.
-    pub stale_if_error: u32,
-    /// The cost of fetching it, in microseconds.
-    pub cost: u32,
+    /// Its head. The initial age is the age when it was written.
+    pub head: StoredHead<'r>,
     /// The time for which the engine should keep it, in milliseconds.
     pub expires: u64,
     /// The process of the engine that had the stream of purges when the fetch began.
     pub engine: &'r str,
     /// The last entry of that process that had been applied then.
     pub position: Position,
-    /// Field lines.
-    pub fields: &'r [u8],
     /// The content.
     pub content: Content<'r>,
 }
@@ -163,16 +146,10 @@ impl<'r> Record<'r> {
 impl<'r> Response<'r> {
     fn encode(&self, out: &mut Out) {
         out.0.push(b'r');
-        out.text(self.key);
-        out.text(self.signature);
-        out.number(self.status.to_le_bytes());
-        out.0.push(self.flags);
-        let seconds = [self.age, self.lifetime, self.date, self.stale_while_revalidate, self.stale_if_error];
-        seconds.into_iter().chain([self.cost]).for_each(|number| out.number(number.to_le_bytes()));
         out.number(self.expires.to_le_bytes());
         out.text(self.engine.as_bytes());
         self.position.parts().into_iter().for_each(|number| out.number(number.to_le_bytes()));
-        out.text(self.fields);
+        self.head.encode(&mut out.0);
         match &self.content {
             Content::Inline(len, piece) => {
                 out.0.push(b'i');
@@ -188,20 +165,10 @@ impl<'r> Response<'r> {
 
     fn decode(from: &mut In<'r>) -> Option<Self> {
         Some(Self {
-            key: from.text()?,
-            signature: from.text()?,
-            status: u16::from_le_bytes(from.bytes()?),
-            flags: u8::from_le_bytes(from.bytes()?),
-            age: from.seconds()?,
-            lifetime: from.seconds()?,
-            date: from.seconds()?,
-            stale_while_revalidate: from.seconds()?,
-            stale_if_error: from.seconds()?,
-            cost: from.seconds()?,
             expires: from.number()?,
             engine: std::str::from_utf8(from.text()?).ok()?,
             position: Position::new(from.number()?, from.number()?),
-            fields: from.text()?,
+            head: from.head()?,
             content: Content::decode(from)?,
         })
     }
@@ -211,7 +178,7 @@ impl<'r> Content<'r> {
     fn decode(from: &mut In<'r>) -> Option<Self> {
         match from.bytes()? {
             [b'i'] => {
-                let len = from.seconds()?;
+                let len = from.length()?;
                 let piece = Piece::decode(std::mem::take(&mut from.0))?;
                 (u64::from(len) < INLINE).then_some(Self::Inline(len, piece))
             }
@@ -262,7 +229,7 @@ impl<'r> In<'r> {
         Some(*bytes)
     }
 
-    fn seconds(&mut self) -> Option<u32> {
+    fn length(&mut self) -> Option<u32> {
         self.bytes().map(u32::from_le_bytes)
     }
 
@@ -271,40 +238,39 @@ impl<'r> In<'r> {
     }
 
     fn text(&mut self) -> Option<&'r [u8]> {
-        let len = self.seconds()? as usize;
+        let len = self.length()? as usize;
         let (text, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(text)
+    }
+
+    fn head(&mut self) -> Option<StoredHead<'r>> {
+        let (head, rest) = StoredHead::decode(self.0)?;
+        self.0 = rest;
+        Some(head)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+    use larder_semantics::freshness::Freshness;
     use proptest::prelude::*;
 
     use super::*;
 
     /// The random data for the tests of a record.
-    type Made = (Vec<u8>, Vec<u8>, u16, u8, [u32; 6], u64, String, (u64, u64), Vec<u8>);
+    type Made = ([Vec<u8>; 3], u32, u64, String, (u64, u64));
 
     fn response<'r>(made: &'r Made, content: Content<'r>) -> Record<'r> {
-        let (key, signature, status, flags, numbers, expires, engine, (millis, count), fields) = made;
-        let [age, lifetime, date, stale_while_revalidate, stale_if_error, cost] = *numbers;
+        let ([key, signature, own], initial_age, expires, engine, (millis, count)) = made;
+        let freshness = Freshness { initial_age: *initial_age, ..Freshness::default() };
+        let (status, cost, shared) = (StatusCode::OK, 7, &b""[..]);
         Record::Response(Box::new(Response {
-            key,
-            signature,
-            status: *status,
-            flags: *flags,
-            age,
-            lifetime,
-            date,
-            stale_while_revalidate,
-            stale_if_error,
-            cost,
+            head: StoredHead { key, signature, status, freshness, cost, shared, own },
             expires: *expires,
             engine,
             position: Position::new(*millis, *count),
-            fields,
             content,
         }))
     }
@@ -314,7 +280,7 @@ mod tests {
         fn what_was_written_comes_back(made: Made, body: Vec<u8>, number: u64, len in 0..10 * CHUNK, damage: (usize, u8)) {
             let sums = (0..chunks(len)).collect();
             for record in [
-                Record::Varies { key: &made.0, signature: &made.1 },
+                Record::Varies { key: &made.0[0], signature: &made.0[1] },
                 response(&made, Content::Inline(7, Piece::Plain(&body))),
                 response(&made, Content::Inline(7, Piece::Zstd(&body))),
                 response(&made, Content::Chunks { number, len, sums }),

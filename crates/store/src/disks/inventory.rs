@@ -12,8 +12,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_disk::{Directory, Disk, Listed, OpenError, Verified};
 use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
-use super::meta::{Meta, RecordHead, cache_key, head_key, page_key, variant_number};
+use super::meta::{Meta, cache_key, head_key, page_key, variant_number};
 use super::{DiskTier, Disks, Drive, Record, Tell};
 use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
@@ -152,7 +153,7 @@ impl Disks {
         if !is_found(disk, &listed.key) {
             return None;
         }
-        let state = |head: &RecordHead<'_>| {
+        let state = |head: &StoredHead<'_>| {
             let (freshness, fields) = (head.freshness, LinesRef::written(head.shared, head.own));
             let reach = self.purges().reach(Since::Second(freshness.received), key, Some(&fields));
             let freshness = reach.map_or(Some(freshness), |reach| reach.freshness_left(&freshness));
@@ -227,7 +228,7 @@ pub(super) fn newer_head<T>(
     key: &[u8],
     serial: u64,
     len: u64,
-    read: impl FnOnce(&RecordHead<'_>) -> T,
+    read: impl FnOnce(&StoredHead<'_>) -> T,
 ) -> Option<T> {
     if len < SENDFILE_FROM {
         return None;
@@ -239,7 +240,7 @@ pub(super) fn newer_head<T>(
     }
 }
 
-fn held_head(head: &RecordHead<'_>) -> (StatusCode, Vec<u8>) {
+fn held_head(head: &StoredHead<'_>) -> (StatusCode, Vec<u8>) {
     (head.status, [head.shared, head.own].concat())
 }
 

@@ -128,10 +128,10 @@ impl Disks {
     /// Finds the stored response to a request with these fields, and counts that as a use at `now` (UNIX
     /// seconds). Returns [`Glance::Waits`] also for a long body that has yet to be checked.
     pub(crate) fn glance(&self, key: &[u8], request: &impl Fields, lines: &LinePool, now: u32) -> Glance {
-        let Some(disk) = self.drive(key).and_then(Drive::disk) else { return Glance::Absent };
-        let mut search = Search::new(key);
+        let search = self.drive(key).and_then(|drive| Search::new(drive, key));
+        let Some(mut search) = search else { return Glance::Absent };
         loop {
-            let found = match disk.find_at_once(&search.wanted, now, SENDFILE_FROM - 1) {
+            let found = match search.disk.find_at_once(&search.wanted, now, SENDFILE_FROM - 1) {
                 AtOnce::Found(found) => Some(found),
                 AtOnce::Absent => None,
                 AtOnce::Waits => return Glance::Waits,
@@ -149,10 +149,9 @@ impl Disks {
 
     /// Finds the stored response to a request with these fields, without counting a use. Blocks while the disk reads.
     pub(crate) fn look(&self, key: &[u8], request: &impl Fields, lines: &LinePool) -> Option<Entry> {
-        let disk = self.drive(key).and_then(Drive::disk)?;
-        let mut search = Search::new(key);
+        let mut search = Search::new(self.drive(key)?, key)?;
         loop {
-            let found = disk.peek(&search.wanted, SENDFILE_FROM - 1);
+            let found = search.disk.peek(&search.wanted, SENDFILE_FROM - 1);
             if let SearchStep::Done(entry) = search.take(found, |varies| vary::again(varies, request), lines)
             {
                 return entry;
@@ -168,10 +167,9 @@ impl Disks {
         lines: &LinePool,
         now: u32,
     ) -> Option<Entry> {
-        let disk = self.drive(key)?.disk()?;
-        let mut search = Search::new(key);
+        let mut search = Search::new(self.drive(key)?, key)?;
         let entry = loop {
-            let found = read(disk, &search.wanted, now, SENDFILE_FROM - 1).await;
+            let found = read(search.disk, &search.wanted, now, SENDFILE_FROM - 1).await;
             match search.take(found, &signature, lines) {
                 SearchStep::Look => {}
                 SearchStep::Done(entry) => break entry?,

@@ -49,7 +49,7 @@ impl Reading<'_> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         *kept = Some(Kept {
-            status: response.status,
+            status: response.head.status.as_u16(),
             bytes: response.content.len(),
             age: freshness.age(clock::now()),
             lifetime: freshness.lifetime,

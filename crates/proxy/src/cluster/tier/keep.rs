@@ -14,6 +14,8 @@ use larder_cluster::Follower;
 use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
 use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 use larder_store::{Entry, Store};
 use tokio::sync::Notify;
 
@@ -193,9 +195,8 @@ impl Writing<'_> {
             },
         };
         let expires = self.time(entry);
-        let mut fields = Vec::new();
-        entry.fields().write(&mut fields);
-        let response = content.and_then(|content| response(entry, place, expires, &fields, content));
+        let own = entry.fields().own();
+        let response = content.and_then(|content| response(entry, place, expires, &own, content));
         let Some(response) = response.filter(|_| !expires.is_zero()) else { return Ok(()) };
         let value = Record::Response(Box::new(response)).encode();
         if !entry.signature().is_empty() {
@@ -269,25 +270,16 @@ fn response<'e>(
     entry: &'e Entry,
     place: &'e Follower,
     expires: Duration,
-    fields: &'e [u8],
+    own: &'e [u8],
     content: Content<'e>,
 ) -> Option<Response<'e>> {
-    let freshness = entry.freshness();
+    let head = entry.stored_head(own);
+    let initial_age = head.freshness.age(clock::now());
     Some(Response {
-        key: entry.key(),
-        signature: entry.signature(),
-        status: entry.status().as_u16(),
-        flags: freshness.flags.bits(),
-        age: freshness.age(clock::now()),
-        lifetime: freshness.lifetime,
-        date: freshness.date,
-        stale_while_revalidate: freshness.stale_while_revalidate,
-        stale_if_error: freshness.stale_if_error,
-        cost: entry.cost(),
+        head: StoredHead { freshness: Freshness { received: 0, initial_age, ..head.freshness }, ..head },
         expires: u64::try_from(expires.as_millis()).ok()?,
         engine: place.engine()?,
         position: place.position()?,
-        fields,
         content,
     })
 }

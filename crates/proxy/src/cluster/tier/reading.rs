@@ -5,18 +5,17 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use larder_cluster::message::Order;
 use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
 use larder_cluster::seal::MessageKind;
 use larder_cluster::{Follower, Missed, Position};
-use larder_semantics::fields::HeadLines;
-use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
+use larder_semantics::stored_head::StoredHead;
 use larder_semantics::vary;
 use larder_store::entry::Parts;
 use larder_store::fill::FillWriter;
-use larder_store::{Body, Entry, Purges};
+use larder_store::{Body, Entry, LinesRef, Purges};
 
 use super::{Side, Tier, chunk};
 use crate::base::clock;
@@ -108,7 +107,7 @@ impl Reading<'_> {
             return Err(Unfit::NoRoom);
         }
         let body = self.body(cache, &found.name, &response.content).await?;
-        entry(cache, writer, &response, freshness, body).ok_or(Unfit::Damaged)
+        entry(cache, writer, &response.head, freshness, body).ok_or(Unfit::Damaged)
     }
 
     /// Finds the record of the response that the request selects.
@@ -138,7 +137,7 @@ impl Reading<'_> {
             return Err(Unfit::Damaged);
         };
         // Another key with the same hash is not damage.
-        if response.key != &self.request.key[..] || response.signature != found.signature {
+        if response.head.key != &self.request.key[..] || response.head.signature != found.signature {
             return Err(Unfit::OtherKey);
         }
         let freshness = freshness(&response, found.left).ok_or(Unfit::Damaged)?;
@@ -180,7 +179,7 @@ impl Reading<'_> {
                 Order::Distrust => return Err(Unfit::Distrusted),
             }
         }
-        let is_purged = Purges::would_reach(&orders, response.key, &HeadLines(response.fields));
+        let is_purged = Purges::would_reach(&orders, response.head.key, &fields(&response.head));
         let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
         match self.cluster.invalidations.accepts(&engine, last) {
             true => Ok(last),
@@ -249,36 +248,26 @@ impl Reading<'_> {
 fn entry(
     cache: &Cache,
     writer: &FillWriter,
-    response: &Response<'_>,
+    head: &StoredHead<'_>,
     freshness: Freshness,
     body: Body,
 ) -> Option<Entry> {
-    let fields = HeadLines(response.fields).to_map();
-    Entry::new(Parts {
-        key: response.key,
-        signature: response.signature,
-        status: StatusCode::from_u16(response.status).ok()?,
-        freshness,
-        cost: response.cost,
-        born: writer.born(),
-        fields: &cache.store.memory.keep(&fields, freshness.date),
-        body,
-    })
+    let StoredHead { key, signature, status, cost, .. } = *head;
+    let fields = &cache.store.memory.keep(&fields(head).to_map(), freshness.date);
+    Entry::new(Parts { key, signature, status, freshness, cost, born: writer.born(), fields, body })
+}
+
+fn fields<'h>(head: &StoredHead<'h>) -> LinesRef<'h> {
+    LinesRef::written(head.shared, head.own)
 }
 
 /// Computes age and lifetime. The engine measures the time: `left` is the rest of the milliseconds in the record.
 /// `None` if they do not agree.
 fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
     let passed = response.expires.checked_sub(u64::try_from(left).ok()?)?.div_ceil(1_000);
-    Some(Freshness {
-        received: clock::now(),
-        initial_age: response.age.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX)),
-        lifetime: response.lifetime,
-        date: response.date,
-        stale_while_revalidate: response.stale_while_revalidate,
-        stale_if_error: response.stale_if_error,
-        flags: Flags::from_bits(response.flags),
-    })
+    let written = response.head.freshness;
+    let initial_age = written.initial_age.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX));
+    Some(Freshness { received: clock::now(), initial_age, ..written })
 }
 
 /// Returns the `len` bytes that a piece encodes; `None` if it does not.
