@@ -46,7 +46,7 @@ pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Re
         Err((status, why)) => return refuse(status, why),
     };
     let store = Arc::clone(&state.shared.cache.store);
-    if store.disks.is_empty() && !matches!(question, Question::List(_)) {
+    if !store.has_near() && !matches!(question, Question::List(_)) {
         return refuse(
             StatusCode::NOT_FOUND,
             "there is no disk cache here; larder serve --disk DIR adds one".into(),
@@ -62,7 +62,7 @@ pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Re
     };
     match question {
         Question::List(keys) => made("application/x-ndjson", permit, None, move |outlet| {
-            inventory::list(&store.disks, Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
+            inventory::list(store.near(), Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
         }),
         Question::Verify(rate) => made("application/x-ndjson", permit, None, move |outlet| {
             verify(&store, rate, outlet);

@@ -24,7 +24,7 @@ use crate::base::explanation::{
     Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier, Stored,
 };
 use crate::base::networks::host_of;
-use crate::base::outcome::{Kind, Tier};
+use crate::base::outcome::Kind;
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
 use crate::counts::versions;
@@ -40,7 +40,7 @@ use crate::flow::context::passes;
 use crate::flow::serve;
 use crate::flow::stored::{Found, Held, find};
 use crate::flow::worker::Shared;
-use crate::flow::{answer, cached_only, equivalent, keeping, pass};
+use crate::flow::{cached_only, equivalent, keeping, pass};
 use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
@@ -138,7 +138,7 @@ fn run(
     match read {
         Ok((request, without, has_content)) => {
             let without = without.map(|request| Run { shared, plan, request, has_content, until });
-            let without_rules = without.map(|run| run.decide(&run.look(run.request.hash)));
+            let without_rules = without.map(|run| run.decide(&run.look()));
             let explained = Run { shared, plan, request, has_content, until }.explain(nothing);
             Explanation { without_rules, ..explained }
         }
@@ -190,7 +190,7 @@ impl Run<'_> {
     fn explain(&self, nothing: Explanation) -> Explanation {
         let request = &self.request;
         let hash = request.hash;
-        let held = self.look(hash);
+        let held = self.look();
         let decision = self.decide(&held);
         let second_tier = self.second_tier(&held, &decision);
         let verdict = self.shared.observers.verdicts.of(hash);
@@ -272,20 +272,12 @@ impl Run<'_> {
     }
 
     /// Returns the entry that the flow would find, without counting a use.
-    fn look(&self, hash: u64) -> Held {
-        let (store, request) = (&self.shared.cache.store, &self.request);
-        let resident = store.memory.peek(&request.key, hash);
-        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-        match selected.and_then(|entry| store.left(entry)) {
-            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
-            None => match store.look_on_disk(&request.key, &request.fields) {
-                None => equivalent::look_only(&self.shared.cache, request).unwrap_or(Held {
-                    entry: None,
-                    tier: Tier::Disk,
-                    resident,
-                }),
-                entry => Held { entry, tier: Tier::Disk, resident },
-            },
+    fn look(&self) -> Held {
+        let (cache, request) = (&self.shared.cache, &self.request);
+        let held = Held::explain(cache, &request.key, request);
+        match held.entry {
+            Some(_) => held,
+            None => equivalent::look_only(cache, request).unwrap_or(held),
         }
     }
 

@@ -4,16 +4,15 @@
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use larder_store::fill::{Reader, Verdict};
-use larder_store::{Entry, Resident, equivalents};
+use larder_store::{Entry, equivalents};
 
-use crate::base::clock;
 use crate::base::outcome::Tier;
 use crate::cache::Cache;
 use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::stored::Held;
 
-/// Returns the response that a disk has under `key` without waiting, or else one that is stored for an equivalent
+/// Returns the response that a near tier has under `key` without waiting, or else one that is stored for an equivalent
 /// query, with the reason to use it while it is fresh.
 pub(crate) fn not_in_memory(
     cache: &Cache,
@@ -22,7 +21,7 @@ pub(crate) fn not_in_memory(
     now: u32,
 ) -> Option<(Entry, Tier, Why)> {
     match cache.fills.recall_at_once(key, request, now) {
-        Some(entry) => Some((entry, Tier::Disk, Why::Fresh)),
+        Some((entry, tier)) => Some((entry, tier, Why::Fresh)),
         None => {
             let (entry, tier) = at_once(cache, key, request, now)?;
             Some((entry, tier, Why::EquivalentQuery))
@@ -37,7 +36,7 @@ pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32
         let resident = store.memory.find(&other.key, store.memory.hash(&other.key), now);
         let (entry, tier) = match resident.and_then(|resident| answer::take(resident, request)) {
             Some(entry) => (store.current(entry)?, Tier::Memory),
-            None => (cache.fills.recall_at_once(&other.key, request, now)?, Tier::Disk),
+            None => cache.fills.recall_at_once(&other.key, request, now)?,
         };
         if tier == Tier::Memory {
             store.used(&entry, now);
@@ -62,34 +61,26 @@ pub(crate) async fn unless(cache: &Cache, request: &Request, held: Held) -> Held
 async fn look(cache: &Cache, request: &Request) -> Option<Held> {
     let (store, mut beside) = (&cache.store, None);
     for other in store.equivalents.others(&request.key) {
-        let (resident, selected) = selected(cache, &other.key, request);
-        let (entry, tier) = match selected.and_then(|entry| store.current(entry)) {
-            Some(entry) => (Some(entry), Tier::Memory),
-            None => (cache.fills.recall(&other.key, &request.fields, clock::now()).await, Tier::Disk),
-        };
-        let entry = entry.and_then(|entry| store.for_other(entry, &other, &request.key));
-        if entry.is_some() {
-            return Some(Held { entry, tier, resident });
+        let mut held = Held::find(cache, &other.key, request).await;
+        held.entry = held.entry.and_then(|entry| store.for_other(entry, &other, &request.key));
+        if held.entry.is_some() {
+            return Some(held);
         }
-        beside = beside.or(resident);
+        beside = beside.or(held.resident);
     }
     beside.map(|resident| Held { entry: None, tier: Tier::Memory, resident: Some(resident) })
 }
 
-/// [`unless`] as a dry run, without side effects. Blocks on the disk.
+/// [`unless`] as a dry run, without side effects. Blocks while near tiers read.
 pub(crate) fn look_only(cache: &Cache, request: &Request) -> Option<Held> {
     let store = &cache.store;
     if request.route.is_validated() {
         return None;
     }
     store.equivalents.others(&request.key).into_iter().find_map(|other| {
-        let (resident, selected) = selected(cache, &other.key, request);
-        let (entry, tier) = match selected.and_then(|entry| store.left(&entry)) {
-            Some(entry) => (entry, Tier::Memory),
-            None => (store.look_on_disk(&other.key, &request.fields)?, Tier::Disk),
-        };
-        let entry = store.for_other(entry, &other, &request.key)?;
-        Some(Held { entry: Some(entry), tier, resident })
+        let held = Held::explain(cache, &other.key, request);
+        let entry = store.for_other(held.entry?, &other, &request.key)?;
+        Some(Held { entry: Some(entry), ..held })
     })
 }
 
@@ -113,13 +104,4 @@ pub(crate) fn is_for(request: &Request, reader: &Reader, verdict: &Verdict) -> b
 /// Whether a stored response is about `request`.
 pub(crate) fn is_entry_for(request: &Request, entry: &Entry) -> bool {
     equivalents::is_for(entry.key(), entry.status(), &entry.fields(), &request.key)
-}
-
-/// Returns all variants that memory has under `key`, and the one that `request` selects.
-fn selected(cache: &Cache, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
-    let memory = &cache.store.memory;
-    let resident = memory.peek(key, memory.hash(key));
-    let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-    let selected = selected.cloned();
-    (resident, selected)
 }

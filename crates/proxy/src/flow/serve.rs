@@ -271,15 +271,7 @@ impl Context<'_> {
     /// Looks for a response to `request` in the tiers.
     pub(crate) async fn look(&self, request: &Request) -> Held {
         let cache = &self.worker.cache;
-        let resident = cache.store.memory.peek(&request.key, request.hash);
-        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
-        match selected.cloned().and_then(|entry| cache.store.current(entry)) {
-            Some(entry) => Held { entry: Some(entry), tier: Tier::Memory, resident },
-            None => {
-                let entry = cache.fills.recall(&request.key, &request.fields, clock::now()).await;
-                equivalent::unless(cache, request, Held { entry, tier: Tier::Disk, resident }).await
-            }
-        }
+        equivalent::unless(cache, request, Held::find(cache, &request.key, request).await).await
     }
 
     /// Returns the reply from a response that another request's fetch has stored, if this request selects it.

@@ -11,6 +11,7 @@ use larder_store::{Entry, Fills, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome, Tier};
+use crate::cache::Cache;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::answer;
@@ -132,4 +133,38 @@ pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entr
 /// Whether a response of this freshness answers a request without cache directives.
 pub(crate) fn is_fresh(freshness: &Freshness) -> bool {
     reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
+}
+
+impl Held {
+    /// Looks in memory and the near tiers for the response under `key` that `request` selects.
+    pub(crate) async fn find(cache: &Cache, key: &[u8], request: &Request) -> Self {
+        let (resident, selected) = selected(cache, key, request);
+        if let Some(entry) = selected.and_then(|entry| cache.store.current(entry)) {
+            return Self { entry: Some(entry), tier: Tier::Memory, resident };
+        }
+        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
+        Self::behind(cache.fills.recall(key, signature, clock::now()).await, resident)
+    }
+
+    /// [`find`](Self::find) as a dry run, without side effects. Blocks while near tiers read.
+    pub(crate) fn explain(cache: &Cache, key: &[u8], request: &Request) -> Self {
+        let (resident, selected) = selected(cache, key, request);
+        if let Some(entry) = selected.and_then(|entry| cache.store.left(&entry)) {
+            return Self { entry: Some(entry), tier: Tier::Memory, resident };
+        }
+        Self::behind(cache.store.explain(key, &|varies| vary::again(varies, &request.fields)), resident)
+    }
+
+    fn behind(found: Option<(Entry, Tier)>, resident: Option<Resident>) -> Self {
+        let (entry, tier) = found.unzip();
+        Self { entry, tier: tier.unwrap_or_default(), resident }
+    }
+}
+
+/// Returns all variants that memory has under `key`, and the one that `request` selects.
+fn selected(cache: &Cache, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
+    let memory = &cache.store.memory;
+    let resident = memory.peek(key, memory.hash(key));
+    let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
+    (resident, selected)
 }

@@ -13,7 +13,7 @@ use super::meta::{Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
 use crate::head::Head;
-use crate::{Body, Entry, Storage as At};
+use crate::{Body, Entry};
 
 /// Bytes of a body that are passed to the writer at once.
 const PIECE: usize = 256 << 10;
@@ -102,28 +102,9 @@ impl Disks {
         begin_at(drive, disk, place, head.stored_head(&head.fields.view().own()), about)
     }
 
-    /// Stores `entry`, a response whose head has changed or that was assembled from parts, if that is
-    /// possible without waiting. Returns false if [`keep`](Self::keep) has to do it.
-    pub(crate) fn keep_at_once(&self, entry: &Entry) -> bool {
-        let At::Heap(content) = entry.body().place() else { return false };
-        if !entry.signature().is_empty() {
-            return false;
-        }
-        let Some(drive) = self.drive(entry.key()) else { return true };
-        let Some(disk) = drive.disk() else { return true };
-        let place = Destination { key: page_key(entry.key()), varies: None };
-        if let Some(mut keeping) =
-            begin_at(drive, disk, place, stored(entry, &entry.fields().own()), about(entry))
-            && keeping.write(content)
-        {
-            keeping.finish();
-        }
-        true
-    }
-
     /// Stores `entry` in place of the response on the disk. If its body is on the disk already, only the head
-    /// is written.
-    pub(crate) async fn keep(&self, entry: &Entry) {
+    /// is written. Content in memory without a signature is stored without waiting.
+    pub(super) async fn keep(&self, entry: &Entry) {
         let Some(drive) = self.drive(entry.key()) else { return };
         let Some(disk) = drive.disk() else { return };
         let now = entry.freshness().received;

@@ -10,6 +10,7 @@ use super::meta::{Meta, head_key, page_key, variant_key};
 use super::{Drive, Record};
 use crate::entry::Parts;
 use crate::purges::Generation;
+use crate::tier::SignatureOf;
 use crate::{Body, Entry, LinePool};
 
 /// A search in progress.
@@ -42,7 +43,7 @@ impl<'k> Search<'k> {
     pub(super) fn take(
         &mut self,
         record: Option<Found>,
-        signature: impl Fn(&[u8]) -> Vec<u8>,
+        signature: SignatureOf<'_>,
         lines: &LinePool,
     ) -> SearchStep {
         if let Some((entry, serial)) = self.found.take() {
