@@ -313,7 +313,7 @@ fn what_is_damaged_or_lacks_a_part_is_fetched() {
         ("a chunk is gone", &|name| drop(engine.tell(&["del", name]))),
         ("the record is cut off", &|name| {
             let record = &name[..name.find('}').expect("a slot") + 1];
-            engine.tell(&["set", record, "larder 1", "keepttl"]);
+            engine.tell(&["set", record, "larder 2", "keepttl"]);
         }),
         ("the record lives for ever", &|name| {
             engine.tell(&["persist", &name[..name.find('}').expect("a slot") + 1]]);

@@ -17,7 +17,7 @@ impl Position {
     }
 
     /// Returns the two numbers.
-    pub(crate) const fn parts(self) -> [u64; 2] {
+    pub const fn parts(self) -> [u64; 2] {
         [self.millis, self.count]
     }
 }

@@ -2,19 +2,22 @@
 //! response, or reject them.
 //!
 //! A value begins with [`MAGIC`] and a checksum of the rest; then follow a letter and its content. Numbers are
-//! little-endian, and each text is preceded by its length.
+//! little-endian.
 //!
-//! - `v`: responses to this URL vary; a signature lists the selecting fields. Each variant has a separate record.
+//! - `v`: responses to this URL vary; the head of one of them has the selecting fields. Each variant has a separate record.
 //! - `r`: a response. Short content is part of it. Longer content is in [`CHUNK`]s, whose checksums it has; their names
 //!   contain a number that is used once, so that chunks of different responses are never combined.
 //!
 //! A response has the position in the stream of purges at which its fetch began, and the process of the engine then. It also
-//! has its intended lifetime on the engine; with the remaining lifetime, which the engine counts, that gives its age.
+//! has its intended lifetime on the engine; with the remaining lifetime, which the engine counts, that gives its age. Its
+//! head ([`StoredHead`]) is as if it had been received in second 0, since the clocks of nodes may differ.
+
+use larder_semantics::stored_head::StoredHead;
 
 use crate::{Position, key_hash};
 
-/// The start of a value; a later layout has another one.
-pub const MAGIC: &[u8; 8] = b"larder 1";
+/// The start of a value; another layout has another one.
+pub const MAGIC: &[u8; 8] = b"larder 2";
 /// Bytes of content in a chunk; the last chunk may have fewer.
 pub const CHUNK: u64 = 1 << 20;
 /// Content that is shorter is part of the record.
@@ -23,13 +26,8 @@ pub const INLINE: u64 = 64 << 10;
 /// The content of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'r> {
-    /// Responses vary by the fields of this signature.
-    Varies {
-        /// The cache key.
-        key: &'r [u8],
-        /// One of the responses' signatures.
-        signature: &'r [u8],
-    },
+    /// Responses vary by the fields of the signature of this one.
+    Varies(StoredHead<'r>),
     /// A response.
     Response(Box<Response<'r>>),
 }
@@ -37,34 +35,14 @@ pub enum Record<'r> {
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response<'r> {
-    /// The cache key.
-    pub key: &'r [u8],
-    /// The request fields that select it.
-    pub signature: &'r [u8],
-    /// The status code.
-    pub status: u16,
-    /// The flags of its freshness, as bits.
-    pub flags: u8,
-    /// The age when it was written, in seconds.
-    pub age: u32,
-    /// The age up to which it is fresh, in seconds.
-    pub lifetime: u32,
-    /// Its `Date` (UNIX seconds).
-    pub date: u32,
-    /// Seconds of staleness allowed while revalidating.
-    pub stale_while_revalidate: u32,
-    /// Seconds of staleness allowed when the origin fails.
-    pub stale_if_error: u32,
-    /// The cost of fetching it, in microseconds.
-    pub cost: u32,
+    /// Its head. The initial age is the age when it was written.
+    pub head: StoredHead<'r>,
     /// The time for which the engine should keep it, in milliseconds.
     pub expires: u64,
     /// The process of the engine that had the stream of purges when the fetch began.
     pub engine: &'r str,
     /// The last entry of that process that had been applied then.
     pub position: Position,
-    /// Field lines.
-    pub fields: &'r [u8],
     /// The content.
     pub content: Content<'r>,
 }
@@ -72,8 +50,8 @@ pub struct Response<'r> {
 /// Content, or the location of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'r> {
-    /// Content within the record: its length in bytes, and the bytes.
-    Inline(u32, Piece<'r>),
+    /// Content within the record: its length in bytes, and the value of its [`Piece`].
+    Inline(u64, &'r [u8]),
     /// Content in chunks.
     Chunks {
         /// The number in the names of the chunks.
@@ -127,98 +105,79 @@ pub fn chunks(len: u64) -> u64 {
 impl<'r> Record<'r> {
     /// Returns the value of the record.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Out(MAGIC.to_vec());
-        out.number(0_u64.to_le_bytes());
+        let mut out = [&MAGIC[..], &[0; 8]].concat();
         match self {
-            Self::Varies { key, signature } => {
-                out.0.push(b'v');
-                out.text(key);
-                out.text(signature);
+            Self::Varies(head) => {
+                out.push(b'v');
+                head.encode(&mut out);
             }
             Self::Response(response) => response.encode(&mut out),
         }
         let (head, rest) = (MAGIC.len(), MAGIC.len() + 8);
-        let sum = sum(&out.0[rest..]);
-        out.0[head..rest].copy_from_slice(&sum.to_le_bytes());
-        out.0
+        let sum = sum(&out[rest..]);
+        out[head..rest].copy_from_slice(&sum.to_le_bytes());
+        out
     }
 
     /// Decodes a value; `None` if it is damaged or of another layout.
     pub fn decode(value: &'r [u8]) -> Option<Self> {
-        let (written, rest) = value.strip_prefix(MAGIC)?.split_first_chunk()?;
-        if u64::from_le_bytes(*written) != sum(rest) {
+        let mut rest = value.strip_prefix(MAGIC)?;
+        if number(&mut rest)? != sum(rest) {
             return None;
         }
-        let (letter, rest) = rest.split_first()?;
-        let mut from = In(rest);
-        let record = match letter {
-            b'v' => Self::Varies { key: from.text()?, signature: from.text()? },
-            b'r' => Self::Response(Box::new(Response::decode(&mut from)?)),
-            _ => return None,
-        };
-        from.0.is_empty().then_some(record)
+        match rest.split_first()? {
+            (b'v', rest) => {
+                let (head, rest) = StoredHead::decode(rest)?;
+                rest.is_empty().then_some(Self::Varies(head))
+            }
+            (b'r', rest) => Response::decode(rest).map(|response| Self::Response(Box::new(response))),
+            _ => None,
+        }
     }
 }
 
 impl<'r> Response<'r> {
-    fn encode(&self, out: &mut Out) {
-        out.0.push(b'r');
-        out.text(self.key);
-        out.text(self.signature);
-        out.number(self.status.to_le_bytes());
-        out.0.push(self.flags);
-        let seconds = [self.age, self.lifetime, self.date, self.stale_while_revalidate, self.stale_if_error];
-        seconds.into_iter().chain([self.cost]).for_each(|number| out.number(number.to_le_bytes()));
-        out.number(self.expires.to_le_bytes());
-        out.text(self.engine.as_bytes());
-        self.position.parts().into_iter().for_each(|number| out.number(number.to_le_bytes()));
-        out.text(self.fields);
+    fn encode(&self, out: &mut Vec<u8>) {
+        let [millis, count] = self.position.parts();
+        out.push(b'r');
+        write(out, [self.expires, millis, count, self.engine.len() as u64]);
+        out.extend_from_slice(self.engine.as_bytes());
+        self.head.encode(out);
         match &self.content {
             Content::Inline(len, piece) => {
-                out.0.push(b'i');
-                out.number(len.to_le_bytes());
-                out.0.extend_from_slice(&piece.encode());
+                out.push(b'i');
+                write(out, [*len]);
+                out.extend_from_slice(piece);
             }
             Content::Chunks { number, len, sums } => {
-                out.0.push(b'c');
-                [*number, *len].iter().chain(sums).for_each(|number| out.number(number.to_le_bytes()));
+                out.push(b'c');
+                write(out, [*number, *len].into_iter().chain(sums.iter().copied()));
             }
         }
     }
 
-    fn decode(from: &mut In<'r>) -> Option<Self> {
-        Some(Self {
-            key: from.text()?,
-            signature: from.text()?,
-            status: u16::from_le_bytes(from.bytes()?),
-            flags: u8::from_le_bytes(from.bytes()?),
-            age: from.seconds()?,
-            lifetime: from.seconds()?,
-            date: from.seconds()?,
-            stale_while_revalidate: from.seconds()?,
-            stale_if_error: from.seconds()?,
-            cost: from.seconds()?,
-            expires: from.number()?,
-            engine: std::str::from_utf8(from.text()?).ok()?,
-            position: Position::new(from.number()?, from.number()?),
-            fields: from.text()?,
-            content: Content::decode(from)?,
-        })
+    fn decode(mut rest: &'r [u8]) -> Option<Self> {
+        let expires = number(&mut rest)?;
+        let position = Position::new(number(&mut rest)?, number(&mut rest)?);
+        let len = usize::try_from(number(&mut rest)?).ok()?;
+        let (engine, rest) = rest.split_at_checked(len)?;
+        let (head, rest) = StoredHead::decode(rest)?;
+        let engine = std::str::from_utf8(engine).ok()?;
+        Some(Self { head, expires, engine, position, content: Content::decode(rest)? })
     }
 }
 
 impl<'r> Content<'r> {
-    fn decode(from: &mut In<'r>) -> Option<Self> {
-        match from.bytes()? {
-            [b'i'] => {
-                let len = from.seconds()?;
-                let piece = Piece::decode(std::mem::take(&mut from.0))?;
-                (u64::from(len) < INLINE).then_some(Self::Inline(len, piece))
+    fn decode(bytes: &'r [u8]) -> Option<Self> {
+        let (letter, mut rest) = bytes.split_first()?;
+        match letter {
+            b'i' => {
+                let len = number(&mut rest)?;
+                (len < INLINE).then_some(Self::Inline(len, rest))
             }
-            [b'c'] => {
-                let (number, len) = (from.number()?, from.number()?);
-                let (sums, rest) = from.0.as_chunks();
-                from.0 = rest;
+            b'c' => {
+                let (number, len) = (number(&mut rest)?, number(&mut rest)?);
+                let (sums, []) = rest.as_chunks() else { return None };
                 let sums: Vec<_> = sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
                 (sums.len() as u64 == chunks(len)).then_some(Self::Chunks { number, len, sums })
             }
@@ -229,8 +188,7 @@ impl<'r> Content<'r> {
     /// Returns the bytes of content.
     pub fn len(&self) -> u64 {
         match self {
-            Self::Inline(len, _) => u64::from(*len),
-            Self::Chunks { len, .. } => *len,
+            Self::Inline(len, _) | Self::Chunks { len, .. } => *len,
         }
     }
 
@@ -240,71 +198,40 @@ impl<'r> Content<'r> {
     }
 }
 
-struct Out(Vec<u8>);
-
-impl Out {
-    fn number<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.0.extend(bytes);
-    }
-
-    fn text(&mut self, text: &[u8]) {
-        self.number((text.len() as u32).to_le_bytes());
-        self.0.extend_from_slice(text);
-    }
+fn write(out: &mut Vec<u8>, numbers: impl IntoIterator<Item = u64>) {
+    numbers.into_iter().for_each(|number| out.extend(number.to_le_bytes()));
 }
 
-struct In<'r>(&'r [u8]);
-
-impl<'r> In<'r> {
-    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*bytes)
-    }
-
-    fn seconds(&mut self) -> Option<u32> {
-        self.bytes().map(u32::from_le_bytes)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        self.bytes().map(u64::from_le_bytes)
-    }
-
-    fn text(&mut self) -> Option<&'r [u8]> {
-        let len = self.seconds()? as usize;
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(text)
-    }
+/// Takes a number from the start of `bytes`.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
 }
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+    use larder_semantics::freshness::Freshness;
     use proptest::prelude::*;
 
     use super::*;
 
     /// The random data for the tests of a record.
-    type Made = (Vec<u8>, Vec<u8>, u16, u8, [u32; 6], u64, String, (u64, u64), Vec<u8>);
+    type Made = ([Vec<u8>; 3], u32, u64, String, (u64, u64));
+
+    fn head(([key, signature, own], initial_age, ..): &Made) -> StoredHead<'_> {
+        let freshness = Freshness { initial_age: *initial_age, ..Freshness::default() };
+        StoredHead { key, signature, status: StatusCode::OK, freshness, cost: 7, shared: &[], own }
+    }
 
     fn response<'r>(made: &'r Made, content: Content<'r>) -> Record<'r> {
-        let (key, signature, status, flags, numbers, expires, engine, (millis, count), fields) = made;
-        let [age, lifetime, date, stale_while_revalidate, stale_if_error, cost] = *numbers;
+        let (.., expires, engine, (millis, count)) = made;
         Record::Response(Box::new(Response {
-            key,
-            signature,
-            status: *status,
-            flags: *flags,
-            age,
-            lifetime,
-            date,
-            stale_while_revalidate,
-            stale_if_error,
-            cost,
+            head: head(made),
             expires: *expires,
             engine,
             position: Position::new(*millis, *count),
-            fields,
             content,
         }))
     }
@@ -314,9 +241,8 @@ mod tests {
         fn what_was_written_comes_back(made: Made, body: Vec<u8>, number: u64, len in 0..10 * CHUNK, damage: (usize, u8)) {
             let sums = (0..chunks(len)).collect();
             for record in [
-                Record::Varies { key: &made.0, signature: &made.1 },
-                response(&made, Content::Inline(7, Piece::Plain(&body))),
-                response(&made, Content::Inline(7, Piece::Zstd(&body))),
+                Record::Varies(head(&made)),
+                response(&made, Content::Inline(7, &body)),
                 response(&made, Content::Chunks { number, len, sums }),
             ] {
                 let mut value = record.encode();

@@ -49,6 +49,8 @@ pub enum Event {
     Paused,
     /// Writes succeed again.
     Resumed,
+    /// There are objects that another version of the caller has stored, and this one cannot read.
+    OtherVersion,
 }
 
 /// Receives events. Any thread may call it, including the caller's; it should not block.
@@ -77,6 +79,9 @@ impl fmt::Display for Event {
             ),
             Self::Paused => f.write_str("writes failed repeatedly; nothing is written for a while"),
             Self::Resumed => f.write_str("writes succeed again"),
+            Self::OtherVersion => f.write_str(
+                "responses that another version of Larder has stored are not used; they are evicted as others come",
+            ),
         }
     }
 }

@@ -10,13 +10,13 @@ const TURNS: usize = 4;
 
 /// The result of a lookup that does not wait.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each hit")]
-pub enum AtOnce {
+pub enum AtOnce<T = Found> {
     /// The object was found.
-    Found(Found),
+    Found(T),
     /// There is no such object.
     Absent,
-    /// The lookup has to read the disk: the caller uses [`Disk::find`]. This lookup counted neither as a hit
-    /// nor as a miss.
+    /// The lookup has to read the disk: the caller uses one that waits ([`Disk::find`]). This lookup counted neither as
+    /// a hit nor as a miss.
     Waits,
 }
 

@@ -9,6 +9,7 @@
 //! - [`methods`] has the safe and the idempotent ones;
 //! - [`invalidate`] and [`groups`] decide which responses an unsafe request invalidates, in the types of [`purge`];
 //! - [`range`] cuts and joins parts of a response;
+//! - [`stored_head`] encodes what a tier keeps of a response beside its content;
 //! - [`coding`] selects responses to compress, and [`early_hints`] links to send before a response;
 //! - [`readings`] lists what origins may read in cookies and queries;
 //! - [`purpose`] detects prefetches.
@@ -43,5 +44,6 @@ pub mod revalidate;
 mod rules;
 pub mod status;
 pub mod storable;
+pub mod stored_head;
 pub mod vary;
 mod wire;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::stored_head::StoredHead;
 use larder_semantics::{groups, no_vary_search};
 use triomphe::ThinArc;
 
@@ -306,6 +307,19 @@ impl Entry {
     /// Returns the cost of fetching the response, in microseconds.
     pub fn cost(&self) -> u32 {
         self.0.header.header.cost
+    }
+
+    /// Returns the encodable form of its head. `own` are the [own lines](LinesRef::own) of its fields.
+    pub fn stored_head<'e>(&'e self, own: &'e [u8]) -> StoredHead<'e> {
+        StoredHead {
+            key: self.key(),
+            signature: self.signature(),
+            status: self.status(),
+            freshness: self.freshness(),
+            cost: self.cost(),
+            shared: self.fields().shared(),
+            own,
+        }
     }
 
     /// Returns the content.

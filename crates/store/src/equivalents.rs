@@ -328,7 +328,7 @@ impl Store {
                 self.memory.exchange(entry, None);
             }
         }
-        self.disks.remove(key);
+        self.forget_near(key);
     }
 }
 

@@ -15,6 +15,7 @@ mod epoch;
 mod fills;
 mod joined;
 mod reader;
+mod recall;
 mod writer;
 
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
 use crate::Lines;
 
@@ -20,4 +21,19 @@ pub struct Head {
     pub cost: u32,
     /// Bytes of content, if the origin has named their number.
     pub length: Option<u64>,
+}
+
+impl Head {
+    /// Returns its encodable form, without a key. `own` are the [own lines](crate::LinesRef::own) of `fields`.
+    pub(crate) fn stored_head<'h>(&'h self, own: &'h [u8]) -> StoredHead<'h> {
+        StoredHead {
+            key: &[],
+            signature: &self.signature,
+            status: self.status,
+            freshness: self.freshness,
+            cost: self.cost,
+            shared: self.fields.view().shared(),
+            own,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The store of responses.
 //!
-//! - [`Memory`] stores [`Entry`]s within one budget, and [`Disks`] store responses that survive the process.
+//! - [`Memory`] stores [`Entry`]s within one budget. Behind it are [`Tier`]s: [`Disks`] store responses that survive the process.
 //! - [`Fill`] is a response in progress, which all its clients read while it arrives.
 //! - [`Equivalents`] find responses stored for another query.
 //! - [`Purges`] decide which stored responses must not be used any more.
@@ -22,16 +22,16 @@ pub mod lines;
 mod mapping;
 pub mod memory;
 pub mod purges;
-mod recall;
 pub mod reclaim;
 pub mod store;
+pub mod tier;
 
 pub use arena::{Arena, Extent};
 pub use body::{Body, Coded, Long, Storage};
-pub use disks::{DiskTier, Disks, Drive, Record};
+pub use disks::{DiskTier, Disks, Drive, Record, Stored};
 pub use entry::Entry;
 pub use equivalents::Equivalents;
-pub use fill::{Ending, Fill, Fills, Joined};
+pub use fill::{Ending, Fill, FillWriter, Fills, Joined};
 pub use hints::{HintUsage, Hinted, Hints};
 pub use hit_for_miss::HitForMiss;
 pub use larder_disk::{Directory, private};
@@ -39,3 +39,4 @@ pub use lines::{LinePool, Lines, LinesRef};
 pub use memory::{Budget, Counts, Memory, Resident};
 pub use purges::{Generation, Purges};
 pub use store::{Pruned, Store};
+pub use tier::{Tier, TierName};

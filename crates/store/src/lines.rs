@@ -69,7 +69,7 @@ impl<'l> LinesRef<'l> {
     }
 
     /// Returns lines of which none is stored as a number.
-    pub(crate) fn written(shared: &'l [u8], own: &'l [u8]) -> Self {
+    pub fn written(shared: &'l [u8], own: &'l [u8]) -> Self {
         Self {
             shared: HeadLines(shared),
             before: HeadLines(own),
@@ -94,7 +94,7 @@ impl<'l> LinesRef<'l> {
     }
 
     /// Returns the other lines, as they are sent.
-    pub(crate) fn own(&self) -> Vec<u8> {
+    pub fn own(&self) -> Vec<u8> {
         let mut own = Vec::with_capacity(self.len() - self.shared.0.len());
         self.write_own(&mut own);
         own

@@ -7,7 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use larder_evict::{AnyShard, Capacity, Inserted, Spec};
@@ -39,7 +39,7 @@ type Shard = Mutex<Box<dyn AnyShard<UsedResident>>>;
 pub struct Memory {
     shards: Box<[Shard]>,
     keys: SipHasher13,
-    lines: LinePool,
+    lines: Arc<LinePool>,
     budget: Budget,
     max_variants: AtomicUsize,
     admissions: AtomicU64,
@@ -90,7 +90,7 @@ impl Memory {
         Self {
             shards,
             keys,
-            lines: LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX)),
+            lines: Arc::new(LinePool::new(usize::try_from(lines).unwrap_or(usize::MAX))),
             budget,
             max_variants: AtomicUsize::new(max_variants),
             admissions: AtomicU64::new(0),
@@ -114,7 +114,7 @@ impl Memory {
     }
 
     /// Returns the pool of field lines that responses share.
-    pub(crate) fn lines(&self) -> &LinePool {
+    pub(crate) fn lines(&self) -> &Arc<LinePool> {
         &self.lines
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use larder_semantics::purge::{Effect, Scope};
 
-use crate::disks::Lying;
+use crate::disks::DiskResponse;
 use crate::purges::{Generation, Since};
 use crate::{Entry, Fills, Purges, Store};
 
@@ -69,8 +69,10 @@ impl Ordered {
             && self.alone.reach(Since::Generation(Generation::default()), key, fields.as_ref()).is_some()
     }
 
-    fn reaches_on_disk(&self, lying: &Lying<'_>) -> bool {
-        self.alone.reach(Since::Second(lying.received()), lying.key, Some(&lying.fields)).is_some()
+    fn reaches_on_disk(&self, response: &DiskResponse<'_>) -> bool {
+        self.alone
+            .reach(Since::Second(response.received()), response.head.key, Some(&response.fields()))
+            .is_some()
     }
 
     /// Returns the keys of its URLs, if all of its scopes are URLs.
@@ -125,14 +127,14 @@ impl Store {
     /// Does the same on the disks. Returns false if responses there vary, which need a sweep. Blocks while
     /// the disks read.
     pub fn count_urls_on_disks(&self, count: &mut Count) -> bool {
-        if self.disks.is_empty() {
+        if !self.has_near() {
             return true;
         }
         let Some(keys) = count.ordered.keys() else { return false };
         let keys: Vec<_> = keys.into_iter().map(<[u8]>::to_vec).collect();
         let mut is_all = true;
         for key in &keys {
-            is_all &= self.disks.page(key, &mut |lying| _ = self.count_on_disk(lying, count));
+            is_all &= self.disks.page(key, &mut |response| _ = self.count_on_disk(response, count));
         }
         is_all
     }
@@ -167,17 +169,18 @@ impl Store {
     ) -> Reached {
         let (any, mut freed) = (self.any_of(counts), Reached::default());
         let whole = Since::Generation(Generation::default());
-        self.disks.remove_purged(rate, go_on, &mut |lying| {
-            let fields = Some(&lying.fields);
+        self.disks.remove_purged(rate, go_on, &mut |response| {
+            let fields = &response.fields();
+            let fields = Some(fields);
             let mut is_gone = false;
-            if !counts.is_empty() && any.reach(whole, lying.key, fields).is_some() {
-                counts.iter_mut().for_each(|count| is_gone |= self.count_on_disk(lying, count));
+            if !counts.is_empty() && any.reach(whole, response.head.key, fields).is_some() {
+                counts.iter_mut().for_each(|count| is_gone |= self.count_on_disk(response, count));
             }
-            let since = Since::Second(lying.received());
-            let reach = self.purges.reach_until(until, since, lying.key, fields);
+            let since = Since::Second(response.received());
+            let reach = self.purges.reach_until(until, since, response.head.key, fields);
             is_gone |= reach.is_some_and(|reach| reach.effect == Effect::Remove);
-            if is_gone && lying.is_found() {
-                freed += Reached { objects: 1, bytes: lying.size };
+            if is_gone && response.is_found() {
+                freed += Reached { objects: 1, bytes: response.size };
             }
             is_gone
         });
@@ -188,7 +191,7 @@ impl Store {
     /// crash of the process.
     pub fn forget_pages(&self, purge: &Ordered) {
         if purge.removes() {
-            purge.keys().into_iter().flatten().for_each(|key| self.disks.remove(key));
+            purge.keys().into_iter().flatten().for_each(|key| self.forget_near(key));
         }
     }
 
@@ -218,12 +221,14 @@ impl Store {
     }
 
     /// Does the same for a response on a disk, unless it was counted in memory; returns true if the purge removes it.
-    fn count_on_disk(&self, lying: &Lying<'_>, count: &mut Count) -> bool {
-        if !count.ordered.reaches_on_disk(lying) {
+    fn count_on_disk(&self, response: &DiskResponse<'_>, count: &mut Count) -> bool {
+        if !count.ordered.reaches_on_disk(response) {
             return false;
         }
-        if !count.in_memory.contains(&self.memory.variant(lying.key, lying.signature)) && lying.is_found() {
-            count.reached += Reached { objects: 1, bytes: lying.size };
+        if !count.in_memory.contains(&self.memory.variant(response.head.key, response.head.signature))
+            && response.is_found()
+        {
+            count.reached += Reached { objects: 1, bytes: response.size };
         }
         count.ordered.removes()
     }

@@ -1,20 +1,19 @@
-//! Memory and disks as one cache.
+//! Memory and the tiers behind it as one cache.
 //!
 //! A response is stored in memory and on a disk at once, each within its own budget and under its own policy, so that either
 //! may have responses that the other has evicted. Memory is looked up first. A response that is only on a disk is promoted
 //! after a few requests, unless its body is sent by `sendfile`: then the page cache is memory enough. Eviction from memory
 //! writes nothing; instead, some of the hits in memory count as uses on the disk, so that popular responses stay there.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
 
 use crate::purges::{Generation, Reach, Since};
-use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges};
+use crate::{Disks, Entry, Equivalents, Hints, Memory, Purges, Tier};
 
-/// One in this many hits in memory counts as a use on the disk.
+/// One in this many hits in memory counts as a use in the near tiers.
 const TOUCHED: u32 = 16;
 
 /// The result of pruning the tiers.
@@ -32,9 +31,13 @@ pub struct Pruned {
 pub struct Store {
     /// The memory tier, which is looked up first.
     pub memory: Memory,
-    /// The disk tier, which is looked up second.
-    pub disks: Disks,
-    /// The purges in force on both.
+    /// The disk tier, for what concerns its directories alone.
+    pub disks: Arc<Disks>,
+    /// The tiers on this machine that are looked up after memory: the disks, if there are any.
+    pub(crate) near: Box<[Arc<dyn Tier>]>,
+    /// The tier on other machines, if there is one.
+    pub(crate) far: OnceLock<Arc<dyn Tier>>,
+    /// The purges in force on memory and the near tiers.
     pub purges: Arc<Purges>,
     /// The table of responses stored for other queries.
     pub equivalents: Equivalents,
@@ -45,12 +48,17 @@ pub struct Store {
 impl Store {
     /// Creates a store of these tiers.
     pub fn new(memory: Memory, disks: Disks) -> Self {
+        let disks = Arc::new(disks.with_lines(memory.lines()));
         let purges = Arc::clone(disks.purges());
-        if disks.is_empty() {
+        let near: Box<[Arc<dyn Tier>]> = match disks.is_empty() {
+            true => Box::default(),
+            false => Box::new([Arc::clone(&disks) as Arc<dyn Tier>]),
+        };
+        if near.is_empty() {
             purges.know_groups();
         }
-        let (equivalents, hints) = Default::default();
-        Self { memory, disks, purges, equivalents, hints }
+        let (far, equivalents, hints) = Default::default();
+        Self { memory, disks, near, far, purges, equivalents, hints }
     }
 
     /// Applies purges to `entry`, which was found in memory. Returns it unchanged, stale or invalid, or
@@ -88,7 +96,7 @@ impl Store {
         self.purges.reach(Since::Generation(entry.checked()), entry.key(), entry.tagged().as_ref())
     }
 
-    /// Applies purges to `entry`, which was found on a disk.
+    /// Applies purges to `entry`, which was found in a near tier.
     pub(crate) fn recalled(&self, entry: Entry) -> Option<Entry> {
         let now = self.purges.now();
         let since = Since::Second(entry.freshness().received);
@@ -101,9 +109,10 @@ impl Store {
         }
     }
 
-    /// Removes everything stored under `key`, in all tiers; returns how many responses and bytes memory had.
+    /// Removes everything stored under `key`, in memory and the near tiers; returns how many responses and bytes
+    /// memory had.
     pub fn remove(&self, key: &[u8]) -> (usize, u64) {
-        self.disks.remove(key);
+        self.forget_near(key);
         self.hints.remove(key, self.memory.hash(key));
         self.memory.remove(key)
     }
@@ -143,16 +152,10 @@ impl Store {
         }
     }
 
-    /// Returns the disk's response to a request with these fields, without counting a use. Blocks while the
-    /// disk reads.
-    pub fn look_on_disk(&self, key: &[u8], request: &impl Fields) -> Option<Entry> {
-        self.recalled(self.disks.look(key, request, self.memory.lines())?)
-    }
-
     /// Counts a hit in memory at `now` (UNIX seconds).
     pub fn used(&self, entry: &Entry, now: u32) {
-        if !self.disks.is_empty() && fastrand::u32(..TOUCHED) == 0 {
-            self.disks.touch(entry, now);
+        if self.has_near() && fastrand::u32(..TOUCHED) == 0 {
+            self.near.iter().for_each(|tier| tier.touch(entry, now));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_proxy::inventory::{self, Object, Progress};
-use larder_store::Disks;
+use larder_store::{Disks, Tier};
 use larder_store::disks::{Event, Name, OpenError, Tell};
 
 use super::args;
@@ -23,7 +23,7 @@ const PIECE: usize = 256 << 10;
 /// A source of stored objects.
 pub(super) enum CacheSource {
     /// Directories, with the number of places in their segments that hold no record.
-    AtRest(Disks, u64),
+    AtRest(Arc<Disks>, u64),
     Serving(AdminClient),
 }
 
@@ -42,7 +42,7 @@ impl CacheSource {
         let tell: Tell = Arc::new(move |path: &Path, event| warn(path, &event, &count));
         let disks = Disks::at_rest(&place.disk, &tell);
         reading.finish();
-        disks.map(|disks| Self::AtRest(disks, damaged.load(Ordering::Relaxed))).map_err(|error| match error {
+        disks.map(|disks| Self::AtRest(disks.into(), damaged.load(Ordering::Relaxed))).map_err(|error| match error {
             OpenError::InUse { .. } => Failure::Failed(format!(
                 "{error}; to query that process, write --admin {ADMIN}, or the address of its admin listener, instead of --disk"
             )),
@@ -59,7 +59,7 @@ impl CacheSource {
         match self {
             Self::AtRest(disks, _) => {
                 let keys = url.map(inventory::keys).transpose()?;
-                inventory::list(disks, None, keys.as_ref(), see);
+                inventory::list(&[Arc::clone(disks) as Arc<dyn Tier>], None, keys.as_ref(), see);
                 Ok(())
             }
             Self::Serving(remote) => remote::list(remote, url, see),

@@ -35,7 +35,7 @@ pub(super) async fn list(call: Call<'_>) -> Outcome {
     let keys = keys(&call.query)?;
     let (store, permit) = begin(call.state)?;
     Ok(made(LINES, permit, None, move |outlet| {
-        inventory::list(&store.disks, Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
+        inventory::list(store.near(), Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
     }))
 }
 
@@ -57,13 +57,11 @@ pub(super) async fn get(call: Call<'_>) -> Outcome {
 }
 
 fn begin_on_disks(state: &State) -> Result<(Arc<Store>, OwnedSemaphorePermit), Refusal> {
-    match state.shared.cache.store.disks.is_empty() {
-        true => {
-            let why = "there is no disk cache here; larder serve --disk DIR adds one";
-            Err(Refusal::new(StatusCode::NOT_FOUND, why))
-        }
-        false => begin(state),
+    if !state.shared.cache.store.has_near() {
+        let why = "there is no disk cache here; larder serve --disk DIR adds one";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, why));
     }
+    begin(state)
 }
 
 fn begin(state: &State) -> Result<(Arc<Store>, OwnedSemaphorePermit), Refusal> {

@@ -119,8 +119,8 @@ impl Question {
 
 fn find(store: &Store, question: &Question) -> Found {
     let (mut search, now) = (Search::new(question), clock::now());
-    let of = store.memory.usage().objects + store.disks.records();
-    inventory::list(&store.disks, Some(store), None, &mut |object| {
+    let of = store.memory.usage().objects + store.near().iter().map(|tier| tier.records()).sum::<u64>();
+    inventory::list(store.near(), Some(store), None, &mut |object| {
         search.looked += 1;
         search.see(object.into(), now);
         search.looked < MOST

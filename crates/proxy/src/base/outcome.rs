@@ -5,6 +5,7 @@ use std::time::Duration;
 use larder_semantics::coding::Coding;
 use larder_semantics::status::{CacheStatus, Forward, Why};
 use larder_stats::outcome;
+pub use larder_store::TierName as Tier;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
@@ -27,32 +28,6 @@ pub struct Outcome {
     pub coding: Option<Coding>,
     /// Whether the request was a prefetch.
     pub is_prefetch: bool,
-}
-
-/// The tier in which a stored response was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tier {
-    /// In memory.
-    #[default]
-    Memory,
-    /// On a disk.
-    Disk,
-    /// On the engine of the cluster.
-    Engine,
-}
-
-impl Tier {
-    /// All tiers.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Engine];
-
-    /// Returns the tier's name in logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-            Self::Engine => "engine",
-        }
-    }
 }
 
 /// The kind of an outcome.

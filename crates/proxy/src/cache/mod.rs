@@ -136,10 +136,10 @@ impl Cache {
         self.reclaim.set_rate(new.schedule.rate);
     }
 
-    /// Runs work that writes to the disks on a thread for blocking work, so that requests do not wait for it. Without
-    /// disks, runs it at once.
+    /// Runs work that writes to near tiers on a thread for blocking work, so that requests do not wait for it. Without
+    /// such tiers, runs it at once.
     pub(crate) async fn on_a_thread(&self, work: impl FnOnce() + Send + 'static) {
-        if self.store.disks.is_empty() {
+        if !self.store.has_near() {
             work();
         } else if let Err(error) = tokio::task::spawn_blocking(work).await {
             tracing::error!("purges were not put in force: {error}");

@@ -146,7 +146,7 @@ impl Reclaim {
     ) -> Option<oneshot::Receiver<Reached>> {
         // Locked until the purge is queued for its count, so that no sweep passes its generation before.
         let mut queue = self.queue();
-        let with_disks = counted == Counted::Everywhere && !cache.store.disks.is_empty();
+        let with_disks = counted == Counted::Everywhere && cache.store.has_near();
         let permits = (counted != Counted::Nowhere).then(|| self.permits(with_disks)).flatten();
         let counts = if let Some(permits) = permits {
             let count = Count::of(cache.fills.enforce(scopes, effect, clock::now()), with_disks);
@@ -188,7 +188,7 @@ impl Reclaim {
     }
 
     fn free_with(&self, mut queue: MutexGuard<'_, Queue>, cache: &Arc<Cache>, removes: bool) {
-        let on_disks = removes && !cache.store.disks.is_empty();
+        let on_disks = removes && cache.store.has_near();
         queue.memory.is_due = true;
         queue.disks.is_due |= on_disks;
         drop(queue);

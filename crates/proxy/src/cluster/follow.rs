@@ -146,7 +146,7 @@ async fn obey(
 
 /// Distrusts all stored responses, since entries of the stream were missed.
 async fn give_up(cluster: &Arc<Cluster>, cache: &Arc<Cache>, missed: Missed) {
-    if missed == Missed::New && cache.store.disks.is_empty() {
+    if missed == Missed::New && !cache.store.has_near() {
         tracing::debug!("purges of other nodes are followed from now on");
     } else {
         let why = missed.name();

@@ -49,7 +49,7 @@ use self::members::{Member, Standing};
 use self::peers::Figures;
 pub(crate) use self::report::ClusterReport;
 use self::sealed::Forged;
-use self::tier::Tier;
+use self::tier::EngineTier;
 use crate::base::error::Error;
 use crate::base::settings::cluster::Settings;
 use crate::base::settings::{ClusterKey, NodeTls};
@@ -85,7 +85,7 @@ pub(crate) struct Cluster {
     /// The purges of this node and of the others.
     pub(crate) invalidations: Invalidations,
     /// The second tier, if the engine keeps responses.
-    pub(crate) tier: Option<Tier>,
+    pub(crate) tier: Option<EngineTier>,
     /// The runtime of the tasks that talk to the engine.
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
@@ -119,7 +119,7 @@ impl Cluster {
             figures: Figures::default(),
             hot: Hot::new(memory, settings.hot),
             invalidations: Invalidations::new(settings),
-            tier: settings.tier.as_ref().map(Tier::new),
+            tier: settings.tier.as_ref().map(EngineTier::new),
             handle,
             runtime: Mutex::new(Some(runtime)),
             leaving: Notify::new(),

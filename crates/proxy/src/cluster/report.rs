@@ -86,7 +86,7 @@ impl ClusterReport {
             peers: cluster.figures.report(),
             forged: cluster.forged.report(),
             copies: cluster.hot.copies(),
-            tier: cluster.tier.as_ref().map(tier::Tier::report),
+            tier: cluster.tier.as_ref().map(tier::EngineTier::report),
         }
     }
 }

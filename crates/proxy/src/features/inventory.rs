@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use http::uri::Authority;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{key, vary};
 use larder_store::disks::{Held, Stored, Verified};
 use larder_store::memory::Used;
-use larder_store::{Disks, Entry, Memory, Resident, Store};
+use larder_store::{Disks, Entry, Memory, Resident, Store, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
@@ -152,10 +153,15 @@ pub(crate) fn address(url: &str) -> Result<Address<'_>, String> {
     Ok(Address { scheme, authority, path })
 }
 
-/// Passes each stored object, or each one under `keys`, to `see` until `see` returns false. The objects are those on
-/// `disks`, and those in memory if a proxy serves from both as one `store`. An object that is in both is shown once.
-/// Purges in force apply, also to objects that no request has used since.
-pub fn list(disks: &Disks, store: Option<&Store>, keys: Option<&Keys>, see: &mut dyn FnMut(Object) -> bool) {
+/// Passes each stored object, or each one under `keys`, to `see` until `see` returns false. The objects are those in
+/// the near `tiers`, and those in memory if a proxy serves from all as one `store`. An object that is in memory and in
+/// another tier is shown once. Purges in force apply, also to objects that no request has used since.
+pub fn list(
+    tiers: &[Arc<dyn Tier>],
+    store: Option<&Store>,
+    keys: Option<&Keys>,
+    see: &mut dyn FnMut(Object) -> bool,
+) {
     let (now, mut goes_on, mut both) = (clock::now(), true, HashSet::new());
     let memory = store.map(|store| &store.memory);
     let mut show = |stored: Stored<'_>| {
@@ -171,11 +177,10 @@ pub fn list(disks: &Disks, store: Option<&Store>, keys: Option<&Keys>, see: &mut
         goes_on = goes_on && object.is_none_or(&mut *see);
         goes_on
     };
-    match keys {
-        None => disks.list(&mut show),
-        Some([forward, reverse]) => {
-            disks.list_of(forward, &mut show);
-            disks.list_of(reverse, &mut show);
+    for tier in tiers {
+        match keys {
+            None => tier.list(None, &mut show),
+            Some(keys) => keys.iter().for_each(|key| tier.list(Some(key), &mut show)),
         }
     }
     let Some(store) = store else { return };

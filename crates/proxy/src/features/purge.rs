@@ -209,10 +209,10 @@ pub(crate) async fn purge(shared: &Arc<Shared>, mut asked: Asked) -> Result<Purg
     let order = Order::Purge(asked.effect, asked.scopes.clone());
     let telling = publish::telling(shared.cluster.as_deref());
     let here = async {
-        // Only writes to the disks may take time.
-        let begun = match shared.cache.store.disks.is_empty() {
-            true => begin(&shared.cache, asked),
-            false => {
+        // Only writes to near tiers may take time.
+        let begun = match shared.cache.store.has_near() {
+            false => begin(&shared.cache, asked),
+            true => {
                 let this = Arc::clone(&shared.cache);
                 tokio::task::spawn_blocking(move || begin(&this, asked)).await?
             }
@@ -251,7 +251,7 @@ fn begin_with_urls(cache: &Arc<Cache>, asked: Asked) -> Begun {
         (&cache.store, Count::of(cache.fills.enforce(scopes, effect, clock::now()), true));
     store.count_urls(&mut count);
     let is_all = store.count_urls_on_disks(&mut count);
-    let has_disks = !store.disks.is_empty();
+    let has_disks = store.has_near();
     let reached = count.reached();
     let purged = Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) };
     if is_all {
@@ -277,17 +277,13 @@ fn begin_with_more(cache: &Arc<Cache>, asked: Asked) -> Begun {
         (true, true) => Counted::Everywhere,
     };
     let counts = cache.reclaim.enforce(cache, scopes, effect, counted);
-    let has_disks = !cache.store.disks.is_empty();
-    match counted {
-        Counted::Nowhere => Begun { purged: Purged::by(effect), counts: None },
-        Counted::InMemory => {
-            let disk = has_disks.then_some("under-way");
-            Begun::counting(Purged { disk, ..Purged::by(effect) }, counts)
-        }
-        Counted::Everywhere => {
-            Begun::counting(Purged { disk: has_disks.then_some("done"), ..Purged::by(effect) }, counts)
-        }
-    }
+    let disk = match counted {
+        Counted::Nowhere => return Begun { purged: Purged::by(effect), counts: None },
+        Counted::InMemory => "under-way",
+        Counted::Everywhere => "done",
+    };
+    let disk = cache.store.has_near().then_some(disk);
+    Begun::counting(Purged { disk, ..Purged::by(effect) }, counts)
 }
 
 impl Begun {

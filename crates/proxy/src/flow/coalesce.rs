@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use larder_semantics::vary;
 use larder_store::fill::{FillWriter, Verdict};
@@ -10,7 +11,6 @@ use larder_store::{Entry, Fills, Joined, Resident};
 
 use crate::base::clock;
 use crate::base::outcome::{Kind, Tier};
-use crate::cluster::tier::recall;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
@@ -19,6 +19,7 @@ use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::stored::{Held, Lookup, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
+use crate::http::names::CLIENT_CERT;
 
 /// A function by which a request joins a fetch.
 type Join = fn(&Arc<Fills>, &[u8], &[u8]) -> Joined;
@@ -91,8 +92,7 @@ impl Context<'_> {
         fetch::for_client(*self, request, fetching, why, lookup).await
     }
 
-    /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in the cluster's
-    /// engine.
+    /// Fetches for all followers, unless a usable response has been stored meanwhile, in this cache or in a far tier.
     async fn writer(&self, request: &Request, mut writer: FillWriter, why: Why, lookup: Lookup) -> Reply {
         if let Some((entry, reply)) = self.stored_meanwhile(request) {
             writer.settle(Verdict::Stored(entry));
@@ -132,11 +132,14 @@ impl Context<'_> {
         Some((entry, reply?))
     }
 
-    /// Returns the response that the cluster's engine keeps, and the reply from it, if this node may query the engine.
+    /// Returns the response that a far tier has, and the reply from it.
     async fn recalled(&self, request: &Request, writer: &mut FillWriter) -> Option<(Entry, Reply)> {
-        let cluster = self.worker.shared.cluster.as_deref().filter(|cluster| cluster.tier.is_some())?;
-        let entry = Box::pin(recall::recall(cluster, &self.worker.cache, request, writer)).await?;
-        let held = Held { entry: Some(entry.clone()), tier: Tier::Engine, resident: None };
+        if request.fields.contains(CLIENT_CERT) {
+            return None;
+        }
+        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
+        let (entry, tier) = writer.recall(signature, clock::now(), request.by_peer).await?;
+        let held = Held { entry: Some(entry.clone()), tier, resident: None };
         let (Decision::Hit(_), reply) = find(request, &held) else { return None };
         Some((entry, reply?))
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
+use larder_store::tier::FetchStart;
 
 use crate::base::outcome::{Kind, Outcome};
-use crate::cluster::tier::Tier;
+use crate::exchange::client_cert::names_client;
 use crate::exchange::plan::Plan;
+use crate::exchange::request::Request;
 use crate::exchange::reply::Reply;
 use crate::flow::decide::Decision;
 use crate::flow::worker::Worker;
@@ -27,15 +29,19 @@ impl Context<'_> {
         &self.worker.shared.observers
     }
 
-    /// Returns the cluster's second tier, if there is one.
-    pub(crate) fn tier(&self) -> Option<&Tier> {
-        self.worker.shared.cluster.as_ref()?.tier.as_ref()
+    /// Returns the beginning of a fetch for `request`, whose response far tiers may keep unless it may be for one client.
+    pub(crate) fn begin(&self, request: &Request) -> FetchStart {
+        match names_client(&request.fields) {
+            true => FetchStart::default(),
+            false => self.worker.cache.store.begin(),
+        }
     }
 
-    /// Removes all that is stored under `key`, here and in the second tier.
+    /// Removes all that is stored under `key`, in all tiers.
     pub(crate) fn remove(&self, key: &[u8]) {
-        self.worker.cache.store.remove(key);
-        self.tier().inspect(|tier| tier.forget(key, &[]));
+        let store = &self.worker.cache.store;
+        store.remove(key);
+        store.forget_far(key, &[]);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::exchange::request::Request;
 use crate::flow::answer;
 
-/// Returns the response that a disk has under `key` without waiting, or else one that is stored for an equivalent
+/// Returns the response that a near tier has under `key` without waiting, or else one that is stored for an equivalent
 /// query, and whether it is stored under `key`.
 pub(crate) fn not_in_memory(
     cache: &Cache,
@@ -19,7 +19,7 @@ pub(crate) fn not_in_memory(
     now: u32,
 ) -> Option<(Entry, Tier, bool)> {
     match cache.fills.recall_at_once(key, request, now) {
-        Some(entry) => Some((entry, Tier::Disk, true)),
+        Some((entry, tier)) => Some((entry, tier, true)),
         None => {
             let (entry, tier) = at_once(cache, key, request, now)?;
             Some((entry, tier, false))
@@ -34,7 +34,7 @@ pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32
         let resident = store.memory.find(&other.key, store.memory.hash(&other.key), now);
         let (entry, tier) = match resident.and_then(|resident| answer::take(resident, request)) {
             Some(entry) => (store.current(entry)?, Tier::Memory),
-            None => (cache.fills.recall_at_once(&other.key, request, now)?, Tier::Disk),
+            None => cache.fills.recall_at_once(&other.key, request, now)?,
         };
         if tier == Tier::Memory {
             store.used(&entry, now);

@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use larder_cluster::Follower;
 use larder_semantics::early_hints::EarlyHints;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
@@ -20,6 +19,7 @@ use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
 use larder_store::fill::{FillWriter, Head, Kept, Reader, Verdict};
+use larder_store::tier::FetchStart;
 use larder_store::{Entry, Hinted};
 
 use crate::base::outcome::{Kind, Outcome};
@@ -81,7 +81,7 @@ pub(crate) async fn fetch(
             generated_etag::show(asked.to_mut(), tag);
         }
         let doubt = Doubt::about(&cx.worker.cache, &request.key);
-        let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
+        let start = cx.begin(request);
         let mut nothing = Upload::Empty;
         let sent = pin!(upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetching.id()));
         let sent = request.unless_left(sent, fetching.deserted()).await;
@@ -98,8 +98,8 @@ pub(crate) async fn fetch(
         let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
         let cx = Context { rules: &by_answer.as_ref().unwrap_or(&request.ruling).caching, ..cx };
         let (stored, own_tag) = (stored.as_ref(), own_tag.as_ref());
-        let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
-        let mut fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
+        let by_peer = answer.by_peer;
+        let mut fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
         if let Revalidation::Validate(entry) = &revalidation {
             cx.observers().couplings.validated(cx.plan, request, entry, (answer.status, &*answer.fields));
         }
@@ -150,8 +150,8 @@ struct Fetched<'f> {
     own_tag: Option<&'f HeaderValue>,
     /// Whether it comes from the node that owns the key.
     by_peer: bool,
-    /// The position of the fetch among the purges, if the answer may be kept in the cluster's engine.
-    place: Option<Follower>,
+    /// The beginning of the fetch.
+    start: FetchStart,
     /// The parts of it that a change with an unknown result may concern.
     doubt: Doubt,
 }
@@ -230,7 +230,7 @@ impl Fetched<'_> {
     fn still_good(&self, fetching: Fetching, entry: Entry, news: &HeaderMap) -> Reply {
         let (cx, request) = (self.cx, self.request);
         let mut writer = fetching.into_lead(cx.worker, &request.key);
-        writer.asks_origin(!self.by_peer);
+        self.tell(&mut writer, true);
         let update = Update::of((cx.rules, request), &entry, news, (self.times, &self.doubt));
         let memory = &cx.worker.cache.store.memory;
         let kept = update.entry(memory, writer.born());
@@ -238,9 +238,6 @@ impl Fetched<'_> {
             Ok(fresh) => {
                 writer.put(fresh, Some(&entry));
                 self.hint(&writer, (fresh.status(), &fresh.fields()), (fresh.signature(), fresh.freshness()));
-                if let Some((tier, place)) = cx.tier().zip(self.place.clone()) {
-                    tier.replace(&entry, fresh, place);
-                }
             }
             // If only this request forbids storing the new head, the old response stays for others.
             Err(why) if is_by_request(*why) => {}
@@ -314,10 +311,18 @@ impl Fetched<'_> {
     }
 
     fn task(&self, mut writer: FillWriter, expected: Option<ContentRange>, whole: Option<u64>) -> FillTask {
-        writer.asks_origin(!self.by_peer);
+        self.tell(&mut writer, expected.is_none());
         let own = self.stored.filter(|entry| *entry.key() == *self.request.key);
-        let (replaces, place) = (own.cloned(), self.place.clone());
-        FillTask { expected, whole, replaces, place, ..FillTask::new(self.cx.worker, writer) }
+        let replaces = own.cloned();
+        FillTask { expected, whole, replaces, ..FillTask::new(self.cx.worker, writer) }
+    }
+
+    /// Tells `writer` who has answered. Far tiers keep only whole responses that this node has fetched from an origin.
+    fn tell(&self, writer: &mut FillWriter, is_whole: bool) {
+        writer.asks_origin(!self.by_peer);
+        if is_whole && !self.by_peer {
+            writer.set_start(self.start.clone());
+        }
     }
 
     /// Stores the content as it arrives, after the stored `beginning`, and makes this client a reader of the fill.
@@ -409,8 +414,8 @@ fn failed(
     pass::warn(cx.worker, request, &error);
     let now = clock::now();
     let times = Times { requested: now, received: now, ..Times::default() };
-    let (own_tag, by_peer, place, doubt) = (None, false, None, Doubt::default());
-    let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, place, doubt };
+    let (own_tag, by_peer, start, doubt) = (None, false, FetchStart::default(), Doubt::default());
+    let fetched = Fetched { cx, request, why, times, stored, own_tag, by_peer, start, doubt };
     // A failure that this client's request may have caused is not shared: a follower sends the next request.
     let fetching = match error.unconnected {
         true => fetching,

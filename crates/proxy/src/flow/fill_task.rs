@@ -8,7 +8,6 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use larder_cluster::Follower;
 use larder_semantics::key;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
@@ -34,8 +33,6 @@ pub(crate) struct FillTask {
     pub(crate) whole: Option<u64>,
     /// The stored response that the new one replaces.
     pub(crate) replaces: Option<Entry>,
-    /// The position of its fetch among the purges, if the response may be kept in the cluster's engine.
-    pub(crate) place: Option<Follower>,
     /// The limit on the content of a response that no client has requested.
     pub(crate) allowance: Option<Arc<Allowance>>,
     pub(crate) worker: Arc<Worker>,
@@ -92,8 +89,8 @@ impl Unread {
 impl FillTask {
     /// A task for an answer that is stored by itself, and not joined with another part.
     pub(crate) fn new(worker: &Arc<Worker>, writer: FillWriter) -> Self {
-        let (expected, whole, replaces, place, allowance) = <_>::default();
-        Self { writer, expected, whole, replaces, place, allowance, worker: Arc::clone(worker) }
+        let (expected, whole, replaces, allowance) = <_>::default();
+        Self { writer, expected, whole, replaces, allowance, worker: Arc::clone(worker) }
     }
 
     /// Begins to carry `download`, after the content of `prefix`, and publishes it when it is complete. If the content
@@ -155,7 +152,7 @@ impl FillTask {
             );
         }
         match self.expected {
-            None => self.publish(),
+            None => drop(self.writer.finish(self.replaces.as_ref())),
             Some(range) => self.publish_part(&range).await,
         }
     }
@@ -208,20 +205,6 @@ impl FillTask {
         Ok(())
     }
 
-    fn publish(self) {
-        let head = self.place.is_some().then(|| (self.writer.key().to_vec(), self.writer.signature()));
-        let entry = self.writer.finish(self.replaces.as_ref());
-        let tier = self.worker.shared.cluster.as_ref().and_then(|cluster| cluster.tier.as_ref());
-        match (tier.zip(self.place), entry, head) {
-            (Some((tier, place)), Some(entry), _) => tier.offer(&entry, place),
-            // It is newer than the engine's record.
-            (Some((tier, _)), None, Some((key, signature))) => {
-                tier.forget(&key, &signature.unwrap_or_default());
-            }
-            _ => {}
-        }
-    }
-
     /// Publishes a part, unless the whole is stored and fresh. If another stored part is adjacent, the two are joined.
     async fn publish_part(self, range: &ContentRange) {
         if self.writer.len() != range.length() {
@@ -262,7 +245,10 @@ impl FillTask {
         let variants = resident.as_ref().map_or(&[][..], |resident| resident.variants());
         let held = match variants.iter().find(|entry| entry.signature() == signature) {
             Some(entry) => shared.cache.store.current(entry.clone()),
-            None => shared.cache.fills.recall_variant(key, |_| signature.clone(), clock::now()).await,
+            None => {
+                let found = shared.cache.fills.recall(key, |_| signature.clone(), clock::now()).await;
+                found.map(|(entry, _)| entry)
+            }
         };
         held.filter(|held| held.freshness().is_fresh(clock::now()))
     }

@@ -233,7 +233,7 @@ async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope])
     }
     let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
     let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
-    if worker.cache.store.disks.is_empty() {
+    if !worker.cache.store.has_near() {
         order();
     } else if let Err(error) = tokio::task::spawn_blocking(order).await {
         tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
@@ -341,7 +341,7 @@ fn learn(
             match update.entry(&cx.worker.cache.store.memory, writer.born()) {
                 Ok(entry) => {
                     writer.put(&entry, Some(stored));
-                    cx.tier().inspect(|tier| tier.forget(stored.key(), stored.signature()));
+                    cx.worker.cache.store.forget_far(stored.key(), stored.signature());
                 }
                 Err(why) if is_by_request(why) => {}
                 Err(_) => cx.remove(&request.key),

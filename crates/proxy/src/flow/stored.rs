@@ -27,7 +27,7 @@ pub(crate) struct Held {
     pub(crate) resident: Option<Resident>,
 }
 
-/// Whether a lookup serves a client, or is a dry run without side effects, which blocks on the disk.
+/// Whether a lookup serves a client, or is a dry run without side effects, which blocks while near tiers read.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode {
     Serve,
@@ -56,7 +56,7 @@ impl Held {
         Self { resident: own.resident.or(beside), ..own }
     }
 
-    /// Looks for a response to `request` under this key with this hash.
+    /// Looks for a response to `request` under this key with this hash, in memory and in the near tiers.
     async fn under((key, hash): (&[u8], u64), cache: &Cache, request: &Request, mode: Mode) -> Self {
         let store = &cache.store;
         let resident = store.memory.peek(key, hash);
@@ -68,11 +68,13 @@ impl Held {
         if selected.is_some() {
             return Self { entry: selected, tier: Tier::Memory, resident };
         }
-        let entry = match mode {
-            Mode::Serve => cache.fills.recall(key, &request.fields, clock::now()).await,
-            Mode::DryRun => store.look_on_disk(key, &request.fields),
+        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
+        let found = match mode {
+            Mode::Serve => cache.fills.recall(key, signature, clock::now()).await,
+            Mode::DryRun => store.explain(key, &signature),
         };
-        Self { entry, tier: Tier::Disk, resident }
+        let (entry, tier) = found.unzip();
+        Self { entry, tier: tier.unwrap_or_default(), resident }
     }
 
     /// Returns the response that `request` selects, as far as the decision at `now` (UNIX seconds) depends on it.

@@ -122,6 +122,9 @@ impl Shared {
         let cache = Cache::new(&settings)?;
         let node = |cluster| Cluster::new(cluster, cache.store.memory.capacity()).map(Arc::new);
         let cluster = settings.cluster.as_ref().map(node).transpose()?;
+        if let Some(cluster) = cluster.as_ref().filter(|cluster| cluster.tier.is_some()) {
+            cache.store.add_far(Arc::<Cluster>::clone(cluster));
+        }
         let observers = Arc::new(Observers::new(&settings)?);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let origins = Destinations::new(settings.limits.idle);

@@ -1,4 +1,4 @@
-//! Snapshots of the cache's contents for the statistics database: a dedicated thread scans both tiers periodically, at
+//! Snapshots of the cache's contents for the statistics database: a dedicated thread scans memory and the near tiers periodically, at
 //! no cost for requests.
 //!
 //! A snapshot of a large cache contains its largest objects, which use most of the space.
@@ -10,16 +10,15 @@ use std::time::Duration;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
 use larder_stats::Content;
-use larder_store::{Disks, Memory, Store};
+use larder_store::{Memory, Store, Tier, TierName};
 
 use super::ledger::Ledger;
 use crate::base::error::Error;
-use crate::base::outcome::Tier;
 use crate::base::settings::{QueryStrings, Statistics};
 
 /// Maximum of objects of each tier in a snapshot.
 const MOST: usize = 25_000;
-/// Maximum of objects on disks that a snapshot reads, in batches with a pause after each, since every object has to be
+/// Maximum of objects in a near tier that a snapshot reads, in batches with a pause after each, since every object has to be
 /// read.
 const MOST_READ: usize = 200_000;
 const READ: usize = 500;
@@ -50,7 +49,7 @@ fn keep_up(store: &Store, ledger: &Ledger, every: Duration, query: QueryStrings)
         // Without requests, no response is stored and few are removed, so no snapshot is taken.
         if now != recorded {
             let mut contents = in_memory(&store.memory);
-            contents.extend(on_disks(&store.disks));
+            store.near().iter().for_each(|tier| contents.extend(behind(&**tier)));
             contents.iter_mut().for_each(|content| content.url = query.kept(&content.url).to_owned());
             ledger.record_contents(contents);
         }
@@ -65,7 +64,7 @@ fn in_memory(memory: &Memory) -> Vec<Content> {
         for entry in variants {
             largest.add(entry.charge(), || {
                 let freshness = entry.freshness();
-                let content = content(entry.key(), &freshness, Tier::Memory)?;
+                let content = content(entry.key(), &freshness, TierName::Memory)?;
                 let (hash, hits) = (format!("{:016x}", memory.hash(entry.key())), u64::from(used.hits));
                 Some(Content { hash, hits, stored: millis(freshness.received), ..content })
             });
@@ -74,12 +73,12 @@ fn in_memory(memory: &Memory) -> Vec<Content> {
     largest.take()
 }
 
-fn on_disks(disks: &Disks) -> Vec<Content> {
+fn behind(tier: &dyn Tier) -> Vec<Content> {
     let (mut largest, mut seen) = (Largest::default(), 0);
-    disks.list(&mut |stored| {
+    tier.list(None, &mut |stored| {
         largest.add(stored.size, || {
-            let content = content(&stored.key, &stored.freshness, Tier::Disk)?;
-            // The disk tier does not count hits, only the time of the last one.
+            let content = content(&stored.key, &stored.freshness, tier.name())?;
+            // These tiers do not count hits, only the time of the last one.
             let (hash, hits) = (stored.name.to_string(), u64::from(stored.used > stored.stored));
             Some(Content { hash, hits, stored: millis(stored.stored), ..content })
         });
@@ -92,8 +91,8 @@ fn on_disks(disks: &Disks) -> Vec<Content> {
     largest.take()
 }
 
-/// Returns the data that both tiers have about an object; `None` if its key is not the key of a request.
-fn content(key: &[u8], freshness: &Freshness, tier: Tier) -> Option<Content> {
+/// Returns the data that each tier has about an object; `None` if its key is not the key of a request.
+fn content(key: &[u8], freshness: &Freshness, tier: TierName) -> Option<Content> {
     let (_, target) = key.split_last()?;
     let (scheme, authority, path) = key::parse(target)?;
     let text = String::from_utf8_lossy;

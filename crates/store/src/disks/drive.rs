@@ -54,6 +54,8 @@ pub struct Drive {
     journal_errors: AtomicU64,
     /// Whether it was reported that the journal cannot be written.
     is_told: AtomicBool,
+    /// Whether it was reported that another version of Larder has stored responses here.
+    is_told_of_other_version: AtomicBool,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
@@ -72,6 +74,7 @@ impl Drive {
             journal: OnceLock::new(),
             journal_errors: AtomicU64::new(0),
             is_told: AtomicBool::new(false),
+            is_told_of_other_version: AtomicBool::new(false),
             trouble: Arc::default(),
         }
     }
@@ -151,6 +154,15 @@ impl Drive {
             }
         }
         written
+    }
+
+    /// Reports, the first time, that a response was found which another version of Larder has stored.
+    pub(super) fn tell_of_other_version(&self) {
+        if let Some((_, tell)) = self.journal.get()
+            && !self.is_told_of_other_version.swap(true, Ordering::Relaxed)
+        {
+            tell(&self.path, Event::OtherVersion);
+        }
     }
 
     /// Returns how often the journal could not be read or written.

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use http::StatusCode;
 use larder_disk::{Directory, Disk, Listed, OpenError, Verified};
 use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
-use super::meta::{Meta, RecordHead, cache_key, head_key, page_key, variant_number};
-use super::{DiskTier, Disks, Drive, Record, Tell};
+use super::meta::{Meta, cache_key, head_key, page_key, variant_number};
+use super::{DiskResponse, DiskTier, Disks, Drive, Record, Tell};
 use crate::LinesRef;
 use crate::body::SENDFILE_FROM;
 use crate::purges::Since;
@@ -103,41 +104,26 @@ impl Disks {
         self.drives().iter().find(is_scanning).map(Drive::path)
     }
 
-    /// Returns the number of records in the directories: responses, and the records that belong to them.
-    pub fn records(&self) -> u64 {
-        self.in_use().map(|disk| disk.usage().objects).sum()
-    }
-
-    /// Passes every stored response to `see`, in the order on the disks, until `see` returns false. Blocks
-    /// while the disks read.
-    pub fn list<'d>(&'d self, see: &mut dyn FnMut(Stored<'d>) -> bool) {
-        let mut goes_on = true;
+    /// Implements [`Tier::list`](crate::Tier::list).
+    pub(super) fn list_directories<'d>(
+        &'d self,
+        key: Option<&[u8]>,
+        see: &mut dyn FnMut(Stored<'d>) -> bool,
+    ) {
+        let is_asked = |listed: &Listed| key.is_none_or(|key| cache_key(&listed.key) == Some(key));
         for (directory, disk) in self.directories() {
-            disk.list(&mut |listed| {
-                goes_on = self.stored(directory, disk, &listed).is_none_or(&mut *see);
-                goes_on
-            });
-            if !goes_on {
-                return;
-            }
-        }
-    }
-
-    /// Passes the stored responses of a cache key, in all directories, to `see` until it returns false.
-    /// Blocks while the disks read; if responses vary, until the disks have been searched for the variants.
-    pub fn list_of<'d>(&'d self, key: &[u8], see: &mut dyn FnMut(Stored<'d>) -> bool) {
-        for (directory, disk) in self.directories() {
-            let Some(page) = disk.listed(&page_key(key)) else { continue };
             let mut goes_on = true;
             let mut show = |listed: &Listed| {
                 goes_on = self.stored(directory, disk, listed).is_none_or(&mut *see);
                 goes_on
             };
-            match Meta::decode(&page.meta) {
-                Some(Meta::Varies(..)) => {
-                    disk.list(&mut |listed| cache_key(&listed.key) != Some(key) || show(&listed));
+            match key.map(|key| disk.listed(&page_key(key))) {
+                Some(None) => {}
+                Some(Some(page)) if !matches!(Meta::decode(&page.meta), Some(Meta::Varies(..))) => {
+                    show(&page);
                 }
-                _ => drop(show(&page)),
+                // All responses, or the variants of one URL.
+                _ => disk.list(&mut |listed| !is_asked(&listed) || show(&listed)),
             }
             if !goes_on {
                 return;
@@ -147,23 +133,18 @@ impl Disks {
 
     /// Returns the response in a record, with the effects of purges applied; `None` if the record is not a response.
     fn stored<'d>(&self, directory: &'d Path, disk: &Disk, listed: &Listed) -> Option<Stored<'d>> {
-        let key = cache_key(&listed.key)?;
-        let Some(Meta::Response(head)) = Meta::decode(&listed.meta) else { return None };
-        if !is_found(disk, &listed.key) {
-            return None;
-        }
-        let state = |head: &RecordHead<'_>| {
+        let response = DiskResponse::of(disk, listed).filter(DiskResponse::is_found)?;
+        let StoredHead { key, signature, .. } = response.head;
+        let (status, freshness) = response.newest(|head| {
             let (freshness, fields) = (head.freshness, LinesRef::written(head.shared, head.own));
             let reach = self.purges().reach(Since::Second(freshness.received), key, Some(&fields));
             let freshness = reach.map_or(Some(freshness), |reach| reach.freshness_left(&freshness));
             Some((head.status, freshness?))
-        };
-        let newer = newer_head(disk, &listed.key, listed.serial, listed.len, state);
-        let (status, freshness) = newer.unwrap_or_else(|| state(&head))?;
+        })?;
         Some(Stored {
             name: Name(listed.hash),
             key: key.to_vec(),
-            signature: head.signature.to_vec(),
+            signature: signature.to_vec(),
             status,
             freshness,
             len: listed.len,
@@ -227,7 +208,7 @@ pub(super) fn newer_head<T>(
     key: &[u8],
     serial: u64,
     len: u64,
-    read: impl FnOnce(&RecordHead<'_>) -> T,
+    read: impl FnOnce(&StoredHead<'_>) -> T,
 ) -> Option<T> {
     if len < SENDFILE_FROM {
         return None;
@@ -239,7 +220,7 @@ pub(super) fn newer_head<T>(
     }
 }
 
-fn held_head(head: &RecordHead<'_>) -> (StatusCode, Vec<u8>) {
+fn held_head(head: &StoredHead<'_>) -> (StatusCode, Vec<u8>) {
     (head.status, [head.shared, head.own].concat())
 }
 

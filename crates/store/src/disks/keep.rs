@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::StatusCode;
 use larder_disk::{About, Disk, Writer};
 use larder_semantics::fields::{Fields, HeadLines};
+use larder_semantics::stored_head::StoredHead;
 use larder_semantics::vary;
 
-use super::meta::{self, Meta, head_key, page_key, variant_key};
+use super::meta::{Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
 use crate::body::SENDFILE_FROM;
 use crate::head::Head;
-use crate::{Body, Entry, Storage as At};
+use crate::{Body, Entry};
 
 /// Bytes of a body that are passed to the writer at once.
 const PIECE: usize = 256 << 10;
@@ -64,7 +65,7 @@ impl Keeping {
     /// Publishes the part of an incomplete response that has arrived, under the head `part`. Returns false if
     /// it is not stored.
     pub(crate) fn finish_early(self, part: &Head) -> bool {
-        let mut meta = Meta::Response(record_of(part, &part.fields.view().own())).encode();
+        let mut meta = Meta::Response(part.stored_head(&part.fields.view().own())).encode();
         if meta.len() > self.meta_len {
             return false;
         }
@@ -98,31 +99,12 @@ impl Disks {
         let disk = drive.disk()?;
         let place = self.place(disk, key, &head.signature, now).await;
         let about = About { len: head.length, stored: now, cost: head.cost };
-        begin_at(drive, disk, place, record_of(head, &head.fields.view().own()), about)
-    }
-
-    /// Stores `entry`, a response whose head has changed or that was assembled from parts, if that is
-    /// possible without waiting. Returns false if [`keep`](Self::keep) has to do it.
-    pub(crate) fn keep_at_once(&self, entry: &Entry) -> bool {
-        let At::Heap(content) = entry.body().place() else { return false };
-        if !entry.signature().is_empty() {
-            return false;
-        }
-        let Some(drive) = self.drive(entry.key()) else { return true };
-        let Some(disk) = drive.disk() else { return true };
-        let place = Destination { key: page_key(entry.key()), varies: None };
-        if let Some(mut keeping) =
-            begin_at(drive, disk, place, record_of_entry(entry, &entry.fields().own()), about(entry))
-            && keeping.write(content)
-        {
-            keeping.finish();
-        }
-        true
+        begin_at(drive, disk, place, head.stored_head(&head.fields.view().own()), about)
     }
 
     /// Stores `entry` in place of the response on the disk. If its body is on the disk already, only the head
-    /// is written.
-    pub(crate) async fn keep(&self, entry: &Entry) {
+    /// is written. Content in memory without a signature is stored without waiting.
+    pub(super) async fn keep(&self, entry: &Entry) {
         let Some(drive) = self.drive(entry.key()) else { return };
         let Some(disk) = drive.disk() else { return };
         let now = entry.freshness().received;
@@ -137,13 +119,12 @@ impl Disks {
             _ => None,
         };
         if let Some(serial) = serial {
-            let meta = Meta::Newer(serial, record_of_entry(entry, &entry.fields().own())).encode();
+            let meta = Meta::Newer(serial, stored(entry, &entry.fields().own())).encode();
             Note { disk: Arc::clone(disk), key: head_key(&place.key), meta, now }.write();
             return;
         }
         let len = entry.body().len();
-        let keeping =
-            begin_at(drive, disk, place, record_of_entry(entry, &entry.fields().own()), about(entry));
+        let keeping = begin_at(drive, disk, place, stored(entry, &entry.fields().own()), about(entry));
         let Some(mut keeping) = keeping else { return };
         let mut at = 0;
         while at < len {
@@ -225,7 +206,7 @@ fn begin_at(
     drive: &Drive,
     disk: &Disk,
     place: Destination,
-    head: meta::RecordHead<'_>,
+    head: StoredHead<'_>,
     about: About,
 ) -> Option<Keeping> {
     let room = drive.largest();
@@ -262,24 +243,7 @@ fn about(entry: &Entry) -> About {
     About { len: Some(entry.body().len()), stored: entry.freshness().received, cost: entry.cost() }
 }
 
-/// Returns the representation of `head` on a disk, where `own` are the lines that it does not share.
-fn record_of<'h>(head: &'h Head, own: &'h [u8]) -> meta::RecordHead<'h> {
-    meta::RecordHead {
-        status: head.status,
-        freshness: head.freshness,
-        signature: &head.signature,
-        shared: head.fields.view().shared(),
-        own,
-    }
-}
-
-/// Returns the same for `entry`.
-fn record_of_entry<'e>(entry: &'e Entry, own: &'e [u8]) -> meta::RecordHead<'e> {
-    meta::RecordHead {
-        status: entry.status(),
-        freshness: entry.freshness(),
-        signature: entry.signature(),
-        shared: entry.fields().shared(),
-        own,
-    }
+/// Returns the head of `entry` for a record, whose key has the cache key.
+fn stored<'e>(entry: &'e Entry, own: &'e [u8]) -> StoredHead<'e> {
+    StoredHead { key: &[], ..entry.stored_head(own) }
 }

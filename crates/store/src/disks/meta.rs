@@ -11,33 +11,17 @@
 //!
 //! Numbers are little-endian.
 
-use http::StatusCode;
-use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::stored_head::StoredHead;
 
-/// The version of the layout. A later layout gets another number; records with other numbers are ignored.
-const LAYOUT: u8 = 1;
-
-/// The content of a record beside its body.
+/// The content of a record beside its body: a letter for its kind, then the data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meta<'m> {
-    /// The record is a response.
-    Response(RecordHead<'m>),
+    /// The record is a response. Its head lacks the cache key, which the key of the record has.
+    Response(StoredHead<'m>),
     /// Responses vary by the fields of this signature; the keys of the variants contain this number.
     Varies(u64, &'m [u8]),
     /// The newer head of the record with this serial.
-    Newer(u64, RecordHead<'m>),
-}
-
-/// A response without its body.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RecordHead<'m> {
-    pub(super) status: StatusCode,
-    pub(super) freshness: Freshness,
-    pub(super) signature: &'m [u8],
-    /// Field lines that other responses may have as well.
-    pub(super) shared: &'m [u8],
-    /// Field lines of this response alone.
-    pub(super) own: &'m [u8],
+    Newer(u64, StoredHead<'m>),
 }
 
 /// Returns the key of a URL's record.
@@ -76,7 +60,6 @@ pub(super) fn variant_number(key: &[u8]) -> Option<u64> {
 impl<'m> Meta<'m> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
-        out.push(LAYOUT);
         match self {
             Self::Response(head) => {
                 out.push(b'r');
@@ -96,108 +79,60 @@ impl<'m> Meta<'m> {
         out
     }
 
-    /// Returns `None` for bytes in another layout.
+    /// Returns `None` for bytes that another version of Larder has written.
     pub(super) fn decode(bytes: &'m [u8]) -> Option<Self> {
-        let (layout, rest) = bytes.split_first()?;
-        let (kind, rest) = rest.split_first()?;
-        match (*layout, kind) {
-            (LAYOUT, b'r') => RecordHead::decode(rest).map(Self::Response),
-            (LAYOUT, b'v') => {
-                let (number, signature) = rest.split_first_chunk()?;
-                Some(Self::Varies(u64::from_le_bytes(*number), signature))
-            }
-            (LAYOUT, b'h') => {
-                let (serial, rest) = rest.split_first_chunk()?;
-                Some(Self::Newer(u64::from_le_bytes(*serial), RecordHead::decode(rest)?))
-            }
+        let number = |bytes: &'m [u8]| {
+            let (number, rest) = bytes.split_first_chunk()?;
+            Some((u64::from_le_bytes(*number), rest))
+        };
+        // Unused bytes may follow a head.
+        let head = |bytes| StoredHead::decode(bytes).map(|(head, _)| head);
+        match bytes.split_first()? {
+            (b'r', rest) => head(rest).map(Self::Response),
+            (b'v', rest) => number(rest).map(|(number, signature)| Self::Varies(number, signature)),
+            (b'h', rest) => number(rest).and_then(|(serial, rest)| Some(Self::Newer(serial, head(rest)?))),
             _ => None,
         }
     }
 }
 
-impl<'m> RecordHead<'m> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let Freshness {
-            received,
-            initial_age,
-            lifetime,
-            date,
-            stale_while_revalidate,
-            stale_if_error,
-            flags,
-        } = self.freshness;
-        out.extend(self.status.as_u16().to_le_bytes());
-        out.push(flags.bits());
-        let lens = [self.signature, self.shared, self.own].map(|part| part.len() as u32);
-        for number in [received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error]
-            .into_iter()
-            .chain(lens)
-        {
-            out.extend(number.to_le_bytes());
-        }
-        for part in [self.signature, self.shared, self.own] {
-            out.extend_from_slice(part);
-        }
-    }
-
-    fn decode(bytes: &'m [u8]) -> Option<Self> {
-        let (status, rest) = bytes.split_first_chunk()?;
-        let (flags, mut rest) = rest.split_first()?;
-        let mut number = || {
-            let (number, behind) = rest.split_first_chunk()?;
-            rest = behind;
-            Some(u32::from_le_bytes(*number))
-        };
-        let freshness = Freshness {
-            received: number()?,
-            initial_age: number()?,
-            lifetime: number()?,
-            date: number()?,
-            stale_while_revalidate: number()?,
-            stale_if_error: number()?,
-            flags: Flags::from_bits(*flags),
-        };
-        let [signature, shared, own] = [number()?, number()?, number()?].map(|len| len as usize);
-        let (signature, rest) = rest.split_at_checked(signature)?;
-        let (shared, rest) = rest.split_at_checked(shared)?;
-        // Unused bytes may follow.
-        let own = rest.get(..own)?;
-        let status = StatusCode::from_u16(u16::from_le_bytes(*status)).ok()?;
-        Some(Self { status, freshness, signature, shared, own })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+    use larder_semantics::freshness::Freshness;
     use proptest::prelude::*;
 
     use super::*;
 
     proptest! {
         #[test]
-        fn what_was_written_comes_back(
-            status in 100_u16..1000, numbers: [u32; 6], flags in 0_u8..64, id: u64, signature: Vec<u8>,
-            shared: Vec<u8>, own: Vec<u8>,
+        fn a_meta_is_decoded_as_it_was_encoded(
+            id: u64, signature: Vec<u8>, own: Vec<u8>, unused in prop::collection::vec(Just(0_u8), 0..9),
         ) {
-            let [received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error] = numbers;
-            let flags = Flags::from_bits(flags);
-            let freshness = Freshness {
-                received, initial_age, lifetime, date, stale_while_revalidate, stale_if_error, flags,
+            let (status, freshness) = (StatusCode::OK, Freshness::default());
+            let head = || StoredHead {
+                key: &[], signature: &signature, status, freshness, cost: 7, shared: b"a: b\r\n", own: &own,
             };
-            let status = StatusCode::from_u16(status).unwrap();
-            let head =
-                || RecordHead { status, freshness, signature: &signature, shared: &shared, own: &own };
-            for meta in [Meta::Response(head()), Meta::Varies(id, &signature), Meta::Newer(id, head())] {
-                let bytes = meta.encode();
+            for meta in [Meta::Response(head()), Meta::Newer(id, head())] {
+                let bytes = [meta.encode(), unused.clone()].concat();
                 prop_assert_eq!(Meta::decode(&bytes), Some(meta));
             }
+            let varies = Meta::Varies(id, &signature);
+            let bytes = varies.encode();
+            prop_assert_eq!(Meta::decode(&bytes), Some(varies));
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
-            let _ = Meta::decode(&bytes);
-            let _ = Meta::decode(&[&[LAYOUT, b'r'], &bytes[..]].concat());
+        fn any_bytes_are_decoded_without_a_panic(kind in "[rvh]?", bytes: Vec<u8>) {
+            let _ = Meta::decode(&[kind.as_bytes(), &bytes].concat());
             let _ = (cache_key(&bytes), variant_number(&bytes));
+        }
+
+        #[test]
+        fn the_former_layout_is_not_decoded(kind in "[rvh]", bytes: Vec<u8>) {
+            // It began with its number, 1.
+            let former = [&[1], kind.as_bytes(), &bytes].concat();
+            prop_assert_eq!(Meta::decode(&former), None);
         }
 
         #[test]

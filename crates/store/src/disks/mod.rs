@@ -17,20 +17,21 @@ use std::io;
 use std::sync::Arc;
 
 use larder_disk::{AtOnce, Disk, Found, Listed};
-use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::vary;
+use larder_semantics::stored_head::StoredHead;
 
 pub use drive::{DiskTier, Drive, Tell};
 pub use inventory::{Held, Name, NoName, Stored};
 pub(crate) use keep::Keeping;
 pub use larder_disk::{Event, OpenError, Verified};
-pub(crate) use prune::Lying;
+pub(crate) use prune::DiskResponse;
 pub use record::Record;
 
 use crate::body::SENDFILE_FROM;
 use crate::purges::Written;
-use crate::{Entry, LinePool, Pruned, Purges};
+use crate::tier::{PendingLookup, PendingOffer, Query, SignatureOf, Stamp};
+use crate::{Entry, LinePool, Pruned, Purges, Tier, TierName};
+use inventory::newer_head;
 use meta::{Meta, page_key, variant_key};
 use search::{Search, SearchStep};
 
@@ -44,16 +45,8 @@ pub struct Disks {
     drives: Box<[Drive]>,
     varying: keep::Varying,
     purges: Arc<Purges>,
-}
-
-/// The result of a lookup without waiting.
-pub enum Glance {
-    /// The response that was found.
-    Entry(Entry),
-    /// No response is stored.
-    Absent,
-    /// The lookup has to wait for the disk.
-    Waits,
+    /// The pool of field lines of the responses that are found.
+    lines: Arc<LinePool>,
 }
 
 impl Disks {
@@ -61,7 +54,12 @@ impl Disks {
     pub fn new(tiers: &[DiskTier]) -> Self {
         let purges = Arc::default();
         let drives = tiers.iter().map(|tier| Drive::new(tier, &purges)).collect();
-        Self { drives, varying: keep::Varying::default(), purges }
+        Self { drives, purges, ..Self::default() }
+    }
+
+    /// Returns these disks, whose responses share the lines of `lines`.
+    pub(crate) fn with_lines(self, lines: &Arc<LinePool>) -> Self {
+        Self { lines: Arc::clone(lines), ..self }
     }
 
     /// Whether there are no directories.
@@ -77,11 +75,6 @@ impl Disks {
     /// Returns the purges in force.
     pub(crate) fn purges(&self) -> &Arc<Purges> {
         &self.purges
-    }
-
-    /// Appends purges that are in force to the journals of the open directories.
-    pub(crate) fn write_down(&self, rules: &[Written]) {
-        self.drives.iter().for_each(|drive| drive.write_down(rules));
     }
 
     /// Makes all purges ordered so far durable. Blocks while the disks sync.
@@ -125,54 +118,32 @@ impl Disks {
         self.drive(key).and_then(Drive::disk).is_some_and(|disk| disk.is_writing())
     }
 
-    /// Finds the stored response to a request with these fields, and counts that as a use at `now` (UNIX
-    /// seconds). Returns [`Glance::Waits`] also for a long body that has yet to be checked.
-    pub(crate) fn glance(&self, key: &[u8], request: &impl Fields, lines: &LinePool, now: u32) -> Glance {
-        let Some(disk) = self.drive(key).and_then(Drive::disk) else { return Glance::Absent };
-        let mut search = Search::new(key);
-        loop {
-            let found = match disk.find_at_once(&search.wanted, now, SENDFILE_FROM - 1) {
-                AtOnce::Found(found) => Some(found),
-                AtOnce::Absent => None,
-                AtOnce::Waits => return Glance::Waits,
-            };
-            match search.take(found, |varies| vary::again(varies, request), lines) {
-                SearchStep::Look => {}
-                SearchStep::Done(None) => return Glance::Absent,
-                SearchStep::Done(Some(entry)) => match entry.body().record() {
-                    Some(record) if !record.is_ready() => return Glance::Waits,
-                    _ => return Glance::Entry(entry),
-                },
-            }
-        }
-    }
-
-    /// Finds the stored response to a request with these fields, without counting a use. Blocks while the disk reads.
-    pub(crate) fn look(&self, key: &[u8], request: &impl Fields, lines: &LinePool) -> Option<Entry> {
-        let disk = self.drive(key).and_then(Drive::disk)?;
-        let mut search = Search::new(key);
-        loop {
-            let found = disk.peek(&search.wanted, SENDFILE_FROM - 1);
-            if let SearchStep::Done(entry) = search.take(found, |varies| vary::again(varies, request), lines)
-            {
-                return entry;
-            }
-        }
-    }
-
-    /// Finds the response stored under `key` whose signature `signature` derives from that of another variant.
-    pub(crate) async fn find(
+    /// Searches with `read`, which reads a record.
+    fn search(
         &self,
         key: &[u8],
-        signature: impl Fn(&[u8]) -> Vec<u8>,
-        lines: &LinePool,
-        now: u32,
-    ) -> Option<Entry> {
-        let disk = self.drive(key)?.disk()?;
-        let mut search = Search::new(key);
+        signature: SignatureOf<'_>,
+        read: impl Fn(&Disk, &[u8]) -> AtOnce,
+    ) -> AtOnce<Entry> {
+        let search = self.drive(key).and_then(|drive| Search::new(drive, key));
+        let Some(mut search) = search else { return AtOnce::Absent };
+        loop {
+            let found = match read(search.disk, &search.wanted) {
+                AtOnce::Found(found) => Some(found),
+                AtOnce::Absent => None,
+                AtOnce::Waits => return AtOnce::Waits,
+            };
+            if let SearchStep::Done(entry) = search.take(found, signature, &self.lines) {
+                return entry.map_or(AtOnce::Absent, AtOnce::Found);
+            }
+        }
+    }
+
+    async fn find_waiting(&self, Query { key, signature, now, .. }: Query<'_>) -> Option<Entry> {
+        let mut search = Search::new(self.drive(key)?, key)?;
         let entry = loop {
-            let found = read(disk, &search.wanted, now, SENDFILE_FROM - 1).await;
-            match search.take(found, &signature, lines) {
+            let found = read(search.disk, &search.wanted, now, SENDFILE_FROM - 1).await;
+            match search.take(found, signature, &self.lines) {
                 SearchStep::Look => {}
                 SearchStep::Done(entry) => break entry?,
             }
@@ -181,33 +152,6 @@ impl Disks {
             Some(record) => record.check().await.ok().map(|()| entry),
             None => Some(entry),
         }
-    }
-
-    /// Counts a use of `entry`, which was found in another tier, at `now` (UNIX seconds).
-    pub fn touch(&self, entry: &Entry, now: u32) {
-        let Some(disk) = self.drive(entry.key()).and_then(Drive::disk) else { return };
-        let page = page_key(entry.key());
-        if entry.signature().is_empty() {
-            return disk.touch(&page, now);
-        }
-        let AtOnce::Found(found) = disk.find_at_once(&page, now, 0) else { return };
-        if let Some(Meta::Varies(number, _)) = Meta::decode(&found.meta) {
-            disk.touch(&variant_key(entry.key(), number, entry.signature()), now);
-        }
-    }
-
-    /// Removes all responses stored under `key`, and those being stored.
-    pub(crate) fn remove(&self, key: &[u8]) {
-        self.varying.forget(key);
-        if let Some(disk) = self.drive(key).and_then(Drive::disk) {
-            disk.remove(&page_key(key));
-        }
-    }
-
-    /// Removes everything.
-    pub(crate) fn clear(&self) {
-        self.varying.forget_all();
-        self.in_use().for_each(|disk| disk.clear());
     }
 
     /// Implements [`Store::prune`](crate::Store::prune) for the disks; counts in `pruned`.
@@ -248,23 +192,88 @@ impl Disks {
     }
 }
 
+impl Tier for Disks {
+    fn name(&self) -> TierName {
+        TierName::Disk
+    }
+
+    /// Returns [`AtOnce::Waits`] also for a long body that has yet to be checked.
+    fn find_at_once(&self, key: &[u8], signature: SignatureOf<'_>, now: u32) -> AtOnce<Entry> {
+        let read = |disk: &Disk, key: &[u8]| disk.find_at_once(key, now, SENDFILE_FROM - 1);
+        match self.search(key, signature, read) {
+            AtOnce::Found(entry) if entry.body().record().is_some_and(|record| !record.is_ready()) => {
+                AtOnce::Waits
+            }
+            found => found,
+        }
+    }
+
+    fn find<'t>(&'t self, query: Query<'t>) -> PendingLookup<'t> {
+        Box::pin(self.find_waiting(query))
+    }
+
+    fn explain(&self, key: &[u8], signature: SignatureOf<'_>) -> Option<Entry> {
+        let read =
+            |disk: &Disk, key: &[u8]| disk.peek(key, SENDFILE_FROM - 1).map_or(AtOnce::Absent, AtOnce::Found);
+        if let AtOnce::Found(entry) = self.search(key, signature, read) { Some(entry) } else { None }
+    }
+
+    fn offer(self: Arc<Self>, entry: &Entry, _: Option<&Stamp>) -> Option<PendingOffer> {
+        let entry = entry.clone();
+        Some(Box::pin(async move { self.keep(&entry).await }))
+    }
+
+    fn touch(&self, entry: &Entry, now: u32) {
+        let Some(disk) = self.drive(entry.key()).and_then(Drive::disk) else { return };
+        let page = page_key(entry.key());
+        if entry.signature().is_empty() {
+            return disk.touch(&page, now);
+        }
+        let AtOnce::Found(found) = disk.find_at_once(&page, now, 0) else { return };
+        if let Some(Meta::Varies(number, _)) = Meta::decode(&found.meta) {
+            disk.touch(&variant_key(entry.key(), number, entry.signature()), now);
+        }
+    }
+
+    fn forget(&self, key: &[u8], _signature: &[u8]) {
+        self.varying.forget(key);
+        if let Some(disk) = self.drive(key).and_then(Drive::disk) {
+            disk.remove(&page_key(key));
+        }
+    }
+
+    fn purge(&self, rules: &[Written]) {
+        self.drives.iter().for_each(|drive| drive.write_down(rules));
+    }
+
+    fn clear(&self) {
+        self.varying.forget_all();
+        self.in_use().for_each(|disk| disk.clear());
+    }
+
+    /// If responses under `key` vary, the disks are searched for the variants.
+    fn list<'d>(&'d self, key: Option<&[u8]>, see: &mut dyn FnMut(Stored<'d>) -> bool) {
+        self.list_directories(key, see);
+    }
+
+    fn records(&self) -> u64 {
+        self.in_use().map(|disk| disk.usage().objects).sum()
+    }
+}
+
 /// Consumes all outcomes, and returns the first error.
 fn all(outcomes: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
     let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
     errors.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Whether a record is spent. A long body may have a newer head in another record.
-fn is_outdated(disk: &Disk, listed: &Listed, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
+/// Whether a record is spent.
+fn is_outdated(disk: &Arc<Disk>, listed: &Listed, is_spent: &dyn Fn(&Freshness) -> bool) -> bool {
     match Meta::decode(&listed.meta) {
         Some(Meta::Response(head)) => {
-            let newer = || disk.peek(&meta::head_key(&listed.key), 0);
-            is_spent(&head.freshness)
-                && (listed.len < SENDFILE_FROM
-                    || newer().is_none_or(|newer| match Meta::decode(&newer.meta) {
-                        Some(Meta::Newer(_, head)) => is_spent(&head.freshness),
-                        _ => true,
-                    }))
+            let is_spent = |head: &StoredHead<'_>| is_spent(&head.freshness);
+            is_spent(&head)
+                && newer_head(disk, &listed.key, listed.serial, listed.len, is_spent).unwrap_or(true)
         }
         Some(Meta::Newer(_, head)) => is_spent(&head.freshness),
         Some(Meta::Varies(..)) => false,

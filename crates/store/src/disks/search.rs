@@ -1,16 +1,23 @@
 //! The search for a response on a disk: one record, a second one if responses vary, a third if a long
 //! response has a newer head. The caller reads the records, and may or may not wait.
 
-use larder_disk::Found;
+use std::sync::Arc;
 
-use super::Record;
-use super::meta::{Meta, RecordHead, head_key, page_key, variant_key};
+use larder_disk::{Disk, Found};
+use larder_semantics::stored_head::StoredHead;
+
+use super::meta::{Meta, head_key, page_key, variant_key};
+use super::{Drive, Record};
 use crate::entry::Parts;
 use crate::purges::Generation;
+use crate::tier::SignatureOf;
 use crate::{Body, Entry, LinePool};
 
 /// A search in progress.
 pub(super) struct Search<'k> {
+    drive: &'k Drive,
+    /// The store in the directory.
+    pub(super) disk: &'k Arc<Disk>,
     key: &'k [u8],
     /// The key of the record to read next.
     pub(super) wanted: Vec<u8>,
@@ -27,22 +34,23 @@ pub(super) enum SearchStep {
 }
 
 impl<'k> Search<'k> {
-    pub(super) fn new(key: &'k [u8]) -> Self {
-        Self { key, wanted: page_key(key), found: None }
+    /// Returns `None` if the directory is not open.
+    pub(super) fn new(drive: &'k Drive, key: &'k [u8]) -> Option<Self> {
+        Some(Self { drive, disk: drive.disk()?, key, wanted: page_key(key), found: None })
     }
 
     /// Continues with the record that was wanted, or without it.
     pub(super) fn take(
         &mut self,
         record: Option<Found>,
-        signature: impl Fn(&[u8]) -> Vec<u8>,
+        signature: SignatureOf<'_>,
         lines: &LinePool,
     ) -> SearchStep {
         if let Some((entry, serial)) = self.found.take() {
             let newer = record.and_then(|record| newer(&entry, serial, &record.meta, lines));
             return SearchStep::Done(Some(newer.unwrap_or(entry)));
         }
-        let Some(Found { meta, content, body, serial, cost, .. }) = record else {
+        let Some(Found { meta, content, body, serial, .. }) = record else {
             return SearchStep::Done(None);
         };
         match Meta::decode(&meta) {
@@ -52,7 +60,7 @@ impl<'k> Search<'k> {
                     Some(content) => Body::Heap(content.into()),
                     None => Body::disk(Record::new(body, serial).into()),
                 };
-                let entry = entry(self.key, &head, cost, body, lines);
+                let entry = entry(self.key, &head, body, lines);
                 match entry {
                     Some(entry) if is_long => {
                         self.wanted = head_key(&self.wanted);
@@ -66,7 +74,11 @@ impl<'k> Search<'k> {
                 self.wanted = variant_key(self.key, number, &signature(varies));
                 SearchStep::Look
             }
-            _ => SearchStep::Done(None),
+            Some(_) => SearchStep::Done(None),
+            None => {
+                self.drive.tell_of_other_version();
+                SearchStep::Done(None)
+            }
         }
     }
 }
@@ -74,14 +86,14 @@ impl<'k> Search<'k> {
 fn newer(entry: &Entry, serial: u64, meta: &[u8], lines: &LinePool) -> Option<Entry> {
     match Meta::decode(meta)? {
         Meta::Newer(of, head) if of == serial => {
-            self::entry(entry.key(), &head, entry.cost(), entry.body().duplicate(), lines)
+            self::entry(entry.key(), &head, entry.body().duplicate(), lines)
         }
         _ => None,
     }
 }
 
-fn entry(key: &[u8], head: &RecordHead<'_>, cost: u32, body: Body, lines: &LinePool) -> Option<Entry> {
-    let RecordHead { status, freshness, signature, shared, own } = *head;
+fn entry(key: &[u8], head: &StoredHead<'_>, body: Body, lines: &LinePool) -> Option<Entry> {
+    let StoredHead { signature, status, freshness, cost, shared, own, .. } = *head;
     let fields = &lines.share(shared, own.to_vec());
     // The lookup sets the generation up to which it has been checked.
     let born = Generation::default();

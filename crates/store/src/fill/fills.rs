@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use hashbrown::HashTable;
@@ -134,7 +135,7 @@ impl Fills {
     /// reaches are neither counted nor freed.
     pub fn order(&self, scopes: &[Scope], effect: Effect, second: u32) -> Generation {
         let (generation, rules) = self.store.purges.put(scopes, effect, second);
-        self.store.disks.write_down(&rules);
+        self.store.near().iter().for_each(|tier| tier.purge(&rules));
         generation
     }
 
@@ -185,13 +186,13 @@ impl Fills {
         writer
     }
 
-    /// Removes everything stored under `key`, in all tiers, and forbids its fills to publish. Returns how
+    /// Removes everything stored under `key`, in memory and the near tiers, and forbids its fills to publish. Returns how
     /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
-        self.store.disks.remove(key);
-        // Counted once more, for responses that were found on the disk meanwhile and are being put into memory.
+        self.store.forget_near(key);
+        // Counted once more, for responses that were found in a near tier meanwhile and are being put into memory.
         self.count_cancelled(key);
         self.store.memory.remove(key)
     }
@@ -200,7 +201,7 @@ impl Fills {
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
-        self.store.disks.remove(key);
+        self.store.forget_near(key);
         self.count_cancelled(key);
         self.store.memory.change(key, |entry| {
             let is_kept = may_stay(entry);
@@ -208,7 +209,7 @@ impl Fills {
         });
     }
 
-    /// Removes everything stored, in all tiers, and forbids all fills to publish.
+    /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
         for table in &self.table {
             let mut table = locked(table);
@@ -217,7 +218,7 @@ impl Fills {
                 fill.cancelled.store(true, Ordering::Release);
             }
         }
-        self.store.disks.clear();
+        self.store.near().iter().for_each(|tier| tier.clear());
         self.store.hints.clear();
         self.table.iter().for_each(|table| locked(table).cancelled.add_all());
         self.store.memory.clear();
@@ -235,21 +236,23 @@ impl Fills {
         self.store.hints.remove(key, hash);
     }
 
-    /// Stores `entry` on a disk as it is now. `began` precedes the decision to store it: a purge since then takes
-    /// precedence.
+    /// Stores `entry` in the near tiers as it is now. `began` precedes the decision to store it: a purge since then
+    /// takes precedence.
     pub(super) fn keep(self: &Arc<Self>, entry: &Entry, began: Epoch) {
-        let disks = &self.store.disks;
         self.store.purges.note(entry.freshness().received);
-        if disks.is_empty() || disks.keep_at_once(entry) {
-            return;
-        }
-        let (fills, entry) = (Arc::clone(self), entry.clone());
-        tokio::spawn(async move {
-            fills.store.disks.keep(&entry).await;
-            if fills.is_cancelled_since(fills.store.memory.hash(entry.key()), began) {
-                fills.store.disks.remove(entry.key());
+        for tier in self.store.near() {
+            let Some(mut work) = Arc::clone(tier).offer(entry, None) else { continue };
+            if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                continue;
             }
-        });
+            let (fills, tier, entry) = (Arc::clone(self), Arc::clone(tier), entry.clone());
+            tokio::spawn(async move {
+                work.await;
+                if fills.is_cancelled_since(fills.store.memory.hash(entry.key()), began) {
+                    tier.forget(entry.key(), &[]);
+                }
+            });
+        }
     }
 
     /// Returns the number of fills in progress.

@@ -12,6 +12,7 @@ use crate::disks::Keeping;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::{Generation, Since};
+use crate::tier::FetchStart;
 use crate::{Entry, Hinted, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
@@ -23,8 +24,8 @@ const NARROW: u64 = 64 << 10;
 
 /// The leader's end of a fill.
 pub struct FillWriter {
-    fill: Arc<Fill>,
-    fills: Arc<Fills>,
+    pub(super) fill: Arc<Fill>,
+    pub(super) fills: Arc<Fills>,
     /// The disk that the content is written to as well.
     disk: Option<Keeping>,
     /// A disk should have stored it, and has stopped taking it.
@@ -39,6 +40,8 @@ pub struct FillWriter {
     refused: Option<io::Error>,
     /// Whether the stored response is the origin's answer to a request sent since this fill began.
     asks_origin: bool,
+    /// The beginning of the fetch, for the far tiers that may keep its response.
+    start: FetchStart,
 }
 
 /// Where a complete response is stored.
@@ -81,6 +84,7 @@ impl FillWriter {
             unstored: None,
             refused: None,
             asks_origin: false,
+            start: FetchStart::default(),
         }
     }
 
@@ -106,7 +110,12 @@ impl FillWriter {
         self.asks_origin = asks_origin;
     }
 
-    /// Limits the tiers that store the complete response; the default is all. To be called before
+    /// Sets the beginning of the fetch whose response the far tiers may keep; the default is none.
+    pub fn set_start(&mut self, start: FetchStart) {
+        self.start = start;
+    }
+
+    /// Limits the near tiers that store the complete response; the default is all. To be called before
     /// [`stream`](Self::stream).
     pub fn limit(&mut self, kept: Kept) {
         self.kept = kept;
@@ -140,7 +149,7 @@ impl FillWriter {
     /// Starts to write the content to a disk, if there is one. To be called after [`stream`](Self::stream),
     /// and before the first byte.
     pub async fn keep(&mut self) {
-        let takes = self.kept == Kept::Everywhere && !self.fills.store.disks.is_empty();
+        let takes = self.kept == Kept::Everywhere && self.fills.store.has_near();
         if !takes || self.is_cancelled() {
             return;
         }
@@ -278,11 +287,15 @@ impl FillWriter {
         }
         let stored = entry.filter(|entry| self.publish(entry, replaces));
         self.fills.note_stored(&self.fill);
-        let received = head.map_or(0, |head| head.freshness.received);
+        let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
         // Forgotten only now, so that requests find the response in the table or in the store.
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
+        match &stored {
+            Some(entry) => self.start.offer(entry, None),
+            None => self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature)),
+        }
         stored
     }
 
@@ -290,6 +303,11 @@ impl FillWriter {
     /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it. If the selecting fields change,
     /// nothing stored under the key by the old ones stays in any tier.
     pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        self.start.offer(entry, replaces);
+        self.put_near(entry, replaces)
+    }
+
+    fn put_near(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
         let began = self.fills.epoch(&self.fill.key);
         if let Some(fields) = entry.tagged() {
             self.fills.store.purges.know(&self.fill.key, &fields, entry.checked());
@@ -379,6 +397,11 @@ impl FillWriter {
         !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
+    /// Returns the table of fills that it is in.
+    pub fn fills(&self) -> &Fills {
+        &self.fills
+    }
+
     /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
@@ -397,11 +420,6 @@ impl FillWriter {
     /// Whether no content has arrived yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns the signature of the announced response.
-    pub fn signature(&self) -> Option<Vec<u8>> {
-        self.head().map(|head| head.signature.clone())
     }
 
     /// Returns the head of the announced response.

@@ -10,7 +10,7 @@ use super::answered::UNKNOWN;
 
 /// A purge of one scope, in the form of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub struct Written {
     /// The scope, as a hash.
     pub(crate) hash: u64,
     pub(crate) kind: PurgeKind,

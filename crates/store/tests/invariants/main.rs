@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_evict::{Capacity, Spec};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
+use larder_semantics::vary;
 use larder_store::disks::Tell;
 use larder_store::entry::Parts;
 use larder_store::fill::{Head, Piece, Reader, Verdict};
@@ -100,6 +101,12 @@ fn entry(key: &[u8], signature: &[u8], version: u64, body: Body) -> Entry {
 /// Looks up the responses stored under `key` as a request does.
 fn find(memory: &Memory, key: &[u8]) -> Option<Resident> {
     memory.find(key, memory.hash(key), 0)
+}
+
+/// Looks up the response behind memory, as a request with these fields does.
+async fn recall(fills: &Fills, key: &[u8], request: &HeaderMap, now: u32) -> Option<Entry> {
+    let found = fills.recall(key, |varies| vary::again(varies, request), now).await;
+    found.map(|(entry, _)| entry)
 }
 
 /// Asserts that a stored response equals a response that was stored under `key`.

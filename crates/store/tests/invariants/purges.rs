@@ -14,7 +14,7 @@ use larder_store::entry::Parts;
 use larder_store::fill::{FillWriter, Head, Verdict};
 use larder_store::{Body, Disks, Entry, Fills, Generation, Joined, LinePool, Lines, Store};
 
-use super::{disks, eventually, store_on};
+use super::{disks, eventually, recall, store_on};
 
 const CAPACITY: Capacity = Capacity { by: By::Bytes, amount: 64 << 20 };
 const THEN: u32 = 1_000; // The second in which all responses here were received.
@@ -263,14 +263,14 @@ async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_sinc
 pub(super) async fn recalled(directory: &Path, key: &[u8]) -> Option<Freshness> {
     let (store, fills) = open(disks(&[directory]));
     eventually(async || store.disks.unknown().is_none().then_some(())).await;
-    let found = fills.recall(key, &HeaderMap::new(), THEN).await;
+    let found = recall(&fills, key, &HeaderMap::new(), THEN).await;
     found.map(|entry| entry.freshness())
 }
 
 /// Stores a response on a disk, and waits until a lookup finds it there.
 pub(super) async fn store_there(fills: &Arc<Fills>, key: &[u8], fields: &[(&'static str, &str)]) {
     finish(writer(fills, key), fields).await;
-    eventually(async || fills.recall(key, &HeaderMap::new(), THEN).await).await;
+    eventually(async || recall(fills, key, &HeaderMap::new(), THEN).await).await;
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn a_purge_reaches_disks_and_outlives_the_process() {
         let (store, fills) = open(disks(&[directory.path()]));
         store_there(&fills, &key, &fields).await;
         fills.order(std::slice::from_ref(&scope), effect, THEN);
-        let found = fills.recall(&key, &HeaderMap::new(), THEN).await.map(|entry| entry.freshness());
+        let found = recall(&fills, &key, &HeaderMap::new(), THEN).await.map(|entry| entry.freshness());
         assert_eq!(found, left, "{scope:?}");
         drop((fills, store));
         assert_eq!(recalled(directory.path(), &key).await, left, "{scope:?}, after a start");

@@ -11,7 +11,7 @@ use larder_store::fill::{FillWriter, Verdict};
 use larder_store::{Disks, Ending, Fills, Joined, Store};
 use tokio::task::yield_now;
 
-use super::{assert_genuine, content, disks, find, head, read, store_on};
+use super::{assert_genuine, content, disks, find, head, read, recall, store_on};
 
 const KEYS: u64 = 12;
 const CLIENTS: u64 = 16;
@@ -78,7 +78,7 @@ async fn client(store: Arc<Store>, fills: Arc<Fills>, number: u64, met: Arc<Met>
             count(&met.hits);
             continue;
         }
-        if let Some(found) = fills.recall(&key, &HeaderMap::new(), 0).await {
+        if let Some(found) = recall(&fills, &key, &HeaderMap::new(), 0).await {
             assert_genuine(&found, &key);
             count(&met.recalled);
             continue;
@@ -144,7 +144,7 @@ async fn storm(disks: Disks) {
     store.disks.sync().expect("the disks take it");
     for n in 0..KEYS {
         fills.purge(&key(n));
-        assert!(fills.recall(&key(n), &HeaderMap::new(), 0).await.is_none());
+        assert!(recall(&fills, &key(n), &HeaderMap::new(), 0).await.is_none());
     }
     assert_eq!((store.memory.usage().bytes, store.memory.usage().objects, fills.arena().held()), (0, 0, 0));
 }

@@ -1,15 +1,17 @@
 //! Memory and disk together: their contents, and the moves between them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use http::{HeaderMap, HeaderValue, header};
+use larder_disk::About;
 use larder_evict::{By, Capacity};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::vary;
+use larder_store::disks::{Event, Tell};
 use larder_store::fill::Head;
-use larder_store::{Body, Entry, Fills, Joined, Store};
+use larder_store::{Body, DiskTier, Disks, Entry, Fills, Joined, Store};
 
 use super::{assert_genuine, content, disks, fields, find, head, store_on};
 
@@ -39,7 +41,7 @@ async fn keep(store: &Store, fills: &Arc<Fills>, key: &[u8], head: Head, version
 }
 
 async fn recall(fills: &Fills, request: &HeaderMap) -> Option<Entry> {
-    fills.recall(KEY, request, 0).await
+    super::recall(fills, KEY, request, 0).await
 }
 
 fn asks(language: &'static str) -> HeaderMap {
@@ -232,6 +234,28 @@ async fn damage_on_the_disk_is_a_miss() {
     }
 }
 
+#[tokio::test]
+async fn responses_of_another_version_are_not_found_and_reported_once() {
+    let (directory, events) = (tempfile::tempdir().unwrap(), Arc::<Mutex<Vec<Event>>>::default());
+    let told = Arc::clone(&events);
+    let tell: Tell = Arc::new(move |_, event| told.lock().unwrap().push(event));
+    let disks = Disks::new(&[DiskTier { size: 4 << 20, ..DiskTier::at(directory.path().to_path_buf()) }]);
+    disks.drives()[0].open(&tell).unwrap();
+    let former = [&[1, b'r'], &[0; 60][..]].concat();
+    let disk = disks.drives()[0].disk().unwrap();
+    let about = About { len: Some(5), stored: 0, cost: 0 };
+    let mut writer = disk.put(&[b"p", KEY].concat(), &former, about).expect("room");
+    assert!(writer.write(b"wrong") && writer.finish());
+    let (store, fills) = store_on(disks, Capacity { by: By::Bytes, amount: 8 << 20 }, 200_000);
+    store.disks.sync().unwrap();
+    for _ in 0..2 {
+        assert!(recall(&fills, &HeaderMap::new()).await.is_none());
+    }
+    assert_eq!(*events.lock().unwrap(), [Event::OtherVersion]);
+    keep(&store, &fills, KEY, head(1, SMALL, Some(SMALL)), 1, SMALL).await;
+    assert_genuine(&recall(&fills, &HeaderMap::new()).await.expect("on the disk"), KEY);
+}
+
 /// Whether the purge or the end of the fill comes first: no response is stored once both are done.
 #[tokio::test]
 async fn a_purge_during_a_fill_wins_on_the_disk_as_well() {
@@ -287,5 +311,5 @@ async fn each_key_belongs_to_one_disk_and_they_share_by_size() {
 }
 
 async fn recall_of(fills: &Fills, key: &[u8]) -> Entry {
-    fills.recall(key, &HeaderMap::new(), 0).await.expect("on one of the disks")
+    super::recall(fills, key, &HeaderMap::new(), 0).await.expect("on one of the disks")
 }

@@ -3,8 +3,10 @@
 //! counter and no breaker changes.
 
 use larder_cluster::breaker;
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::reuse::{Reuse, reuse};
+use larder_semantics::vary;
 use tokio::time::{Instant, timeout_at};
 
 use super::reading::{Reading, Unfit};
@@ -13,6 +15,7 @@ use crate::base::explanation::{Kept, SecondTier};
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::exchange::request::Request;
+use crate::http::names::CLIENT_CERT;
 
 /// Returns the state of the second tier for `request`, as far as the engine answers before `until`; `None`: there is
 /// no second tier. `passed_by` is the reason why the request does not use this tier, if there is one.
@@ -27,7 +30,8 @@ pub(crate) async fn look(
     let (result, answers, explanation) = if tier.reads.standing() == breaker::Standing::Open {
         ("skipped", false, "it has failed, and is not used for a while".to_owned())
     } else {
-        let reading = Reading { cluster, tier, request };
+        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
+        let reading = Reading { cluster, tier, key: &request.key, signature: &signature };
         let late = |_| Err(Unfit::Failed(EngineError::Unreachable("no answer in time".into())));
         match timeout_at(until, reading.peek(&mut kept)).await.unwrap_or_else(late) {
             Err(unfit) => (unfit.result(), false, unfit.to_string()),
@@ -49,7 +53,7 @@ impl Reading<'_> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         *kept = Some(Kept {
-            status: response.status,
+            status: response.head.status.as_u16(),
             bytes: response.content.len(),
             age: freshness.age(clock::now()),
             lifetime: freshness.lifetime,
@@ -68,6 +72,7 @@ impl Cluster {
     /// Returns the reason why this node does not answer `request` with a stored response of this freshness.
     fn why_not(&self, request: &Request, freshness: &Freshness) -> Option<String> {
         let view = self.members.view();
+        let may_ask = !request.fields.contains(CLIENT_CERT);
         let reuse = reuse(freshness, &request.asked, clock::now());
         if !self.invalidations.lease.hears() {
             Some("purges of other nodes do not arrive".to_owned())
@@ -75,7 +80,7 @@ impl Cluster {
             Some(Unfit::Unpublished.to_string())
         } else if !matches!(reuse, Reuse::Fresh | Reuse::MaxStale) {
             Some("it is to be validated with each use".to_owned())
-        } else if self.tier_for(request).is_some() {
+        } else if may_ask && self.tier_for(&request.key, request.by_peer).is_some() {
             None
         } else {
             let owner = view.owner(&request.key).filter(|owner| owner.id != self.id);

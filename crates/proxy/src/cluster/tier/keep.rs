@@ -10,14 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use larder_cluster::Follower;
+use larder_cluster::Position;
 use larder_cluster::record::{CHUNK, Content, INLINE, Piece, Record, Response, chunks, sum};
 use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
+use larder_store::tier::Stamp;
 use larder_store::{Entry, Store};
 use tokio::sync::Notify;
 
-use super::{Tier, chunk};
+use super::{EngineTier, chunk};
 use crate::base::clock;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
@@ -49,8 +52,8 @@ struct Jobs {
 }
 
 enum Job {
-    /// Writes a response. The follower has the position in the stream of purges where its fetch began.
-    Keep(Entry, Follower),
+    /// Writes a response. The stamp has the position in the stream of purges where its fetch began.
+    Keep(Entry, Stamp),
     /// Removes the response of this key and signature, which is out of date.
     Forget(Box<[u8]>, Vec<u8>),
 }
@@ -102,29 +105,21 @@ impl Job {
     }
 }
 
-impl Tier {
+impl EngineTier {
     /// Queues a response that was fetched from an origin, with the position in the stream of purges where the fetch
     /// began. If the response is not for this tier, the stored one is removed.
-    pub(crate) fn offer(&self, entry: &Entry, place: Follower) {
+    pub(super) fn offer(&self, entry: &Entry, since: &Stamp) {
         if !self.takes(entry) {
             return self.forget(entry.key(), entry.signature());
         }
-        if self.queue.push(Job::Keep(entry.clone(), place)).is_err() {
+        if self.queue.push(Job::Keep(entry.clone(), since.clone())).is_err() {
             self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             self.forget(entry.key(), entry.signature());
         }
     }
 
-    /// Queues `new`, a response under new fields, in place of `old`, which has the same content.
-    pub(crate) fn replace(&self, old: &Entry, new: &Entry, place: Follower) {
-        if old.signature() != new.signature() {
-            self.forget(old.key(), old.signature());
-        }
-        self.offer(new, place);
-    }
-
     /// Removes the stored response of `key` with this signature.
-    pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
+    pub(super) fn forget(&self, key: &[u8], signature: &[u8]) {
         // If the job does not fit into the queue, the response remains until it expires.
         let _ = self.queue.push(Job::Forget(key.into(), signature.to_vec()));
     }
@@ -154,7 +149,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
             Job::Keep(entry, _) if store.reach(entry).is_some() => {
                 writing.forget(entry.key(), entry.signature()).await
             }
-            Job::Keep(entry, place) => writing.keep(entry, place).await,
+            Job::Keep(entry, since) => writing.keep(entry, since).await,
             Job::Forget(key, signature) => writing.forget(key, signature).await,
         };
         tier.writes.went(written.as_ref());
@@ -167,7 +162,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
 
 struct Writing<'w> {
     cluster: &'w Cluster,
-    tier: &'w Tier,
+    tier: &'w EngineTier,
 }
 
 impl Writing<'_> {
@@ -177,7 +172,7 @@ impl Writing<'_> {
         self.tier.writes.ask(&self.cluster.engine, &commands).await
     }
 
-    async fn keep(&self, entry: &Entry, place: &Follower) -> Result<(), EngineError> {
+    async fn keep(&self, entry: &Entry, since: &Stamp) -> Result<(), EngineError> {
         let name = self.cluster.record(entry.key(), entry.signature());
         let (mut written, beside) = (0, entry.body().len() >= INLINE);
         let inline;
@@ -185,21 +180,20 @@ impl Writing<'_> {
             true => self.chunks(entry, &name, &mut written).await?,
             false => match entry.body().load(0, INLINE as usize).await {
                 Ok(bytes) => {
-                    let len = bytes.len() as u32;
+                    let len = bytes.len() as u64;
                     inline = self.packed(bytes.to_vec()).await;
-                    Some(Content::Inline(len, inline.piece()))
+                    Some(Content::Inline(len, &inline))
                 }
                 Err(_) => None,
             },
         };
         let expires = self.time(entry);
-        let mut fields = Vec::new();
-        entry.fields().write(&mut fields);
-        let response = content.and_then(|content| response(entry, place, expires, &fields, content));
+        let own = entry.fields().own();
+        let response = content.and_then(|content| response(entry, since, expires, &own, content));
         let Some(response) = response.filter(|_| !expires.is_zero()) else { return Ok(()) };
         let value = Record::Response(Box::new(response)).encode();
         if !entry.signature().is_empty() {
-            let varies = Record::Varies { key: entry.key(), signature: entry.signature() }.encode();
+            let varies = Record::Varies(StoredHead { shared: &[], ..entry.stored_head(&[]) }).encode();
             let of_key = self.cluster.record(entry.key(), &[]);
             self.set(MessageKind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
         }
@@ -222,7 +216,7 @@ impl Writing<'_> {
         for at in 0..chunks(len) {
             let Ok(bytes) = entry.body().load(at * CHUNK, CHUNK as usize).await else { return Ok(None) };
             sums.push(sum(&bytes));
-            let value = self.packed(bytes.to_vec()).await.piece().encode();
+            let value = self.packed(bytes.to_vec()).await;
             let time = self.time(entry) + LONGER;
             *written += self.set(MessageKind::Chunk, &chunk(name, number, at as usize), value, time).await?;
         }
@@ -251,65 +245,41 @@ impl Writing<'_> {
         Ok(len)
     }
 
-    /// Returns `bytes`, compressed if that is enabled and makes them shorter.
-    async fn packed(&self, bytes: Vec<u8>) -> Packed {
+    /// Returns the value of a piece with these bytes, compressed if that is enabled and makes them shorter.
+    async fn packed(&self, bytes: Vec<u8>) -> Vec<u8> {
         if !self.tier.settings.compression || bytes.len() < SMALL {
-            return Packed::Plain(bytes);
+            return Piece::Plain(&bytes).encode();
         }
         if bytes.len() <= QUICK {
-            return pack(bytes);
+            return pack(&bytes);
         }
         // On another thread, so that heartbeats are not delayed.
-        tokio::task::spawn_blocking(move || pack(bytes)).await.unwrap_or_else(|_| Packed::Plain(Vec::new()))
+        tokio::task::spawn_blocking(move || pack(&bytes)).await.unwrap_or_default()
     }
 }
 
-/// Returns the record of a response, as of now; `None` if its purges could not be checked later.
+/// Returns the record of a response, as of now.
 fn response<'e>(
     entry: &'e Entry,
-    place: &'e Follower,
+    since: &'e Stamp,
     expires: Duration,
-    fields: &'e [u8],
+    own: &'e [u8],
     content: Content<'e>,
 ) -> Option<Response<'e>> {
-    let freshness = entry.freshness();
+    let (head, [millis, count]) = (entry.stored_head(own), since.position);
+    let initial_age = head.freshness.age(clock::now());
     Some(Response {
-        key: entry.key(),
-        signature: entry.signature(),
-        status: entry.status().as_u16(),
-        flags: freshness.flags.bits(),
-        age: freshness.age(clock::now()),
-        lifetime: freshness.lifetime,
-        date: freshness.date,
-        stale_while_revalidate: freshness.stale_while_revalidate,
-        stale_if_error: freshness.stale_if_error,
-        cost: entry.cost(),
+        head: StoredHead { freshness: Freshness { received: 0, initial_age, ..head.freshness }, ..head },
         expires: u64::try_from(expires.as_millis()).ok()?,
-        engine: place.engine()?,
-        position: place.position()?,
-        fields,
+        engine: &since.log,
+        position: Position::new(millis, count),
         content,
     })
 }
 
-/// The encoding of a piece of content.
-enum Packed {
-    Plain(Vec<u8>),
-    Zstd(Vec<u8>),
-}
-
-fn pack(bytes: Vec<u8>) -> Packed {
-    match zstd::bulk::compress(&bytes, LEVEL) {
-        Ok(packed) if packed.len() < bytes.len() => Packed::Zstd(packed),
-        _ => Packed::Plain(bytes),
-    }
-}
-
-impl Packed {
-    fn piece(&self) -> Piece<'_> {
-        match self {
-            Self::Plain(bytes) => Piece::Plain(bytes),
-            Self::Zstd(bytes) => Piece::Zstd(bytes),
-        }
+fn pack(bytes: &[u8]) -> Vec<u8> {
+    match zstd::bulk::compress(bytes, LEVEL) {
+        Ok(packed) if packed.len() < bytes.len() => Piece::Zstd(&packed).encode(),
+        _ => Piece::Plain(bytes).encode(),
     }
 }

@@ -15,11 +15,12 @@ mod reading;
 pub(crate) mod recall;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use larder_cluster::{Breaker, Follower, breaker, key_hash};
-use larder_semantics::fields::Fields;
+use larder_cluster::{Breaker, breaker, key_hash};
+use larder_store::tier::{PendingLookup, PendingOffer, Query, Stamp};
+use larder_store::{Entry, Tier, TierName};
 use redis::{FromRedisValue, Pipeline};
 use serde::Serialize;
 
@@ -29,15 +30,12 @@ use super::engine::{Engine, EngineError, Link, refused_or_lost};
 use super::members::Standing;
 use crate::base::clock;
 use crate::base::settings::cluster;
-use crate::exchange::client_cert::names_client;
-use crate::exchange::request::Request;
-use crate::http::names::CLIENT_CERT;
 
 /// How long the engine may take to store a value.
 const STORING: Duration = Duration::from_secs(1);
 
 /// The second tier, as one node uses it.
-pub(crate) struct Tier {
+pub(crate) struct EngineTier {
     settings: cluster::Tier,
     reads: Side,
     writes: Side,
@@ -96,7 +94,7 @@ pub(crate) struct TierReport {
     pub(crate) waiting: usize,
 }
 
-impl Tier {
+impl EngineTier {
     pub(super) fn new(settings: &cluster::Tier) -> Self {
         let side = |name, patience| Side {
             name,
@@ -190,24 +188,38 @@ impl Side {
     }
 }
 
-impl Cluster {
-    /// Returns the position in the stream of purges at which a fetch begins now, if its response may go to the second
-    /// tier.
-    pub(crate) fn place_of_fetch(&self, request: &Request) -> Option<Follower> {
-        if self.tier.is_none() || names_client(&request.fields) {
-            return None;
-        }
-        let follower = self.invalidations.follower.borrow().clone();
-        follower.position().is_some().then_some(follower)
+impl Tier for Cluster {
+    fn name(&self) -> TierName {
+        TierName::Engine
     }
 
-    /// Returns the second tier, if this node may ask it for `request`: it owns the key, or stands in for the owner.
-    fn tier_for(&self, request: &Request) -> Option<&Tier> {
+    fn find<'t>(&'t self, query: Query<'t>) -> PendingLookup<'t> {
+        Box::pin(recall::recall(self, query))
+    }
+
+    fn begin(&self) -> Option<Stamp> {
+        let point = self.invalidations.follower.borrow().point()?;
+        Some(Stamp { log: point.engine, position: point.position.parts() })
+    }
+
+    fn offer(self: Arc<Self>, entry: &Entry, since: Option<&Stamp>) -> Option<PendingOffer> {
+        let (tier, since) = self.tier.as_ref().zip(since)?;
+        tier.offer(entry, since);
+        None
+    }
+
+    fn forget(&self, key: &[u8], signature: &[u8]) {
+        self.tier.iter().for_each(|tier| tier.forget(key, signature));
+    }
+}
+
+impl Cluster {
+    /// Returns the second tier, if this node may ask it for `key`: it owns the key, or stands in for the owner.
+    fn tier_for(&self, key: &[u8], is_for_node: bool) -> Option<&EngineTier> {
         let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.hears())?;
         let view = self.members.view();
-        let is_own = || view.owner(&request.key).is_some_and(|owner| owner.id == self.id);
-        let may_ask = !request.fields.contains(CLIENT_CERT);
-        (may_ask && view.standing == Standing::Member && (request.by_peer || is_own())).then_some(tier)
+        let is_own = || view.owner(key).is_some_and(|owner| owner.id == self.id);
+        (view.standing == Standing::Member && (is_for_node || is_own())).then_some(tier)
     }
 
     /// Returns the name of the record of `key` with this `signature`. The part in braces decides the slot: a record

@@ -5,26 +5,22 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use larder_cluster::message::Order;
 use larder_cluster::record::{CHUNK, Content, Piece, Record, Response, sum};
 use larder_cluster::seal::MessageKind;
 use larder_cluster::{Follower, Missed, Position};
-use larder_semantics::fields::HeadLines;
-use larder_semantics::freshness::{Flags, Freshness};
+use larder_semantics::freshness::Freshness;
 use larder_semantics::purge::Effect;
-use larder_semantics::vary;
+use larder_semantics::stored_head::StoredHead;
 use larder_store::entry::Parts;
 use larder_store::fill::FillWriter;
-use larder_store::{Body, Entry, Purges};
+use larder_store::{Body, Entry, Fills, LinesRef, Purges};
 
-use super::{Side, Tier, chunk};
+use super::{EngineTier, Side, chunk};
 use crate::base::clock;
-use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::cluster::engine::EngineError;
 use crate::cluster::sealed::Forged;
-use crate::exchange::request::Request;
 
 /// The most entries of the stream that are read to judge a response; a response older than these is not used.
 const MOST: usize = 4_096;
@@ -93,37 +89,40 @@ pub(super) struct Found {
 /// The lookup of one request.
 pub(super) struct Reading<'r> {
     pub(super) cluster: &'r Cluster,
-    pub(super) tier: &'r Tier,
-    pub(super) request: &'r Request,
+    pub(super) tier: &'r EngineTier,
+    /// The cache key.
+    pub(super) key: &'r [u8],
+    /// Derives the signature of the request from that of a variant.
+    pub(super) signature: &'r (dyn Fn(&[u8]) -> Vec<u8> + Send + Sync),
 }
 
 impl Reading<'_> {
     /// Reads the response and makes it that of `writer`.
-    pub(super) async fn response(&self, cache: &Cache, writer: &mut FillWriter) -> Result<Entry, Unfit> {
+    pub(super) async fn response(&self, writer: &mut FillWriter) -> Result<Entry, Unfit> {
         let found = self.find().await?;
         let (response, freshness) = self.record(&found)?;
         let position = self.judge(&response, &freshness).await?;
-        tracing::trace!("{}: second tier: not purged since {position}", self.request.logged_url());
+        tracing::trace!("second tier: {}: not purged since {position}", found.name);
         if !writer.takes(response.content.len()) {
             return Err(Unfit::NoRoom);
         }
-        let body = self.body(cache, &found.name, &response.content).await?;
-        entry(cache, writer, &response, freshness, body).ok_or(Unfit::Damaged)
+        let body = self.body(writer.fills(), &found.name, &response.content).await?;
+        entry(writer, &response.head, freshness, body).ok_or(Unfit::Damaged)
     }
 
     /// Finds the record of the response that the request selects.
     pub(super) async fn find(&self) -> Result<Found, Unfit> {
-        let key = &self.request.key;
+        let key = self.key;
         let mut name = self.cluster.record(key, &[]);
         let (mut value, mut left) = self.value(&name).await?;
         let mut signature = Vec::new();
-        if let Some(Record::Varies { key: of, signature: by }) = value
+        if let Some(Record::Varies(head)) = value
             .as_deref()
             .and_then(|value| self.opened(MessageKind::Record, &name, value))
             .and_then(Record::decode)
-            && of == &key[..]
+            && head.key == key
         {
-            signature = vary::again(by, &self.request.fields);
+            signature = (self.signature)(head.signature);
             name = self.cluster.record(key, &signature);
             (value, left) = self.value(&name).await?;
         }
@@ -138,7 +137,7 @@ impl Reading<'_> {
             return Err(Unfit::Damaged);
         };
         // Another key with the same hash is not damage.
-        if response.key != &self.request.key[..] || response.signature != found.signature {
+        if response.head.key != self.key || response.head.signature != found.signature {
             return Err(Unfit::OtherKey);
         }
         let freshness = freshness(&response, found.left).ok_or(Unfit::Damaged)?;
@@ -180,7 +179,7 @@ impl Reading<'_> {
                 Order::Distrust => return Err(Unfit::Distrusted),
             }
         }
-        let is_purged = Purges::would_reach(&orders, response.key, &HeadLines(response.fields));
+        let is_purged = Purges::would_reach(&orders, response.head.key, &fields(&response.head));
         let last = positions.last().copied().filter(|_| !is_purged).ok_or(Unfit::Purged)?;
         match self.cluster.invalidations.accepts(&engine, last) {
             true => Ok(last),
@@ -191,7 +190,7 @@ impl Reading<'_> {
     /// Whether all of the content is there; does not read content outside the record.
     pub(super) async fn is_whole(&self, name: &str, content: &Content<'_>) -> Result<bool, Unfit> {
         match content {
-            Content::Inline(len, piece) => Ok(plain(*piece, *len as usize).is_some()),
+            Content::Inline(len, piece) => Ok(plain(piece, *len as usize).is_some()),
             Content::Chunks { sums, .. } if sums.is_empty() => Ok(true),
             Content::Chunks { number, sums, .. } => {
                 let mut commands = redis::pipe();
@@ -223,22 +222,22 @@ impl Reading<'_> {
     }
 
     /// Reads the content, if it is intact.
-    async fn body(&self, cache: &Cache, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
+    async fn body(&self, fills: &Fills, name: &str, content: &Content<'_>) -> Result<Body, Unfit> {
         let (number, len, sums) = match content {
             Content::Inline(len, piece) => {
-                let bytes = plain(*piece, *len as usize).ok_or(Unfit::Damaged)?;
+                let bytes = plain(piece, *len as usize).ok_or(Unfit::Damaged)?;
                 return Ok(Body::Heap(bytes.into()));
             }
             Content::Chunks { number, len, sums } => (*number, *len, sums),
         };
-        let extent = cache.fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
+        let extent = fills.arena().extent(Some(len)).map_err(|_| Unfit::NoRoom)?;
         for (at, expected) in sums.iter().enumerate() {
             let (mut commands, name) = (redis::pipe(), chunk(name, number, at));
             commands.cmd("GET").arg(&name);
             let (value,): (Option<Vec<u8>>,) = self.side().ask(&self.cluster.engine, &commands).await?;
             let size = (len - at as u64 * CHUNK).min(CHUNK) as usize;
             let value = value.as_deref().and_then(|value| self.opened(MessageKind::Chunk, &name, value));
-            let bytes = value.and_then(Piece::decode).and_then(|piece| plain(piece, size));
+            let bytes = value.and_then(|value| plain(value, size));
             let bytes = bytes.filter(|bytes| sum(bytes) == *expected).ok_or(Unfit::Damaged)?;
             extent.append(&bytes).map_err(|_| Unfit::NoRoom)?;
         }
@@ -246,44 +245,28 @@ impl Reading<'_> {
     }
 }
 
-fn entry(
-    cache: &Cache,
-    writer: &FillWriter,
-    response: &Response<'_>,
-    freshness: Freshness,
-    body: Body,
-) -> Option<Entry> {
-    let fields = HeadLines(response.fields).to_map();
-    Entry::new(Parts {
-        key: response.key,
-        signature: response.signature,
-        status: StatusCode::from_u16(response.status).ok()?,
-        freshness,
-        cost: response.cost,
-        born: writer.born(),
-        fields: &cache.store.memory.keep(&fields, freshness.date),
-        body,
-    })
+fn entry(writer: &FillWriter, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry> {
+    let StoredHead { key, signature, status, cost, .. } = *head;
+    let fields = &writer.fills().store().memory.keep(&fields(head).to_map(), freshness.date);
+    Entry::new(Parts { key, signature, status, freshness, cost, born: writer.born(), fields, body })
+}
+
+fn fields<'h>(head: &StoredHead<'h>) -> LinesRef<'h> {
+    LinesRef::written(head.shared, head.own)
 }
 
 /// Computes age and lifetime. The engine measures the time: `left` is the rest of the milliseconds in the record.
 /// `None` if they do not agree.
 fn freshness(response: &Response<'_>, left: i64) -> Option<Freshness> {
     let passed = response.expires.checked_sub(u64::try_from(left).ok()?)?.div_ceil(1_000);
-    Some(Freshness {
-        received: clock::now(),
-        initial_age: response.age.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX)),
-        lifetime: response.lifetime,
-        date: response.date,
-        stale_while_revalidate: response.stale_while_revalidate,
-        stale_if_error: response.stale_if_error,
-        flags: Flags::from_bits(response.flags),
-    })
+    let written = response.head.freshness;
+    let initial_age = written.initial_age.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX));
+    Some(Freshness { received: clock::now(), initial_age, ..written })
 }
 
-/// Returns the `len` bytes that a piece encodes; `None` if it does not.
-fn plain(piece: Piece<'_>, len: usize) -> Option<Vec<u8>> {
-    let bytes = match piece {
+/// Returns the `len` bytes whose [`Piece`] has this value; `None` if it has others.
+fn plain(value: &[u8], len: usize) -> Option<Vec<u8>> {
+    let bytes = match Piece::decode(value)? {
         Piece::Plain(bytes) => bytes.to_vec(),
         Piece::Zstd(bytes) => zstd::bulk::decompress(bytes, len).ok()?,
     };
@@ -305,7 +288,7 @@ mod tests {
             (Piece::Zstd(&packed), 9, false),
             (Piece::Zstd(text), 8, false),
         ] {
-            assert_eq!(plain(piece, len).is_some(), expected, "{piece:?} {len}");
+            assert_eq!(plain(&piece.encode(), len).is_some(), expected, "{piece:?} {len}");
         }
     }
 }

@@ -3,21 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use larder_store::Entry;
-use larder_store::fill::FillWriter;
+use larder_store::tier::Query;
 
 use super::reading::{Reading, Unfit};
-use crate::cache::Cache;
 use crate::cluster::Cluster;
-use crate::exchange::request::Request;
 
-/// Returns the second tier's response for `request`, whose fill `writer` leads.
-pub(crate) async fn recall(
-    cluster: &Cluster,
-    cache: &Cache,
-    request: &Request,
-    writer: &mut FillWriter,
-) -> Option<Entry> {
-    let tier = cluster.tier_for(request)?;
+/// Returns the second tier's response to `query`.
+pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry> {
+    let Query { key, signature, is_for_node, fill, .. } = query;
+    let (tier, writer) = cluster.tier_for(key, is_for_node).zip(fill)?;
     let figures = &tier.figures;
     if !tier.reads.admits() {
         figures.skipped.fetch_add(1, Ordering::Relaxed);
@@ -25,7 +19,7 @@ pub(crate) async fn recall(
     }
     figures.asked.fetch_add(1, Ordering::Relaxed);
     let ordered = cluster.invalidations.stream.ordered();
-    let found = Reading { cluster, tier, request }.response(cache, writer).await;
+    let found = Reading { cluster, tier, key, signature }.response(writer).await;
     tier.reads.went(match &found {
         Err(Unfit::Failed(error)) => Err(error),
         _ => Ok(()),
@@ -40,7 +34,7 @@ pub(crate) async fn recall(
     let count = match &found {
         Ok(_) => &figures.hits,
         Err(unfit) => {
-            tracing::debug!("{}: second tier: {unfit}", request.logged_url());
+            tracing::debug!("second tier: {}: {unfit}", cluster.record(key, &[]));
             match unfit.result() {
                 "outdated" => &figures.outdated,
                 "damaged" => &figures.damaged,

@@ -35,7 +35,7 @@ pub(crate) async fn prefetch(
     let revalidation = Revalidation::about(own, wants_part);
     let asked = revalidation.fields(&request.fields, wants_part);
     let doubt = Doubt::about(&cx.worker.cache, &request.key);
-    let place = cx.worker.shared.cluster.as_ref().and_then(|cluster| cluster.place_of_fetch(request));
+    let start = cx.begin(request);
     let (mut nothing, fetch) = (Upload::Empty, Some(writer.fetch()));
     let answer = match upstream::send(cx.worker, cx.plan, request, &asked, &mut nothing, fetch).await {
         Ok(answer) => answer,
@@ -55,10 +55,9 @@ pub(crate) async fn prefetch(
     let by_answer = confirmed.as_ref().map_or(&answer.ruling, |(ruling, _)| ruling).clone();
     let ruling = by_answer.as_ref().unwrap_or(&request.ruling);
     let cx = Context { rules: &ruling.caching, ..cx };
-    let (by_peer, place) = (answer.by_peer, place.filter(|_| !answer.by_peer));
-    let stored = stored.as_ref();
+    let (by_peer, stored) = (answer.by_peer, stored.as_ref());
     let fetched =
-        Fetched { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, place, doubt };
+        Fetched { cx, request, why: Why::Absent, times, stored, own_tag: None, by_peer, start, doubt };
     match fetched.understand(&revalidation, &answer) {
         Meaning::StillGood(entry) => {
             let news = confirmed.map_or_else(|| answer.written(), |(_, news)| news);

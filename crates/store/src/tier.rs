@@ -1,0 +1,187 @@
+//! The tiers behind memory.
+//!
+//! Memory is looked up first and is no [`Tier`]: it answers under a lock, and a hit in it must cost nothing else. *Near*
+//! tiers are on this machine: each request that memory cannot answer asks them. *Far* tiers are not: only a request that
+//! leads a fetch asks them, before it asks an origin.
+//!
+//! A tier fails no request: one that does not work finds nothing, takes nothing, and counts that itself.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use larder_disk::AtOnce;
+
+use crate::purges::Written;
+use crate::{Entry, FillWriter, Store, Stored};
+
+/// The tier of a stored response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TierName {
+    /// In memory.
+    #[default]
+    Memory,
+    /// On a disk.
+    Disk,
+    /// On the engine of the cluster.
+    Engine,
+}
+
+impl TierName {
+    /// All tiers.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Engine];
+
+    /// Returns the tier's name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Engine => "engine",
+        }
+    }
+}
+
+/// A tier behind memory.
+pub trait Tier: Send + Sync {
+    /// Returns the name under which its hits are counted.
+    fn name(&self) -> TierName;
+
+    /// Finds the response under `key` whose signature `signature` derives from that of another variant, and counts that
+    /// as a use at `now` (UNIX seconds), unless the lookup has to wait.
+    fn find_at_once(&self, _key: &[u8], _signature: SignatureOf<'_>, _now: u32) -> AtOnce<Entry> {
+        AtOnce::Waits
+    }
+
+    /// Finds the response to `query`.
+    fn find<'t>(&'t self, query: Query<'t>) -> PendingLookup<'t>;
+
+    /// Finds a response as [`find_at_once`](Self::find_at_once) does, to explain the answer to a request: counts no use,
+    /// and blocks while the tier reads.
+    fn explain(&self, _key: &[u8], _signature: SignatureOf<'_>) -> Option<Entry> {
+        None
+    }
+
+    /// Returns the point in time at which a fetch begins now, as a later [`offer`](Self::offer) of its response must show
+    /// it. `None`: no such response may be offered.
+    fn begin(&self) -> Option<Stamp> {
+        None
+    }
+
+    /// Stores `entry` in place of the stored response, if the tier takes it; if not, that response is removed. Returns
+    /// the work that stores it, unless the tier does it by itself.
+    fn offer(self: Arc<Self>, entry: &Entry, since: Option<&Stamp>) -> Option<PendingOffer>;
+
+    /// Counts a use of `entry`, which was found in memory, at `now` (UNIX seconds).
+    fn touch(&self, _entry: &Entry, _now: u32) {}
+
+    /// Removes the response to `key` with this signature. A tier that keeps all variants of a URL together removes them
+    /// all, also those being stored.
+    fn forget(&self, key: &[u8], signature: &[u8]);
+
+    /// Records purges that are in force, for the next process.
+    fn purge(&self, _rules: &[Written]) {}
+
+    /// Removes everything.
+    fn clear(&self) {}
+
+    /// Passes every stored response, or those under `key`, to `see` until it returns false. Blocks while the tier reads.
+    fn list<'t>(&'t self, _key: Option<&[u8]>, _see: &mut dyn FnMut(Stored<'t>) -> bool) {}
+
+    /// Returns the number of records, which are responses and what belongs to them.
+    fn records(&self) -> u64 {
+        0
+    }
+}
+
+/// Derives the signature of a request from that of a variant.
+pub type SignatureOf<'q> = &'q dyn Fn(&[u8]) -> Vec<u8>;
+/// A lookup that waits.
+pub type PendingLookup<'t> = Pin<Box<dyn Future<Output = Option<Entry>> + Send + 't>>;
+/// The work that stores an offered response.
+pub type PendingOffer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A lookup of one request.
+pub struct Query<'q> {
+    /// The cache key.
+    pub key: &'q [u8],
+    /// Derives the request's signature from that of a variant.
+    pub signature: &'q (dyn Fn(&[u8]) -> Vec<u8> + Send + Sync),
+    /// The time, in UNIX seconds.
+    pub now: u32,
+    /// Whether another node asks, on behalf of its client.
+    pub is_for_node: bool,
+    /// The fill that the request leads, if the tier is a far one.
+    pub fill: Option<&'q mut FillWriter>,
+}
+
+/// A position in a log of purges which a tier follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The log.
+    pub log: Box<str>,
+    /// The last entry that was applied.
+    pub position: [u64; 2],
+}
+
+/// The beginning of a fetch, as the far tiers saw it. Each of these may keep its response.
+#[derive(Clone, Default)]
+pub struct FetchStart(Vec<(Arc<dyn Tier>, Stamp)>);
+
+impl FetchStart {
+    /// Offers `entry`, the response of the fetch, or what the fetch has made of `replaced`.
+    pub(crate) fn offer(&self, entry: &Entry, replaced: Option<&Entry>) {
+        for (tier, stamp) in &self.0 {
+            if let Some(old) = replaced.filter(|old| old.signature() != entry.signature()) {
+                tier.forget(old.key(), old.signature());
+            }
+            Arc::clone(tier).offer(entry, Some(stamp)).map(tokio::spawn);
+        }
+    }
+
+    /// Removes what the tiers have of a response that the fetch has made outdated.
+    pub(crate) fn forget(&self, key: &[u8], signature: &[u8]) {
+        self.0.iter().for_each(|(tier, _)| tier.forget(key, signature));
+    }
+}
+
+impl Store {
+    /// Adds a far tier.
+    pub fn add_far(&self, tier: Arc<dyn Tier>) {
+        // There is one at most.
+        let _ = self.far.set(tier);
+    }
+
+    /// Whether there are near tiers.
+    #[inline]
+    pub fn has_near(&self) -> bool {
+        !self.near.is_empty()
+    }
+
+    /// Returns the near tiers, in the order of their lookups.
+    pub fn near(&self) -> &[Arc<dyn Tier>] {
+        &self.near
+    }
+
+    pub(crate) fn far(&self) -> &[Arc<dyn Tier>] {
+        self.far.get().map_or(&[], std::slice::from_ref)
+    }
+
+    /// Returns the beginning of a fetch whose response far tiers may keep.
+    pub fn begin(&self) -> FetchStart {
+        FetchStart(self.far().iter().filter_map(|tier| Some((Arc::clone(tier), tier.begin()?))).collect())
+    }
+
+    /// Removes the responses to `key` from the near tiers.
+    pub(crate) fn forget_near(&self, key: &[u8]) {
+        self.near.iter().for_each(|tier| tier.forget(key, &[]));
+    }
+
+    /// Removes the response to `key` with this signature from the far tiers.
+    pub fn forget_far(&self, key: &[u8], signature: &[u8]) {
+        self.far().iter().for_each(|tier| tier.forget(key, signature));
+    }
+
+    /// Returns the near tiers' response under `key`, and its tier, for an explanation. Blocks while a tier reads.
+    pub fn explain(&self, key: &[u8], signature: SignatureOf<'_>) -> Option<(Entry, TierName)> {
+        self.near.iter().find_map(|tier| Some((self.recalled(tier.explain(key, signature)?)?, tier.name())))
+    }
+}
