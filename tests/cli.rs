@@ -197,7 +197,7 @@ fn mistakes_of_every_kind_are_shown_at_once() {
 }
 
 #[test]
-fn what_is_valid_and_hardly_meant_is_warned_of() {
+fn valid_but_doubtful_settings_cause_a_warning() {
     for (words, warning) in [
         (&["--memory", "100TiB"][..], "memory.size 100TiB is more memory than there is: "),
         (&["--memory", "64"], "memory.size 64B is too small for most responses; write a unit, such as 64MiB"),
@@ -353,7 +353,7 @@ fn stats_without_a_proxy_say_what_to_look_at() {
 }
 
 #[test]
-fn what_answers_instead_of_a_proxy_is_reported_in_words() {
+fn a_server_that_is_no_admin_listener_is_described_in_the_error() {
     for (answer, expected) in [
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404; is this its admin listener?"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "is not the admin listener of a larder"),
@@ -425,7 +425,7 @@ fn a_proxy_says_where_it_listens_and_gives_its_numbers() {
 }
 
 #[test]
-fn the_command_to_try_has_the_host_and_the_path_of_the_site() {
+fn the_suggested_curl_command_uses_the_sites_host_and_path() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("larder.toml").display().to_string();
     let site = "[[site]]\nhosts = '*.shop.example'\npath = '/shop'\norigin = 'http://127.0.0.1:1'\n";
@@ -446,7 +446,7 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn hangup_reloads_a_good_file_and_keeps_the_old_one_for_a_bad_one() {
+fn hangup_loads_a_valid_config_and_an_invalid_one_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("larder.toml");
     let with =

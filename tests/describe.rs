@@ -74,7 +74,7 @@ fn a_shipped_trace_is_described_as_json_and_as_a_page() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_line_and_exit_2() {
+fn an_unreadable_trace_is_reported_in_one_line_with_exit_2() {
     let folder = tempfile::tempdir().unwrap();
     let empty = file(folder.path(), "empty", b"");
     let rubbish = file(folder.path(), "rubbish", b"\x7fELF\0\0\0\0");

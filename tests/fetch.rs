@@ -455,7 +455,7 @@ fn a_refused_tunnel_is_reported_with_the_proxys_reason() {
 }
 
 #[test]
-fn what_the_proxy_says_of_an_error_is_shown() {
+fn fetch_prints_the_proxys_error_message() {
     let larder = Larder::start(OPEN);
     let output = self::larder(&["--server", &larder.forward.to_string(), "http://127.0.0.1:65535/"]);
     let (said, code) = failure(&output);

@@ -59,7 +59,7 @@ fn names_that_differ_in_case_only_are_one_origin() {
 }
 
 #[test]
-fn what_forward_clients_fetched_does_not_answer_for_a_site() {
+fn forward_proxy_entries_do_not_answer_for_a_reverse_site() {
     let origin = body();
     let larder = Larder::with(&origin, OPEN);
     let forward = || {
@@ -122,7 +122,7 @@ fn a_tunnel_is_closed_when_it_falls_silent_and_not_before() {
 }
 
 #[test]
-fn rfc_9110_section_9_3_6_a_tunnel_that_cannot_be_is_explained() {
+fn rfc_9110_section_9_3_6_a_failed_tunnel_is_explained() {
     let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = unused.local_addr().expect("an address").port();
     drop(unused);

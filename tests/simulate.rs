@@ -217,7 +217,7 @@ fn wrong_words_and_wrong_traces_are_one_clear_line() {
 }
 
 #[test]
-fn what_is_done_before_a_wrong_trace_is_shown() {
+fn simulate_shows_finished_results_before_an_unreadable_trace_fails() {
     let output = simulate(&[SHOP, "gone.zst", "--policy", "lru", "--capacity", "10%", "--csv"]);
     assert_eq!((stdout(&output).lines().count(), output.status.code()), (2, Some(2)));
 }
@@ -230,7 +230,7 @@ fn ticks(child: &Child) -> u64 {
 }
 
 #[test]
-fn what_is_done_before_an_interrupt_is_shown() {
+fn simulate_shows_finished_results_on_an_interrupt() {
     let sizes: Vec<_> = (1..=60).map(|percent| format!("{percent}%")).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["simulate", WEB, "--policy", "all", "--csv"]);

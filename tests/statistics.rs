@@ -168,7 +168,7 @@ fn a_database_that_is_stuck_costs_no_request_and_is_caught_up() {
 }
 
 #[test]
-fn what_has_no_place_in_the_queue_is_counted() {
+fn statistics_count_requests_dropped_by_a_full_queue() {
     let origin = Origin::by(mixed);
     let (larder, folder, _url) = recording(&origin, "queue = 10");
     let other = Connection::open(folder.path().join("s.db")).expect("the database");
@@ -302,7 +302,7 @@ fn beyond_the_rate_equal_requests_share_rows_and_sums_stay_exact() {
 }
 
 #[test]
-fn what_a_worker_has_no_room_for_is_summed_by_site() {
+fn statistics_beyond_a_workers_rate_are_summed_by_site() {
     let origin = Origin::by(mixed);
     let (larder, _folder, url) = recording(&origin, "rate = 1");
     let mut client = larder.client();
@@ -317,7 +317,7 @@ fn what_a_worker_has_no_room_for_is_summed_by_site() {
 }
 
 #[test]
-fn what_is_in_the_cache_is_written_down() {
+fn statistics_record_the_contents_of_the_cache() {
     let origin = Origin::by(mixed);
     let disk = tempfile::tempdir().expect("a folder");
     let tables = format!("contents = '1s'\n[[disk]]\npath = '{}'\nsize = '16MiB'", disk.path().display());
@@ -370,7 +370,7 @@ fn a_second_signal_ends_the_wait_for_the_database() {
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_ends_the_start_only_if_it_was_named() {
+fn an_unusable_statistics_database_fails_the_start_only_if_named() {
     let (file, origin) = (tempfile::NamedTempFile::new().expect("a file"), Origin::by(mixed));
     let config = format!("[stats]\n[[site]]\norigin = '{}'", origin.url());
     let larder =

@@ -89,7 +89,7 @@ fn hex(id: &[u8]) -> String {
 }
 
 #[test]
-fn a_miss_is_a_span_of_its_clients_with_the_origins_below_it() {
+fn a_miss_joins_its_clients_trace_with_the_origin_span_below() {
     let (collector, origin) = (Collector::start(), Origin::always(STORED));
     let larder = Larder::with(&origin, &collector.config(""));
     larder.ask(&format!("GET /a\ntraceparent: 00-{TRACE}-{SPAN}-01\ntracestate: a=b"));
@@ -170,7 +170,7 @@ fn a_dead_collector_costs_no_request() {
 }
 
 #[test]
-fn what_waits_is_sent_before_the_end() {
+fn waiting_spans_are_sent_before_the_process_ends() {
     let (collector, origin) = (Collector::start(), Origin::always(STORED));
     let mut larder = Larder::with(&origin, &collector.config(""));
     larder.get("/a");

@@ -42,7 +42,7 @@ fn a_workload_says_how_it_was_made() {
 }
 
 #[test]
-fn what_is_made_can_be_described_imported_and_imitated() {
+fn a_generated_workload_can_be_described_imported_and_imitated() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (browsing, imported) = (file("browsing.txt"), file("imported.txt"));

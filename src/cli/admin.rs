@@ -450,7 +450,7 @@ mod tests {
     use super::{SHORT_SILENCE, SILENCE, address, silence};
 
     #[test]
-    fn an_answer_may_take_as_long_as_the_query_lets_the_proxy_wait() {
+    fn a_command_waits_for_an_answer_as_long_as_its_query_permits() {
         let waits =
             |seconds: &str| silence("purge", &[("wait", String::new()), ("timeout", seconds.to_owned())]);
         assert_eq!(silence("stats", &[]), SHORT_SILENCE);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_by_rank_and_then_shortened() {
+    fn a_narrow_table_omits_columns_by_rank_and_then_shortens_values() {
         let column = |name, is_text, rank| Column { name, is_text, rank };
         let columns = [column("count", false, 0), column("why", true, 1), column("url", true, 0)];
         let url = format!("http://a/{}.html", "b".repeat(60));

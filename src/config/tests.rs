@@ -308,7 +308,7 @@ fn flags_override_the_file() {
 }
 
 #[test]
-fn an_origin_that_a_flag_names_gets_its_own_name_if_it_speaks_tls() {
+fn a_tls_origin_named_by_a_flag_gets_its_own_host_name() {
     for (origin, host) in [("http://a", HostHeader::Preserve), ("https://a", HostHeader::Origin)] {
         assert_eq!(settings("", &["--origin", origin]).sites[0].host, host, "{origin}");
     }
@@ -388,7 +388,7 @@ fn traces_need_the_feature_otlp() {
 }
 
 #[test]
-fn what_a_reload_cannot_change_is_reported() {
+fn settings_that_need_a_restart_are_reported_on_reload() {
     let old = settings("threads = 1\n[memory]\nsize = '1MiB'", &["--stats", "sqlite:a.db"]);
     let new = settings(
         "threads = 2\nx_cache = true\n[memory]\nsize = '1MiB'\npolicy = 'fifo'\n[stats]\nurl = 'none'",

@@ -42,7 +42,7 @@ fn a_directory_that_is_down_is_reported_everywhere_and_asked_again() {
 }
 
 #[test]
-fn an_order_that_is_refused_is_not_repeated_soon_by_this_process_or_the_next() {
+fn a_refused_order_is_not_repeated_soon_even_after_a_restart() {
     let Some(pebble) = Pebble::start(LONG) else { return };
     let world = World::new();
     pebble.dns.know("site.test", false);

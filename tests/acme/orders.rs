@@ -33,7 +33,7 @@ fn each_challenge_leads_to_a_certificate_whatever_redirects_and_rules_say() {
 }
 
 #[test]
-fn a_handshake_of_an_authority_ends_there_and_clients_never_get_its_certificate() {
+fn a_validation_handshake_ends_early_and_clients_never_see_its_certificate() {
     let Some(pebble) = Pebble::start(LONG) else { return };
     let world = World::new();
     let larder = world.start(&pebble);

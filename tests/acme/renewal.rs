@@ -18,7 +18,7 @@ fn a_certificate_is_renewed_while_it_is_in_use() {
 }
 
 #[test]
-fn after_two_thirds_of_the_lifetime_a_new_one_is_ordered_and_a_wrong_clock_is_noticed() {
+fn a_renewal_starts_at_two_thirds_and_reports_a_wrong_clock() {
     let Some(pebble) = Pebble::start(LONG) else { return };
     let world = World::new();
     let larder = world.start(&pebble);

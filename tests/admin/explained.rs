@@ -59,7 +59,7 @@ fn a_url_may_have_letters_that_clients_encode() {
 }
 
 #[test]
-fn what_is_said_is_what_happens() {
+fn an_explanation_names_the_outcome_that_the_request_gets() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);
     let table: &[Case] = &[
@@ -111,7 +111,7 @@ fn what_is_said_is_what_happens() {
 }
 
 #[test]
-fn what_stands_in_for_an_origin_that_fails_is_said() {
+fn an_explanation_names_the_stale_response_for_a_failing_origin() {
     let stale = "200 OK\nCache-Control: max-age=1, stale-if-error=1000\nAge: 10\nETag: \"1\"";
     let origin = Origin::always(stale);
     let larder = Larder::before(&origin);
@@ -162,7 +162,7 @@ fn a_stored_response_is_shown_with_the_source_of_its_lifetime() {
 }
 
 #[test]
-fn what_is_on_the_disk_only_is_found_there() {
+fn an_explanation_finds_a_response_that_only_the_disk_has() {
     let (directory, origin) = (tempfile::tempdir().expect("a directory"), Origin::by(answer));
     let disk = format!("[[disk]]\npath = '{}'\n[memory]\nentries = 1\n", directory.path().display());
     let larder = Larder::start(&format!("{disk}{}", site(&[&origin], "")));
@@ -216,7 +216,7 @@ fn a_request_that_the_proxy_would_refuse_is_explained_as_refused() {
 }
 
 #[test]
-fn what_no_listener_serves_is_said_to_be_refused() {
+fn an_explanation_says_that_no_listener_serves_the_request() {
     let origin = Origin::by(answer);
     let larder = Larder::before(&origin);
     let said = super::printed(&larder, &["why", "https://site.test/fresh", "--role", "reverse"]);

@@ -80,7 +80,7 @@ fn a_log_shows_what_it_was_asked_for() {
 }
 
 #[test]
-fn what_is_asked_for_most_is_summed() {
+fn the_top_report_sums_the_most_requested_urls() {
     let origin = origin();
     let larder = Larder::with_site(&[&origin], "name = 'shop'");
     let mut top = Events::of(&larder, "/top");
@@ -115,7 +115,7 @@ fn figures_come_every_second() {
 }
 
 #[test]
-fn the_number_of_streams_is_limited_and_a_closed_stream_frees_its_place() {
+fn live_streams_are_limited_and_a_closed_one_frees_its_place() {
     let origin = origin();
     let larder = Larder::before(&origin);
     let mut streams: Vec<_> = (0..16).map(|_| Events::of(&larder, "/log")).collect();

@@ -96,7 +96,7 @@ fn a_path_is_purged_of_the_only_site_whatever_its_host() {
 }
 
 #[test]
-fn what_was_purged_softly_stands_in_when_the_origin_fails() {
+fn a_softly_purged_response_stands_in_when_the_origin_fails() {
     let origin = Origin::in_order([
         "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody",
         "503 Service Unavailable",
@@ -139,7 +139,7 @@ fn a_purge_reaches_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn what_goes_leaves_its_room_when_it_is_counted() {
+fn a_hard_purge_frees_the_counted_room_of_removed_responses() {
     let origin = tagged();
     let larder = Larder::before(&origin);
     (0..600).for_each(|number| drop(larder.client().ask(&format!("GET /{number}"))));
@@ -234,7 +234,7 @@ fn the_command_says_what_was_reached() {
 }
 
 #[test]
-fn what_is_no_purge_is_refused() {
+fn an_invalid_purge_is_refused_by_the_admin_listener() {
     let origin = origin();
     let larder = Larder::before(&origin);
     let ask = |request: &str| larder.ask_admin(request);

@@ -84,7 +84,7 @@ fn others_trust_it_by_its_file_under_any_name() {
 }
 
 #[test]
-fn clear_text_to_it_and_tls_to_a_clear_port_get_an_explanation() {
+fn a_scheme_that_mismatches_the_admin_listener_gets_an_explanation() {
     let origin = origin();
     let (larder, state) = over_tls(&origin, "");
     let answer = Client::to(larder.admin).ask("GET /stats\nHost: localhost");
@@ -108,7 +108,7 @@ fn clear_text_to_it_and_tls_to_a_clear_port_get_an_explanation() {
 }
 
 #[test]
-fn by_the_name_of_a_site_it_shows_the_certificate_of_the_site() {
+fn the_admin_listener_shows_the_certificate_of_the_requested_site() {
     let (origin, authority) = (origin(), Authority::new());
     let pair = authority.pair("site", &["site.test"]);
     let (larder, state) = over_tls(&origin, &pair.table());

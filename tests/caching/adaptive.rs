@@ -34,7 +34,7 @@ fn is_about(lifetime: u64, expected: u64) -> bool {
 }
 
 #[test]
-fn what_validations_find_unchanged_is_fresh_for_longer() {
+fn an_unchanged_response_is_fresh_for_longer_after_each_validation() {
     let modified = format!("Last-Modified: {}\n", date(UNCHANGED));
     let origin = Origin::by(move |seen| answer(seen, &modified));
     let larder = Larder::start(&site(&[&origin], ADAPTIVE));
@@ -53,7 +53,7 @@ fn what_validations_find_unchanged_is_fresh_for_longer() {
 }
 
 #[test]
-fn what_has_changed_is_fresh_for_less() {
+fn a_changed_response_is_fresh_for_a_shorter_time() {
     let modified = format!("Last-Modified: {}\n", date(UNCHANGED));
     let origin =
         Origin::by(move |seen| format!("200 OK\nETag: \"{}\"\n{modified}Age: 200\n\nx", seen.number));
@@ -66,7 +66,7 @@ fn what_has_changed_is_fresh_for_less() {
 }
 
 #[test]
-fn lifetimes_stay_as_they_are_by_default_and_where_the_origin_gives_one() {
+fn given_lifetimes_stay_and_guessed_ones_adapt_only_if_configured() {
     let modified = format!("Last-Modified: {}\n", date(UNCHANGED));
     let given = "Cache-Control: max-age=0\n";
     for (keys, fields, expected) in [

@@ -26,7 +26,7 @@ fn a_popular_response_is_refreshed_without_a_client_that_waits() {
 }
 
 #[test]
-fn what_is_not_at_its_end_or_not_popular_is_left_alone() {
+fn an_unpopular_or_young_response_is_not_refreshed_ahead() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = "refresh_ahead = '10%'\n[[site.rule]]\nmatch = { path = '/never' }\nrefresh_ahead = '0%'\n";
     let larder = Larder::start(&site(&[&origin], rules));

@@ -84,7 +84,7 @@ fn prefetches_make_nothing_popular() {
 }
 
 #[test]
-fn what_a_prefetch_has_refreshed_is_none_to_the_origin() {
+fn a_refresh_caused_by_a_prefetch_carries_no_prefetch_field() {
     let keys = "stale_while_revalidate = '1h'";
     let origin = Origin::always("200 OK\nCache-Control: max-age=1\nAge: 5\nETag: \"1\"\n\nx");
     let larder = Larder::start(&site(&[&origin], keys));

@@ -46,7 +46,7 @@ fn section_13_1_3_without_a_modification_date_a_response_is_modified() {
 }
 
 #[test]
-fn section_15_4_5_a_304_has_the_fields_of_the_response_except_those_of_its_content() {
+fn section_15_4_5_a_304_lacks_only_the_fields_of_content() {
     let origin = Origin::always(
         "200 OK\nCache-Control: private, max-age=9\nETag: \"1\"\nVary: Cookie\nContent-Location: /there\nSet-Cookie: a=b\n\
          Content-Type: text/plain\nContent-Language: de\n\nbody",
@@ -91,7 +91,7 @@ fn clients_that_waited_for_a_private_response_get_their_304() {
 }
 
 #[test]
-fn conditions_on_a_url_that_is_known_not_to_be_storable_reach_the_origin() {
+fn conditions_on_a_known_unstorable_url_reach_the_origin() {
     let origin = Origin::by(|seen| match seen.field("if-none-match") {
         Some("\"1\"") => "304 Not Modified\nCache-Control: private\nETag: \"1\"".to_owned(),
         _ => "200 OK\nCache-Control: private\nETag: \"1\"\n\nbody".to_owned(),
@@ -107,7 +107,7 @@ fn conditions_on_a_url_that_is_known_not_to_be_storable_reach_the_origin() {
 }
 
 #[test]
-fn section_13_1_1_if_match_reaches_the_origin_and_its_412_answers_nobody_else() {
+fn section_13_1_1_a_412_of_the_origin_answers_nobody_else() {
     for condition in ["If-Match: \"2\"", "If-Unmodified-Since: Thu, 01 Jan 2015 00:00:00 GMT"] {
         let origin = Origin::by(|seen| match seen.field("if-match").or(seen.field("if-unmodified-since")) {
             Some(_) => "412 Precondition Failed\nCache-Control: max-age=100".to_owned(),

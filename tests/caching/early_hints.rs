@@ -69,7 +69,7 @@ fn raw(text: &str) -> String {
 }
 
 #[test]
-fn they_outlive_the_content() {
+fn early_hints_outlive_the_eviction_of_their_response() {
     let origin = Origin::by(|seen| {
         let link = if seen.target == "/" { format!("\nLink: {LINK}") } else { String::new() };
         format!("200 OK\nCache-Control: max-age=100{link}\n\npage")
@@ -114,7 +114,7 @@ fn a_purge_or_a_change_ends_them() {
 }
 
 #[test]
-fn what_is_for_one_client_gives_none_to_another() {
+fn links_of_a_private_or_selected_response_hint_no_other_client() {
     let origin = Origin::by(|seen| match seen.target.as_str() {
         "/turns-private" if seen.number > 0 => page("").replace("no-cache", "private"),
         "/varies" => page("\nVary: Cookie"),

@@ -71,7 +71,7 @@ fn section_2_1_groups_belong_to_one_origin() {
 }
 
 #[test]
-fn what_is_no_list_of_strings_is_not_there_and_both_fields_are_passed_on() {
+fn malformed_group_fields_invalidate_nothing_and_valid_ones_are_passed_on() {
     assert_eq!(kept(&["/users"], "POST /", "200 OK\nCache-Group-Invalidation: \"users\", users"), [true]);
     let origin = origin(INVALIDATES);
     let larder = Larder::before(&origin);
@@ -82,14 +82,14 @@ fn what_is_no_list_of_strings_is_not_there_and_both_fields_are_passed_on() {
 }
 
 #[test]
-fn so_many_groups_at_once_are_all_of_the_origin() {
+fn an_invalidation_of_too_many_groups_reaches_the_whole_origin() {
     let names: Vec<_> = (0..200).map(|n| format!("\"{n}\"")).collect();
     let answer: &'static str = format!("200 OK\nCache-Group-Invalidation: {}", names.join(", ")).leak();
     assert_eq!(kept(&["/7", "/none"], "POST /", answer), [false, false]);
 }
 
 #[test]
-fn what_was_invalidated_is_validated_once_and_never_stands_in() {
+fn an_invalidated_response_is_validated_once_and_never_stands_in() {
     let origin = origin(INVALIDATES);
     let larder = Larder::before(&origin);
     larder.get("/users");

@@ -58,7 +58,7 @@ fn head_and_get_get_the_same_stored_response_or_refusal() {
 }
 
 #[test]
-fn head_and_get_get_the_same_error_where_no_stored_response_stands_in() {
+fn head_gets_the_error_of_get_where_no_stored_response_stands_in() {
     for (stored, asked, later) in [
         (LENIENT, "Cache-Control: no-cache", "503 Busy"),
         (LENIENT, "X: y", "404 Not Found"),
@@ -85,7 +85,7 @@ fn only_if_cached_gets_504_where_nothing_is_stored() {
 }
 
 #[test]
-fn a_refresh_in_the_background_has_no_directive_and_no_condition_of_its_client() {
+fn a_background_refresh_carries_no_directive_or_condition_of_its_client() {
     let own = ["cache-control", "pragma", "if-none-match", "if-match", "range", "if-range"];
     for directive in ["only-if-cached", "no-store"] {
         for method in ["GET", "HEAD"] {

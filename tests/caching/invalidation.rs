@@ -40,7 +40,7 @@ fn section_4_4_one_that_fails_removes_nothing() {
 }
 
 #[test]
-fn section_4_4_what_the_answer_names_on_the_same_origin_goes_as_well() {
+fn section_4_4_urls_named_by_a_response_are_invalidated_too() {
     let paths = ["/b", "/c", "/d"];
     let answer = "201 Created\nLocation: /b\nContent-Location: http://site.test/c";
     assert_eq!(kept(&paths, "POST /a", answer), [false, false, true]);
@@ -66,7 +66,7 @@ fn section_4_4_all_variants_go() {
 const KEPT: &str = "200 OK\nCache-Control: max-age=100, stale-if-error=100\nETag: \"1\"\n\nbody";
 
 #[test]
-fn after_a_change_what_has_a_strong_tag_is_validated_instead_of_fetched() {
+fn a_response_with_a_strong_tag_is_validated_after_a_change() {
     let confirmed = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=100";
     let changed = "200 OK\nCache-Control: max-age=100\nETag: \"2\"\n\nother";
     for (answer, text) in [(confirmed, "body"), (changed, "other")] {
@@ -94,7 +94,7 @@ fn after_a_change_what_was_stored_never_stands_in() {
 }
 
 #[test]
-fn after_a_change_whose_tag_may_be_that_of_the_change_is_fetched() {
+fn a_get_after_a_change_with_an_unreliable_validator_is_unconditional() {
     let now = "Date: Thu, 01 Jan 1970 00:01:40 GMT\nLast-Modified: Thu, 01 Jan 1970 00:01:40 GMT";
     for (method, validator) in [
         ("PUT", "ETag: W/\"1\""),
@@ -177,7 +177,7 @@ fn clients_read_what_they_wrote_and_what_is_equal_is_confirmed() {
 }
 
 #[test]
-fn where_an_answer_does_not_tell_of_the_change_the_checker_finds_what_is_old() {
+fn the_checker_finds_stale_reads_when_an_error_status_hides_a_change() {
     let (faults, _) = read_what_is_written("500 Committed All The Same");
     assert!(faults > 0);
 }

@@ -154,7 +154,7 @@ fn requests_for_equivalent_queries_share_a_fetch() {
 }
 
 #[test]
-fn a_follower_of_a_fetch_that_does_not_answer_it_fetches_for_itself() {
+fn a_follower_fetches_for_itself_if_the_shared_response_does_not_match() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
@@ -181,7 +181,7 @@ fn a_follower_of_a_fetch_that_does_not_answer_it_fetches_for_itself() {
 }
 
 #[test]
-fn the_latest_of_several_values_counts_and_none_is_used_for_a_response_without_it() {
+fn each_no_vary_search_value_applies_only_to_responses_that_carry_it() {
     let origin = Origin::by(|seen| {
         let field = match seen.target.as_bytes().last() {
             Some(b'a') => "\nNo-Vary-Search: params=(\"a\")",
@@ -205,7 +205,7 @@ fn the_latest_of_several_values_counts_and_none_is_used_for_a_response_without_i
 }
 
 #[test]
-fn a_purge_and_a_change_of_one_url_reach_the_response_for_all() {
+fn a_purge_or_change_of_one_url_reaches_its_equivalent_urls() {
     let origin = origin(LEFT_OUT, "");
     let larder = Larder::before(&origin);
     let paths = ["/?id=1&utm=1", "/?id=1&utm=2", "/?id=1"];
@@ -239,7 +239,7 @@ fn a_purge_and_a_change_of_one_url_reach_the_response_for_all() {
 }
 
 #[test]
-fn what_was_being_fetched_when_an_equivalent_url_changed_does_not_answer_that() {
+fn a_response_fetched_during_an_invalidation_answers_only_its_own_url() {
     let spoil: [fn(&Larder); 3] = [
         |larder| drop(purge(larder, "/?utm=2", "")),
         |larder| drop(purge(larder, "/?utm=2", "&hard")),

@@ -53,7 +53,7 @@ fn rfc_9211_section_2_4_time_to_live_is_what_is_left() {
 }
 
 #[test]
-fn rfc_9211_an_origin_without_an_answer_is_distinguished_from_one_with_an_invalid_answer() {
+fn rfc_9211_the_detail_tells_malformed_answers_from_unreachable_origins() {
     let origin = Origin::speaking(|peer| {
         peer.request();
         peer.send(b"nonsense\r\n\r\n");
@@ -67,7 +67,7 @@ fn rfc_9211_an_origin_without_an_answer_is_distinguished_from_one_with_an_invali
 }
 
 #[test]
-fn rfc_9110_section_9_2_2_after_a_malformed_answer_a_request_is_not_sent_again() {
+fn rfc_9110_section_9_2_2_a_malformed_answer_is_not_retried() {
     for request in ["GET /", "HEAD /", "PUT /\n\nx", "PUT /", "DELETE /"] {
         for answer in ["nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"] {
             let origin = Origin::speaking(move |peer| {
@@ -103,7 +103,7 @@ fn a_site_without_cache_passes_everything() {
 }
 
 #[test]
-fn rfc_9110_section_8_6_a_site_without_cache_says_the_length_that_the_origin_tells_a_head() {
+fn rfc_9110_section_8_6_an_uncached_head_keeps_its_content_length() {
     let origin = Origin::always("200 OK\n\nbody");
     let larder = Larder::with_site(&[&origin], "cache = false");
     let mut client = larder.client();

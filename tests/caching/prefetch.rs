@@ -67,7 +67,7 @@ fn cookie(larder: &Larder, path: &str) -> Response {
 }
 
 #[test]
-fn what_often_followed_is_fetched_before_it_is_asked_for_and_without_credentials() {
+fn a_page_that_often_follows_is_prefetched_without_credentials() {
     let (origin, prefetches) = recording(|_| page());
     let larder = Larder::start(&site(&[&origin], BOTH));
     walk(&larder, &["/a", "/b"], 12);
@@ -119,7 +119,7 @@ fn without_the_key_nothing_is_prefetched() {
 }
 
 #[test]
-fn the_next_segment_is_fetched_and_one_that_is_missing_yet_is_not_remembered_as_missing() {
+fn the_next_segment_is_prefetched_and_its_early_404_is_not_stored() {
     let is_written = Arc::new(AtomicBool::new(false));
     let live = Arc::clone(&is_written);
     let origin = Origin::by(move |seen| match &*seen.target {

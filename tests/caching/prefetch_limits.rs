@@ -52,7 +52,7 @@ fn predictions_that_are_seldom_right_are_switched_off() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_prefetched_once_and_takes_nothing_from_clients() {
+fn an_unstorable_prefetch_is_not_repeated_and_clients_are_served_as_usual() {
     for field in ["Cache-Control: private, max-age=100", "Cache-Control: no-store", "Vary: *"] {
         let origin = Origin::by(move |seen| match is_prefetch(seen) {
             true => format!("200 OK\n{field}\n\nyours"),
@@ -127,7 +127,7 @@ fn walk_from(larder: &Larder, address: Ipv4Addr, times: usize) {
 /// A pair counts for all clients after three clients with different marks, each one of 32. The chance that 15 clients
 /// have fewer than three different marks is C(32, 2) * (2 / 32)^15, less than 10^-15.
 #[test]
-fn what_a_single_client_does_is_no_reason_to_prefetch_for_another() {
+fn habits_of_a_single_client_cause_no_prefetch_for_other_clients() {
     let origin = Origin::by(|_| page());
     let larder = Larder::start(&site(&[&origin], BOTH));
     let client = |last| Ipv4Addr::new(127, 0, 0, last);

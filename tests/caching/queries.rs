@@ -167,7 +167,7 @@ fn random_queries_get_what_the_model_says() {
 /// Tests the model itself: it must detect each defect. Each of some hundred steps detects it with a chance of more than
 /// one in ten.
 #[test]
-fn the_model_finds_purges_that_are_left_out_and_a_field_that_is_not_obeyed() {
+fn the_query_model_detects_missing_purges_and_an_ignored_no_vary_search() {
     let seed = seed();
     for fault in [Fault::Purges, Fault::Field] {
         assert!(!disagreements(seed, 400, fault).is_empty(), "LARDER_SEED={seed}");

@@ -61,7 +61,7 @@ fn rfc_9110_section_14_6_several_ranges_come_in_one_answer() {
 }
 
 #[test]
-fn rfc_9110_section_13_1_5_if_range_counts_only_for_the_same_representation() {
+fn rfc_9110_section_13_1_5_if_range_needs_the_same_representation() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);
     larder.get("/");
@@ -154,7 +154,7 @@ fn section_3_4_a_remainder_that_is_too_short_makes_no_whole() {
 }
 
 #[test]
-fn section_3_4_a_remainder_that_may_not_be_stored_still_completes_the_answer() {
+fn section_3_4_an_unstorable_remainder_completes_the_response() {
     let origin = Origin::by(|seen| match seen.number {
         1 => digits(seen).replace("max-age=100", "no-store"),
         _ => digits(seen),
@@ -187,7 +187,7 @@ fn section_3_4_parts_of_different_representations_stay_apart() {
 }
 
 #[test]
-fn rfc_9110_section_14_2_an_origin_without_ranges_gives_the_whole_to_the_cache_and_the_part_to_the_client() {
+fn rfc_9110_section_14_2_a_whole_response_is_stored_and_cut() {
     let origin = Origin::always(WHOLE);
     let larder = Larder::before(&origin);
     let part = larder.ask("GET /\nRange: bytes=2-4");
@@ -197,7 +197,7 @@ fn rfc_9110_section_14_2_an_origin_without_ranges_gives_the_whole_to_the_cache_a
 }
 
 #[test]
-fn rfc_9110_section_14_2_a_large_response_is_cut_to_the_byte() {
+fn rfc_9110_section_14_2_ranges_of_large_responses_are_byte_exact() {
     let body: Vec<u8> = (0..400_000_u32).map(|n| (n % 251) as u8).collect();
     let sent = body.clone();
     let origin = Origin::answering(move |_| Answer::with_body("200 OK\nCache-Control: max-age=100", &sent));

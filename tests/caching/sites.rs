@@ -21,7 +21,7 @@ fn purge(larder: &Larder, query: &str) -> Value {
 }
 
 #[test]
-fn an_origin_with_a_path_is_asked_below_it_and_stored_under_the_clients_url() {
+fn requests_go_below_the_origin_path_and_are_stored_under_client_urls() {
     let origin = named("app");
     let larder = Larder::start(&format!("[[site]]\norigin = 'http://{}/app/v1/'", origin.address));
     let asked = [
@@ -158,7 +158,7 @@ fn a_path_never_becomes_another_host() {
 }
 
 #[test]
-fn urls_are_left_alone_where_the_site_is_not_told_to_change_them_and_why_says_so() {
+fn urls_stay_unchanged_without_rewrite_urls_and_why_gives_a_hint() {
     let origin = self_named("/");
     let table = format!("[[site]]\norigin = 'http://{}'\n", origin.address);
     let larder = Larder::start(&format!("{table}host = 'origin'\n"));

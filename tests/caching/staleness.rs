@@ -3,7 +3,7 @@
 use larder_testkit::{Answer, Gate, Larder, Origin};
 
 #[test]
-fn rfc_5861_section_3_a_stale_response_goes_out_while_one_refresh_runs() {
+fn rfc_5861_section_3_one_refresh_runs_while_stale_responses_go_out() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| match seen.number {
@@ -64,7 +64,7 @@ fn rfc_5861_section_4_a_stale_response_stands_in_for_errors() {
 }
 
 #[test]
-fn section_4_2_4_a_stale_response_stands_in_for_an_origin_that_is_gone() {
+fn section_4_2_4_stale_responses_stand_in_for_a_dead_origin() {
     for (directive, status) in [("public", 200), ("must-revalidate", 502), ("no-cache", 502)] {
         let origin = Origin::by(move |_| {
             format!("200 OK\nCache-Control: max-age=9, {directive}\nAge: 9\nETag: \"1\"\n\nold")
@@ -79,7 +79,7 @@ fn section_4_2_4_a_stale_response_stands_in_for_an_origin_that_is_gone() {
 }
 
 #[test]
-fn rfc_5861_section_4_an_error_that_was_bridged_leaves_the_stored_response() {
+fn rfc_5861_section_4_a_bridged_error_leaves_the_stored_response() {
     let old = "200 OK\nCache-Control: max-age=9, stale-if-error=900\nAge: 9\nETag: \"1\"\n\nold";
     let origin =
         Origin::in_order([old, "500 Oops", "304 Not Modified\nCache-Control: max-age=900\nETag: \"1\""]);

@@ -53,7 +53,7 @@ fn section_3_any_final_status_with_a_lifetime_is_stored() {
 }
 
 #[test]
-fn section_5_2_2_3_must_understand_outweighs_no_store_for_known_statuses() {
+fn section_5_2_2_3_must_understand_overrides_no_store_when_understood() {
     check(&[
         ("", "200 OK\nCache-Control: max-age=60, must-understand, no-store", true),
         ("", "599 New\nCache-Control: max-age=60, must-understand", false),
@@ -61,7 +61,7 @@ fn section_5_2_2_3_must_understand_outweighs_no_store_for_known_statuses() {
 }
 
 #[test]
-fn section_3_5_answers_to_credentials_are_shared_only_if_they_say_so() {
+fn section_3_5_responses_to_credentials_are_shared_only_if_allowed() {
     check(&[
         ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: max-age=60", false),
         ("\nAuthorization: Basic eA==", "200 OK\nCache-Control: max-age=60, public", true),
@@ -71,7 +71,7 @@ fn section_3_5_answers_to_credentials_are_shared_only_if_they_say_so() {
 }
 
 #[test]
-fn section_5_2_1_5_a_client_that_says_no_store_leaves_nothing() {
+fn section_5_2_1_5_a_request_with_no_store_stores_nothing() {
     check(&[("\nCache-Control: no-store", "200 OK\nCache-Control: max-age=60", false)]);
 }
 
@@ -87,7 +87,7 @@ fn rfc_9213_targeted_fields_come_before_cache_control() {
 }
 
 #[test]
-fn section_3_1_fields_of_one_connection_or_one_client_are_not_stored() {
+fn section_3_1_connection_and_no_cache_fields_are_not_stored() {
     let origin = Origin::always(
         "200 OK\nCache-Control: max-age=60, no-cache=\"secret\"\nSecret: s\n\
          Connection: hop\nHop: h\nKept: k\n\nbody",
@@ -119,7 +119,7 @@ fn section_2_the_whole_target_is_the_key() {
 }
 
 #[test]
-fn rfc_9110_section_9_3_3_a_response_to_post_is_stored_if_the_config_allows() {
+fn rfc_9110_section_9_3_3_store_post_allows_storing_post_responses() {
     let origin = Origin::by(|seen| match (seen.method.as_str(), seen.target.as_str()) {
         ("POST", "/same") => "200 OK\nContent-Location: /same\nCache-Control: max-age=60\n\nposted".into(),
         ("POST", "/other") => "200 OK\nContent-Location: /x\nCache-Control: max-age=60\n\nposted".into(),
@@ -137,7 +137,7 @@ fn rfc_9110_section_9_3_3_a_response_to_post_is_stored_if_the_config_allows() {
 }
 
 #[test]
-fn an_answer_to_post_is_not_stored_if_its_target_was_changed_or_purged_meanwhile() {
+fn a_post_response_is_not_stored_if_its_target_is_invalidated_meanwhile() {
     for meanwhile in ["PUT", "purge"] {
         let gate = Gate::default();
         let held = gate.clone();

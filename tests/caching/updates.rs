@@ -159,7 +159,7 @@ fn rfc_9875_purges_reach_the_groups_and_tags_of_the_last_answer() {
 }
 
 #[test]
-fn section_4_3_4_clients_get_the_fields_of_a_304_that_forbids_storing() {
+fn section_4_3_4_a_304_that_forbids_storing_reaches_the_client() {
     for directive in ["private", "no-store", "private=\"x-user\", no-store"] {
         let new = format!("Cache-Control: {directive}\nSet-Cookie: user=2\nX-User: 2\nX-Old: new").leak();
         let updated = Updated::new("X-Old: old\nX-Kept: yes", new);
@@ -183,7 +183,7 @@ fn section_4_3_4_clients_get_the_fields_of_a_304_that_forbids_storing() {
 }
 
 #[test]
-fn section_3_1_what_a_304_withholds_from_caches_reaches_its_client_only() {
+fn section_3_1_private_fields_of_a_304_reach_only_its_client() {
     let updated = Updated::new("X: -", "Cache-Control: max-age=999, private=\"x-user\"\nX-User: 2");
     let reply = updated.update(&WAYS[0], "X-V: 1");
     assert_eq!((reply.text(), reply.field("x-user")), ("first", Some("2")));
@@ -209,7 +209,7 @@ fn section_4_1_over_http2_new_selecting_fields_separate_requests_too() {
 }
 
 #[test]
-fn section_4_3_4_a_date_confirms_nothing_for_fields_that_vary_only_now() {
+fn section_4_3_4_a_date_does_not_confirm_newly_varying_responses() {
     const DATED: &str = "Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nVary: ";
     let origin = Origin::by(|seen| match (seen.number, seen.field("if-modified-since")) {
         (0, _) => format!("200 OK\nCache-Control: max-age=100\nAge: 100\n{DATED}\n\nanonymous"),
@@ -225,7 +225,7 @@ fn section_4_3_4_a_date_confirms_nothing_for_fields_that_vary_only_now() {
 }
 
 #[test]
-fn rfc_9110_section_15_4_5_a_304_to_no_condition_confirms_nothing() {
+fn rfc_9110_section_15_4_5_a_304_without_condition_confirms_nothing() {
     for asked in ["GET /", "GET /\nIf-None-Match: \"mine\"", "HEAD /"] {
         let origin = Origin::by(|seen| match seen.number {
             0 => "200 OK\nCache-Control: max-age=100, stale-if-error=0\nAge: 100\n\nbody".to_owned(),
@@ -240,7 +240,7 @@ fn rfc_9110_section_15_4_5_a_304_to_no_condition_confirms_nothing() {
 }
 
 #[test]
-fn rfc_9110_section_9_3_3_a_post_is_stored_for_requests_with_its_fields() {
+fn rfc_9110_section_9_3_3_stored_post_responses_obey_their_vary() {
     for (vary, expected) in [("X-V", true), ("X-Forwarded-For", false), ("*", false)] {
         let lines = "200 OK\nCache-Control: max-age=100\nContent-Location: /";
         let origin = Origin::always(format!("{lines}\nVary: {vary}\n\nfirst").leak());
@@ -252,7 +252,7 @@ fn rfc_9110_section_9_3_3_a_post_is_stored_for_requests_with_its_fields() {
 }
 
 #[test]
-fn section_3_4_a_joined_response_varies_by_the_fields_of_its_rest() {
+fn section_3_4_a_joined_response_uses_the_vary_of_its_remainder() {
     const LINES: &str = "Cache-Control: max-age=100\r\nETag: \"a\"";
     let origin = Origin::answering(|seen| match (seen.number, seen.field("range")) {
         (0, _) => {

@@ -6,7 +6,7 @@ const STALE: &str = "200 OK\nCache-Control: max-age=100\nAge: 100\nETag: \"1\"\n
     Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\nOld: o\n\nbody";
 
 #[test]
-fn section_4_3_1_a_stale_response_is_validated_with_what_it_has() {
+fn section_4_3_1_validation_sends_stored_validators_instead_of_the_clients() {
     let origin = Origin::in_order([STALE, "304 Not Modified\nETag: \"1\""]);
     let larder = Larder::before(&origin);
     larder.get("/");
@@ -36,7 +36,7 @@ fn section_4_3_4_a_304_freshens_what_is_stored() {
 }
 
 #[test]
-fn section_4_3_3_a_whole_answer_takes_the_place_of_what_was_stored() {
+fn section_4_3_3_a_full_validation_response_replaces_the_stored_one() {
     let origin = Origin::in_order([STALE, "200 OK\nCache-Control: max-age=100\nETag: \"2\"\n\nnew body"]);
     let larder = Larder::before(&origin);
     larder.get("/");
@@ -98,7 +98,7 @@ fn section_4_3_2_clients_conditions_are_answered_from_the_cache() {
 }
 
 #[test]
-fn section_4_3_1_on_a_miss_the_whole_is_fetched_for_all_and_the_client_gets_its_304() {
+fn section_4_3_1_a_conditional_miss_fetches_unconditionally_and_answers_304() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\nbody");
     let larder = Larder::before(&origin);
     assert_eq!(larder.ask("GET /\nIf-None-Match: \"1\"").status, 304);
@@ -144,7 +144,7 @@ fn section_4_3_a_validator_without_lifetime_is_validated_each_time() {
 }
 
 #[test]
-fn rfc_6265_a_cookie_in_a_304_is_for_the_client_that_asked() {
+fn rfc_6265_a_cookie_in_a_304_reaches_only_its_client() {
     let news = "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=1000\nSet-Cookie: user=1";
     let origin = Origin::in_order([STALE, news]);
     let larder = Larder::before(&origin);
@@ -156,7 +156,7 @@ fn rfc_6265_a_cookie_in_a_304_is_for_the_client_that_asked() {
 }
 
 #[test]
-fn section_5_2_1_5_what_a_client_forbids_to_store_is_not_taken_from_others() {
+fn section_5_2_1_5_an_unstorable_reload_keeps_the_stored_response() {
     for fields in ["Cache-Control: no-cache, no-store", "Cache-Control: no-cache\nAuthorization: Basic eA=="]
     {
         let origin = Origin::in_order([

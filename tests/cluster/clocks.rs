@@ -41,7 +41,7 @@ fn nodes_whose_clocks_are_apart_are_members_and_receive_purges() {
 }
 
 #[test]
-fn what_comes_from_another_node_is_as_old_as_that_says() {
+fn a_copy_from_another_node_keeps_its_age_despite_clock_skew() {
     let engine = Engine::start();
     // This origin sends no `Date`, so that the node that fetches sets it.
     let answer: &'static str = "200 OK\nCache-Control: max-age=300\nAge: 7\n\nbody";

@@ -50,7 +50,7 @@ fn relayed(engine: &Engine, origin: &Origin, scheme: &str, keys: &str) -> (Vec<L
 }
 
 #[test]
-fn what_nodes_say_over_tls_is_not_read_on_the_way() {
+fn cluster_traffic_over_tls_is_unreadable_to_an_eavesdropper() {
     let page = format!("200 OK\nCache-Control: max-age=60\n\n{}", SECRETS[1]);
     let (engine, origin) = (Engine::start(), Origin::by(move |_| page.clone()));
     // Without TLS, two of the three secrets are visible to the relays, so the check is effective.
@@ -116,7 +116,7 @@ fn a_node_with_another_token_learns_nothing_and_serves_its_own_clients() {
 }
 
 #[test]
-fn nodes_with_and_without_tls_send_each_other_no_requests_and_receive_purges() {
+fn nodes_with_and_without_tls_exchange_purges_but_no_requests() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let encrypts = node(&engine, &origin, "a", OVER_TLS);
     let does_not = node(&engine, &origin, "b", "token = '0123456789abcdef'");

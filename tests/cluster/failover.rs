@@ -52,7 +52,7 @@ fn assert_a_lost_purge_is_obeyed(
 }
 
 #[test]
-fn what_a_promoted_replica_has_lost_is_not_served() {
+fn a_purge_lost_by_a_promoted_replica_is_still_obeyed() {
     let (mut master, pages) = (Engine::start(), Pages::default());
     let replica = Engine::replica(&master);
     let (sentinel, origin) = (Engine::sentinel(&master), pages.origin());
@@ -65,7 +65,7 @@ fn what_a_promoted_replica_has_lost_is_not_served() {
 }
 
 #[test]
-fn what_a_replica_in_a_cluster_of_masters_has_lost_is_not_served() {
+fn a_purge_lost_by_a_replica_of_clustered_masters_is_still_obeyed() {
     let (mut masters, pages) = (Engine::cluster(), Pages::default());
     let (url, origin) = (Engine::url_of_cluster(&masters), pages.origin());
     let mut owner = Engine::owner(&mut masters);

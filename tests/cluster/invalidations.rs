@@ -102,7 +102,7 @@ pub(crate) fn command(engine: &Engine, line: &str) {
 }
 
 #[test]
-fn a_purge_is_in_force_on_all_nodes_when_they_have_acknowledged_it() {
+fn an_acknowledged_purge_is_in_force_on_all_nodes() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let nodes = filled(&engine, &origin, LONG);
@@ -135,7 +135,7 @@ fn a_purge_is_in_force_on_all_nodes_when_they_have_acknowledged_it() {
 }
 
 #[test]
-fn what_an_unsafe_request_changes_is_heard_of_everywhere() {
+fn an_unsafe_request_invalidates_on_every_node() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let nodes = filled(&engine, &origin, LONG);
@@ -197,7 +197,7 @@ fn without_the_engine_what_is_stored_is_validated_after_the_lag() {
 }
 
 #[test]
-fn what_could_not_be_published_is_published_later() {
+fn a_purge_that_cannot_be_published_is_published_later() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let nodes = filled(&engine, &origin, LONG);
@@ -264,7 +264,7 @@ fn an_entry_of_a_later_version_makes_nodes_validate_everything() {
 }
 
 #[test]
-fn a_node_that_is_asked_for_more_than_it_has_heard_leaves_the_asker_to_the_origin() {
+fn a_node_refuses_peer_requests_with_a_position_beyond_its_own() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let node = node(&engine, &origin, "a", [LONG, ""], "");
@@ -393,7 +393,7 @@ fn with_a_way(engine: &Engine, origin: &Origin, directory: &Path) -> (Larder, La
 }
 
 #[test]
-fn what_waits_to_be_published_when_a_node_is_told_to_stop_is_published_before_it_ends() {
+fn a_stopping_node_publishes_its_waiting_purges_before_it_ends() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let (origin, directory) = (pages.origin(), tempfile::tempdir().expect("a directory"));
     let (other, mut node, relay) = with_a_way(&engine, &origin, directory.path());
@@ -410,7 +410,7 @@ fn what_waits_to_be_published_when_a_node_is_told_to_stop_is_published_before_it
 }
 
 #[test]
-fn purges_that_a_killed_node_has_not_published_make_the_others_validate_everything() {
+fn unpublished_purges_of_a_killed_node_make_other_nodes_validate_everything() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let (origin, directory) = (pages.origin(), tempfile::tempdir().expect("a directory"));
     let (other, mut node, relay) = with_a_way(&engine, &origin, directory.path());

@@ -184,7 +184,7 @@ fn is_hit(response: &Response) -> bool {
 }
 
 #[test]
-fn a_client_that_stays_with_a_node_reads_nothing_older_than_it_has_changed() {
+fn a_client_that_stays_with_a_node_reads_its_own_changes() {
     let mut nodes = Nodes::start();
     for number in 0..TRIES {
         let (node, page) = nodes.some();
@@ -238,7 +238,7 @@ fn a_node_whose_purges_are_not_published_asks_no_owner() {
 }
 
 #[test]
-fn a_client_that_moves_and_shows_its_position_reads_nothing_older_than_it_has_changed() {
+fn a_client_that_moves_with_its_position_reads_its_own_changes() {
     let mut nodes = Nodes::start();
     for number in 0..TRIES {
         let (node, page) = nodes.some();
@@ -276,7 +276,7 @@ fn shown(node: &Larder, position: &str) -> Response {
 }
 
 #[test]
-fn a_forged_position_costs_its_client_one_read_of_the_stream_and_other_clients_nothing() {
+fn a_forged_position_still_gets_a_hit_without_asking_the_origin() {
     let (engine, pages) = (Engine::start(), Pages::new());
     let origin = pages.origin();
     let node = node_by(&engine.url(), &origin, "a", [LONG, ""], "");
@@ -349,7 +349,7 @@ fn where_nodes_share_a_token_a_client_can_make_up_no_position() {
 }
 
 #[test]
-fn without_the_engine_a_position_costs_a_bounded_wait_and_a_question_to_the_origin() {
+fn without_the_engine_a_position_sends_the_request_to_the_origin() {
     let mut nodes = Nodes::start();
     nodes.read(1, 0, None);
     nodes.ways[1].set(Mode::Refuses);
@@ -367,7 +367,7 @@ fn without_the_engine_a_position_costs_a_bounded_wait_and_a_question_to_the_orig
 }
 
 #[test]
-fn a_gateway_without_a_change_answers_no_304_to_a_client_that_shows_its_position() {
+fn a_gateway_behind_the_clients_position_answers_no_304() {
     let (engine, pages) = (Engine::start(), Pages::new());
     let origin = pages.origin();
     let way = Relay::to(engine.address());
@@ -391,7 +391,7 @@ fn a_gateway_without_a_change_answers_no_304_to_a_client_that_shows_its_position
 }
 
 #[test]
-fn a_client_of_one_of_three_caches_behind_a_gateway_that_pushes_reads_what_it_has_changed() {
+fn clients_of_caches_behind_a_pushing_gateway_read_their_own_changes() {
     let seed = var("LARDER_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a number"));
     println!("LARDER_SEED={seed}");
     let (mut rng, engine, version) = (Rng::with_seed(seed), Engine::start(), Arc::new(AtomicU64::new(0)));

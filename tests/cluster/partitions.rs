@@ -107,7 +107,7 @@ fn nodes_that_get_through_to_the_engine_only_serve_by_themselves() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_from_the_engine_validates_and_comes_back() {
+fn a_node_cut_off_from_the_engine_validates_and_rejoins() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let relay = Relay::to(engine.address());

@@ -93,7 +93,7 @@ fn rules_change_requests_and_replies_at_one_node_only() {
 }
 
 #[test]
-fn a_rule_whose_match_its_own_change_removes_does_not_answer_at_another_node() {
+fn peers_do_not_apply_rules_again_to_a_changed_request() {
     let engine = Engine::start();
     let origin = Origin::by(|seen| format!("{PAGE} {}", seen.field("cookie").unwrap_or("-")));
     let rules = "[[site.rule]]\nmatch = { not = { cookie = 'session' } }\nredirect = '/login'\n\
@@ -197,7 +197,7 @@ fn an_owner_with_too_much_to_do_is_spared() {
 }
 
 #[test]
-fn a_reload_asks_the_owner_which_answers_with_what_it_has_stored_if_that_is_allowed() {
+fn a_reload_asks_the_owner_which_serves_stored_responses_when_allowed() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, "hot = 0.0"));
     wait_for(&nodes, &["a", "b"]);
@@ -239,7 +239,7 @@ fn requests_succeed_without_an_owner_that_has_no_origin() {
 }
 
 #[test]
-fn what_is_popular_becomes_a_hit_everywhere() {
+fn a_popular_response_becomes_a_local_hit_on_other_nodes() {
     let (engine, origin) =
         (Engine::start(), Origin::always("200 OK\nCache-Control: max-age=60\nAge: 7\n\nbody"));
     let nodes = three(&engine, &origin, "");
@@ -259,7 +259,7 @@ fn what_is_popular_becomes_a_hit_everywhere() {
 }
 
 #[test]
-fn section_4_3_4_the_304_of_an_owner_updates_all_fields_of_a_copy() {
+fn section_4_3_4_an_owners_304_updates_all_fields_of_copies() {
     let engine = Engine::start();
     let origin = Origin::by(|seen| match seen.field("if-none-match") {
         Some(_) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=600\nX-News: yes".to_owned(),
@@ -328,7 +328,7 @@ fn requests_without_a_valid_token_are_refused() {
 }
 
 #[test]
-fn what_changes_something_is_for_the_origin() {
+fn unsafe_and_authorized_requests_go_straight_to_the_origin() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let nodes = three(&engine, &origin, "");
     for (number, path) in paths(6).into_iter().enumerate() {

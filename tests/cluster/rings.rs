@@ -32,7 +32,7 @@ fn moved(before: &[usize], after: &[usize]) -> usize {
 }
 
 #[test]
-fn what_has_a_new_owner_is_fetched_once_more_and_nothing_else_is() {
+fn only_keys_with_a_new_owner_are_fetched_again() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let mut nodes = three(&engine, &origin, "hot = 0.0");
     let first = ask_all(&nodes, &origin);

@@ -80,7 +80,7 @@ fn a_restarted_node_answers_without_the_origin() {
 }
 
 #[test]
-fn section_4_3_4_a_record_under_fields_that_an_answer_replaced_answers_nobody() {
+fn section_4_3_4_a_record_with_replaced_fields_answers_no_request() {
     for (method, new, confirmed) in [
         ("GET", "Vary: X-V", "first"),
         ("GET", "Cache-Control: private", "another"),
@@ -109,7 +109,7 @@ fn section_4_3_4_a_record_under_fields_that_an_answer_replaced_answers_nobody() 
 }
 
 #[test]
-fn what_is_spread_over_the_masters_of_a_cluster_outlives_a_node_that_is_killed() {
+fn a_tier_spread_over_clustered_masters_outlives_a_killed_node() {
     let masters = Engine::cluster();
     let (url, long) = (Engine::url_of_cluster(&masters), vec![b'a'; 3 << 20]);
     let text = long.clone();
@@ -134,7 +134,7 @@ fn what_is_spread_over_the_masters_of_a_cluster_outlives_a_node_that_is_killed()
 }
 
 #[test]
-fn what_a_sentinels_master_keeps_outlives_a_node_and_is_not_trusted_on_another_master() {
+fn a_sentinel_tier_outlives_a_node_and_is_distrusted_after_failover() {
     let (mut master, origin) = (Engine::start(), Origin::always(PAGE));
     let replica = Engine::replica(&master);
     let sentinel = Engine::sentinel(&master);
@@ -217,7 +217,7 @@ fn each_variant_answers_the_requests_that_select_it() {
 }
 
 #[test]
-fn what_is_not_for_all_or_not_fresh_is_not_kept() {
+fn private_stale_and_oversized_responses_are_not_kept_in_the_tier() {
     let origin = Origin::by(|seen| match &*seen.target {
         "/cookie" => "200 OK\nCache-Control: max-age=3600\nSet-Cookie: a=b\n\nbody".to_owned(),
         "/stale" => "200 OK\nCache-Control: max-age=3600\nAge: 3600\nETag: \"1\"\n\nbody".to_owned(),
@@ -236,7 +236,7 @@ fn what_is_not_for_all_or_not_fresh_is_not_kept() {
 }
 
 #[test]
-fn what_has_expired_is_gone() {
+fn an_expired_tier_record_is_gone() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let keys = "tier_lifetime = '1s'";
     let first = alone(&engine, &origin, keys);
@@ -249,7 +249,7 @@ fn what_has_expired_is_gone() {
 }
 
 #[test]
-fn what_was_purged_does_not_come_back() {
+fn a_purged_response_does_not_come_back_from_the_tier() {
     let (engine, pages) = (Engine::start(), Pages::default());
     let origin = pages.origin();
     let mut node = alone(&engine, &origin, "");
@@ -299,7 +299,7 @@ fn a_purge_wins_over_a_fetch_that_is_under_way() {
 type Damage<'d> = (&'static str, &'d dyn Fn(&str));
 
 #[test]
-fn what_is_damaged_or_lacks_a_part_is_fetched() {
+fn a_damaged_or_incomplete_tier_record_is_fetched_again() {
     let body = vec![b'a'; 3 << 20];
     let text = body.clone();
     let head = "200 OK\nCache-Control: max-age=3600";
@@ -332,7 +332,7 @@ fn what_is_damaged_or_lacks_a_part_is_fetched() {
 }
 
 #[test]
-fn without_the_engine_requests_go_on_and_the_tier_is_left_alone_until_it_is_back() {
+fn requests_continue_while_the_engine_is_down_and_the_tier_recovers() {
     let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
     let node = alone(&engine, &origin, "");
     engine.kill();

@@ -27,7 +27,7 @@ fn answered(node: &Larder, path: &str, more: &str) -> Value {
 }
 
 #[test]
-fn what_is_said_of_the_second_tier_is_what_happens() {
+fn why_tells_whether_the_second_tier_would_answer_a_request() {
     let (engine, origin) = (Engine::start(), Origin::always(PAGE));
     let first = alone(&engine, &origin, "");
     first.get("/page");
@@ -71,7 +71,7 @@ fn what_is_said_of_the_second_tier_is_what_happens() {
 }
 
 #[test]
-fn what_may_not_answer_is_reported_with_the_reason() {
+fn why_gives_the_reason_a_second_tier_record_may_not_answer() {
     let body = vec![b'a'; 3 << 20];
     let head = "200 OK\nCache-Control: max-age=3600\nCache-Tag: t";
     let (engine, origin) = (Engine::start(), Origin::answering(move |_| Answer::with_body(head, &body)));
@@ -120,7 +120,7 @@ fn a_node_names_the_owner_of_a_key() {
 }
 
 #[test]
-fn an_engine_that_hangs_or_is_gone_is_said_to_and_not_waited_for() {
+fn why_reports_a_hanging_or_dead_engine_without_a_long_wait() {
     let (mut engine, origin) = (Engine::start(), Origin::always(PAGE));
     let node = alone(&engine, &origin, "");
     answered(&node, "/page", "");

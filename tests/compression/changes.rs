@@ -81,7 +81,7 @@ fn rules_on_the_response_decide_too() {
 }
 
 #[test]
-fn what_comes_back_from_a_disk_is_compressed_again() {
+fn a_response_restored_from_disk_is_compressed_again() {
     let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
     let directory = tempfile::tempdir().expect("a directory");
     let disk = format!("[[disk]]\npath = '{}'\nsize = '64MiB'\n", directory.path().display());
@@ -130,7 +130,7 @@ fn the_forward_proxy_compresses_too_and_a_reload_ends_it() {
 }
 
 #[test]
-fn what_counts_is_what_the_client_accepts_whatever_rules_tell_the_origin() {
+fn the_coding_follows_the_clients_accept_encoding_despite_request_rules() {
     let origin = Origin::by(|_| page("", 5_000));
     let larder = compressing(&origin, "[[site.rule]]\nrequest = { set = { Accept-Encoding = 'gzip' } }\n");
     larder.get("/");

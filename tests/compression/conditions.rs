@@ -4,7 +4,7 @@ use crate::{accepting, all, coded, compressing, decode, page, rest, text};
 use larder_testkit::Origin;
 
 #[test]
-fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {
+fn coded_forms_have_weak_tags_and_conditions_match_across_forms() {
     let origin = Origin::by(|_| page("ETag: \"a\"\n", 5_000));
     let larder = compressing(&origin, "");
     assert_eq!(larder.get("/").field("etag"), Some("\"a\""));
@@ -27,7 +27,7 @@ fn the_tag_of_a_coded_form_is_weak_and_any_form_is_confirmed_by_any_tag() {
 }
 
 #[test]
-fn the_origin_is_asked_with_its_own_tag_and_its_304_keeps_the_forms() {
+fn validation_sends_the_origins_tag_and_a_304_keeps_coded_forms() {
     let origin = Origin::by(|seen| match seen.field("if-none-match") {
         None => page("ETag: \"a\"\n", 5_000),
         Some("\"a\"") => "304 Not Modified\nETag: \"a\"\nCache-Control: max-age=1000\nX-New: yes".to_owned(),

@@ -5,7 +5,7 @@ use larder_testkit::http2::Client;
 use larder_testkit::{Larder, Origin, site};
 
 #[test]
-fn each_coding_is_made_once_in_the_background_and_the_first_client_does_not_wait() {
+fn each_coding_is_made_once_in_the_background_without_delaying_clients() {
     let origin = Origin::by(|seen| page("", if seen.target == "/long" { 300_000 } else { 5_000 }));
     let larder = compressing(&origin, "");
     for (path, len) in [("/", 5_000), ("/long", 300_000)] {
@@ -37,7 +37,7 @@ fn each_coding_is_made_once_in_the_background_and_the_first_client_does_not_wait
 }
 
 #[test]
-fn the_coding_is_what_the_client_wants_most_and_else_what_the_site_does() {
+fn the_coding_follows_the_clients_preference_then_the_sites_order() {
     let origin = Origin::by(|_| page("", 5_000));
     let larder = Larder::start(&site(&[&origin], "compress = ['br', 'gzip']"));
     larder.get("/");

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use crate::{accepting, all, coded, compressing, decode, page, rest, stays_plain, text};
 
 #[test]
-fn what_is_not_worth_it_or_may_not_change_stays_as_it_is() {
+fn short_incompressible_or_protected_responses_stay_uncoded() {
     let noise: Vec<u8> = (0..4_000).map(|_| fastrand::u8(..)).collect();
     let origin = Origin::answering(move |seen| {
         let page = match seen.target.as_str() {
@@ -62,7 +62,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_origin_compressed_is_stored_and_served_as_before() {
+fn a_response_compressed_by_the_origin_is_stored_and_served_unchanged() {
     let gzip = gzip(text(5_000).as_bytes());
     let origin = Origin::answering(move |seen| {
         let wants = seen.field("accept-encoding").is_some_and(|value| value.contains("gzip"));
@@ -90,7 +90,7 @@ fn what_the_origin_compressed_is_stored_and_served_as_before() {
 }
 
 #[test]
-fn a_coding_of_the_origin_is_undone_for_clients_that_do_not_accept_it() {
+fn an_origins_coding_is_decoded_for_clients_that_do_not_accept_it() {
     let (page, bomb) = (gzip(text(5_000).as_bytes()), gzip(&vec![0; (8 << 20) + 1]));
     let origin = Origin::answering(move |seen| {
         let head = "200 OK\nContent-Type: text/html\nCache-Control: max-age=100\nETag: \"a\"\nContent-Encoding: gzip";

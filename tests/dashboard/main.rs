@@ -197,7 +197,7 @@ fn stale_hits_are_shown_once_there_are_findings() {
 }
 
 #[test]
-fn what_was_done_before_it_was_asked_for_has_a_card() {
+fn refreshes_and_prefetches_ahead_of_requests_have_a_dashboard_card() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=600\n\nx");
     let larder = Larder::with_site(&[&origin], "refresh_ahead = '100%'\nclient_prefetch = 'cached-only'");
     let mut browser = Browser::at(larder.admin, WIDE);

@@ -12,7 +12,7 @@ fn told(pattern: &str) -> String {
 }
 
 #[test]
-fn an_origin_that_is_down_is_reported_with_the_time_and_the_cause() {
+fn the_dashboard_reports_when_and_why_an_origin_is_down() {
     let [well, ill] = [Origin::by(mixed), Origin::by(mixed)];
     let keys = "name = 'shop'\nmax_fails = 1\nfail_timeout = '1h'";
     let larder = Larder::with_site(&[&well, &ill], keys);
@@ -32,7 +32,7 @@ fn an_origin_that_is_down_is_reported_with_the_time_and_the_cause() {
 }
 
 #[test]
-fn a_certificate_that_is_not_issued_is_reported_with_the_time_and_the_cause() {
+fn the_dashboard_reports_when_and_why_a_certificate_is_not_issued() {
     let (origin, state) = (Origin::by(mixed), tempfile::tempdir().expect("a folder"));
     let keys = "hosts = 'site.test'\nacme = { directory = 'https://127.0.0.1:1/dir' }";
     let listen = "[reverse]\nlisten = '127.0.0.1:0'\nlisten_tls = '127.0.0.1:0'\n";

@@ -19,7 +19,7 @@ pub(super) fn segments(directory: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn what_is_damaged_at_rest_is_fetched_again_counted_and_logged() {
+fn disk_records_damaged_at_rest_are_fetched_again_counted_and_logged() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "");
     let paths = ["/a-3000", "/b-300000", "/c-9000000"];
@@ -69,7 +69,7 @@ fn a_directory_in_use_is_taken_over_when_it_becomes_free() {
 }
 
 #[test]
-fn files_of_a_later_version_are_left_alone_and_the_proxy_serves_without_them() {
+fn disk_files_of_a_later_format_are_ignored_and_left_unchanged() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "");
     let larder = Larder::start(&config);
@@ -119,7 +119,7 @@ fn foreign_and_truncated_files_cost_nothing_but_themselves() {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_read_is_made_up_for_by_the_records() {
+fn records_replace_an_unreadable_disk_snapshot() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "");
     let larder = Larder::start(&config);
@@ -170,7 +170,7 @@ fn a_full_disk_costs_no_request_and_not_what_it_has() {
 }
 
 #[test]
-fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_shown() {
+fn a_response_the_disk_refuses_is_reported_as_not_written() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let Some(larder) = on_a_small_disk(directory.path(), &origin) else { return };
     let path = "/large-8000000";
@@ -184,7 +184,7 @@ fn what_a_disk_cannot_take_is_not_called_stored_for_long_and_the_true_reason_is_
 }
 
 #[test]
-fn a_large_response_from_a_fast_origin_is_read_at_the_pace_of_the_disk() {
+fn a_large_response_is_read_at_the_pace_of_the_disk() {
     const LENGTH: usize = 96 << 20;
     let directory = tempfile::tempdir().unwrap();
     let origin = Origin::answering(|_| {

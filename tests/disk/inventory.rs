@@ -74,7 +74,7 @@ fn assert_holds(place: &[&str], paths: &[&str]) {
 const PAGES: [&str; 4] = ["/a-0", "/b-100", "/c-70000", "/d-3000000"];
 
 #[test]
-fn what_is_stored_is_listed_printed_and_verified_while_serving_and_at_rest() {
+fn stored_objects_are_listed_printed_and_verified_while_serving_and_at_rest() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let path = directory.path().to_str().unwrap();
     for stop in [end, kill] {
@@ -157,7 +157,7 @@ fn a_newer_head_is_the_one_that_is_shown() {
 }
 
 #[test]
-fn what_is_damaged_is_found_by_a_check_and_gone_then() {
+fn verify_finds_and_removes_a_damaged_object() {
     for at_rest in [false, true] {
         let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
         let config = config(directory.path(), &origin, "");
@@ -227,7 +227,7 @@ fn damage_is_found_by_a_check_where_there_is_no_index() {
 }
 
 #[test]
-fn what_is_not_there_is_reported_in_one_line() {
+fn cache_commands_report_a_missing_object_in_one_line() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, ""));
     let admin = larder.admin.to_string();
@@ -286,7 +286,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
-fn what_is_in_memory_is_listed_too_and_what_is_in_both_once() {
+fn cache_listings_include_memory_and_show_objects_in_both_tiers_once() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, "[memory]\nentries = 1\n"));
     larder.get("/a-100");

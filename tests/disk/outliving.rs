@@ -6,7 +6,7 @@ use larder_testkit::{Answer, Client, Gate, Larder, Origin, eventually};
 const PAGES: [&str; 5] = ["/a-0", "/b-100", "/c-70000", "/d-300000", "/e-5000000"];
 
 #[test]
-fn what_was_stored_outlives_an_orderly_end_and_a_crash() {
+fn stored_responses_outlive_an_orderly_end_and_a_crash() {
     for stop in [end, kill] {
         let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
         let config = config(directory.path(), &origin, "");
@@ -28,7 +28,7 @@ fn what_was_stored_outlives_an_orderly_end_and_a_crash() {
 }
 
 #[test]
-fn what_memory_has_no_room_for_is_served_from_the_disk() {
+fn responses_evicted_from_memory_are_served_from_the_disk() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let larder = Larder::start(&config(directory.path(), &origin, "[memory]\nsize = '1MiB'"));
     let paths: Vec<_> = (0..60).map(|n| format!("/{n}-50000")).collect();
@@ -42,7 +42,7 @@ fn what_memory_has_no_room_for_is_served_from_the_disk() {
 }
 
 #[test]
-fn a_page_larger_than_memory_is_stored_while_it_is_served_even_if_clients_leave() {
+fn a_page_larger_than_memory_is_stored_even_if_clients_leave() {
     let (directory, gate) = (tempfile::tempdir().unwrap(), Gate::default());
     let (held, path) = (gate.clone(), "/large-20000000");
     let origin = Origin::answering(move |seen| {
@@ -118,7 +118,7 @@ fn a_page_that_broke_off_answers_ranges_and_is_completed() {
 }
 
 #[test]
-fn so_does_one_that_is_too_large_for_memory() {
+fn a_broken_off_page_larger_than_memory_answers_ranges_and_is_completed() {
     break_off(6_000_000, 5_000_000, "4MiB");
 }
 
@@ -149,7 +149,7 @@ fn variants_outlive_a_restart_and_each_request_gets_its_own() {
 }
 
 #[test]
-fn what_a_304_said_outlives_a_restart_without_writing_the_page_again() {
+fn fields_of_a_304_outlive_a_restart_without_rewriting_the_content() {
     let (directory, path) = (tempfile::tempdir().unwrap(), "/long-3000000");
     let origin = Origin::answering(|seen| match seen.field("if-none-match") {
         Some("\"1\"") => {
@@ -174,7 +174,7 @@ fn what_a_304_said_outlives_a_restart_without_writing_the_page_again() {
 }
 
 #[test]
-fn section_4_1_the_new_selecting_fields_of_a_304_outlive_a_restart() {
+fn section_4_1_a_304s_new_vary_outlives_a_restart() {
     for path in ["/short-1000", "/file-100000", "/long-300000"] {
         let directory = tempfile::tempdir().unwrap();
         let origin = Origin::answering(|seen| match (seen.number, seen.field("if-none-match")) {
@@ -203,7 +203,7 @@ fn section_4_1_the_new_selecting_fields_of_a_304_outlive_a_restart() {
 }
 
 #[test]
-fn what_was_invalidated_stays_so_after_a_crash() {
+fn an_invalidation_by_an_unsafe_request_outlives_a_crash() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), pages());
     let config = config(directory.path(), &origin, "");
     let larder = Larder::start(&config);

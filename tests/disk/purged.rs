@@ -44,7 +44,7 @@ fn an_invalidation_outlives_an_orderly_end_and_a_crash() {
 }
 
 #[test]
-fn a_journal_that_is_not_what_was_written_costs_validations_and_nothing_else() {
+fn a_corrupt_purge_journal_causes_validations_and_nothing_else() {
     let (directory, origin) = (tempfile::tempdir().unwrap(), origin());
     let larder = filled(directory.path(), &origin);
     larder.ask("POST /users");

@@ -15,7 +15,7 @@ fn counts(larder: &Larder, done: &str) -> (u64, u64, u64) {
 }
 
 #[test]
-fn what_is_of_no_use_any_more_is_forgotten() {
+fn expired_objects_are_removed_on_schedule() {
     let (directory, origin) =
         (tempfile::tempdir().unwrap(), origin("200 OK\nCache-Control: max-age=1\nETag: \"1\""));
     let schedule = "[schedule]\nevery = '50ms'\nexpired = '0s'";

@@ -26,7 +26,7 @@ fn a_page_is_fetched_once_and_then_a_hit() {
 }
 
 #[test]
-fn what_the_forward_proxy_fetched_is_a_hit_through_every_door() {
+fn forward_proxy_pages_are_hits_over_every_rpc_protocol() {
     let origin = Origin::always(PAGE);
     let larder = open("");
     Client::to(larder.forward).ask(&format!("GET {}/a%20b?c", origin.url()));
@@ -110,7 +110,7 @@ fn each_door_has_numbers_of_its_own() {
 }
 
 #[test]
-fn a_capacity_of_content_holds_as_many_bytes_of_pages_as_it_says() {
+fn a_memory_size_counted_by_content_holds_exactly_its_page_bytes() {
     let origin = Origin::by(|seen| format!("200 OK\nCache-Control: max-age=100\n\n{:>10}", seen.target));
     let larder = open("[memory]\nsize = '30B'\ncount = 'content'\npolicy = 'lru'");
     let mut thrift = Caller::to(&larder, "thrift");
@@ -157,7 +157,7 @@ fn ping_has_an_answer() {
 }
 
 #[test]
-fn rules_of_the_forward_proxy_hold_for_pages_that_are_stored_as_well() {
+fn forward_proxy_rules_apply_to_stored_pages_over_rpc() {
     let origin = Origin::always(PAGE);
     let url = origin.url();
     let larder = open(

@@ -26,7 +26,7 @@ fn idle_clients_are_closed_and_so_is_half_a_request() {
 }
 
 #[test]
-fn bytes_that_are_no_call_get_the_protocols_error_and_do_not_affect_other_callers() {
+fn invalid_rpc_bytes_are_rejected_and_do_not_affect_other_callers() {
     let larder = open("");
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nthe page");
     let mut bystanders = DOORS.map(|door| Caller::to(&larder, door));

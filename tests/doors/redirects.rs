@@ -21,7 +21,7 @@ fn leading() -> Origin {
 }
 
 #[test]
-fn a_chain_of_redirects_leads_to_its_page_and_is_a_hit_the_next_time() {
+fn a_redirect_chain_leads_to_its_page_and_hits_next_time() {
     for door in DOORS {
         let origin = leading();
         let larder = open("");

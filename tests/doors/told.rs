@@ -38,7 +38,7 @@ fn logged(log: &Path, first: usize, count: usize) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn the_access_log_has_the_result_that_the_client_of_a_call_got() {
+fn the_access_log_records_the_result_that_rpc_clients_receive() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
     let origin = origin();

@@ -85,7 +85,7 @@ fn section_4_4_an_unsafe_request_wins_over_a_fetch_under_way() {
 }
 
 #[test]
-fn section_4_4_what_was_asked_before_an_unsafe_request_is_not_stored_after_it() {
+fn section_4_4_a_response_requested_before_a_delete_is_not_stored() {
     let gate = Gate::default();
     let origin = halting(TEN, &gate);
     let larder = Larder::before(&origin);
@@ -100,7 +100,7 @@ fn section_4_4_what_was_asked_before_an_unsafe_request_is_not_stored_after_it() 
 }
 
 #[test]
-fn section_4_4_what_a_head_reveals_does_not_outlive_an_unsafe_request() {
+fn section_4_4_updates_by_head_do_not_survive_an_unsafe_request() {
     for between in ["OPTIONS /", "POST /"] {
         let gate = Gate::default();
         let held = gate.clone();
@@ -202,7 +202,7 @@ fn an_origin_that_stops_in_the_middle_is_given_up() {
 
 /// The first response is stored, the second ends incomplete after the purge, and the third is an error.
 #[test]
-fn what_was_purged_stands_in_for_no_request_after_the_purge() {
+fn a_purged_response_is_not_served_stale_on_later_errors() {
     const STALE: &str =
         "200 OK\nCache-Control: max-age=10, stale-if-error=100\nAge: 50\nCache-Tag: t\nETag: \"1\"";
     let gates = [Gate::default(), Gate::default()];

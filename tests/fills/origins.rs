@@ -194,7 +194,7 @@ fn a_connection_serves_one_request_after_another() {
 }
 
 #[test]
-fn rfc_9112_section_9_3_1_a_connection_that_was_closed_meanwhile_costs_no_request() {
+fn rfc_9112_section_9_3_1_closed_idle_connections_fail_no_request() {
     let origin = Origin::answering(|_| Answer::with_body("200 OK", b"body").then_close());
     let larder = Larder::with_site(&[&origin], "retries = 0");
     let mut client = larder.client();
@@ -205,7 +205,7 @@ fn rfc_9112_section_9_3_1_a_connection_that_was_closed_meanwhile_costs_no_reques
 }
 
 #[test]
-fn what_an_origin_says_unasked_is_no_answer_to_the_next_request() {
+fn unsolicited_bytes_from_an_origin_answer_no_later_request() {
     let origin = Origin::answering(|seen| match seen.target.as_str() {
         "/two" => Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1HTTP/1.1 200 OK\r\n\r\nevil"),
         _ => Answer::with_body("200 OK", b"good"),

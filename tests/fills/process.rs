@@ -14,7 +14,7 @@ fn halting(gate: &Gate) -> Origin {
 }
 
 #[test]
-fn told_to_stop_it_finishes_what_is_under_way_and_takes_nothing_new() {
+fn termination_finishes_running_requests_and_accepts_no_new_connections() {
     let gate = Gate::default();
     let origin = halting(&gate);
     let mut larder = Larder::before(&origin);

@@ -55,7 +55,7 @@ fn followers_say_so() {
 }
 
 #[test]
-fn an_answer_for_one_user_releases_all_followers_at_once_and_is_remembered() {
+fn a_private_response_releases_all_followers_at_once_and_is_remembered() {
     let gates: [Gate; 3] = Default::default();
     let held = gates.clone();
     let origin = Origin::answering(move |seen| {
@@ -132,7 +132,7 @@ fn section_4_3_many_requests_for_a_stale_response_cause_one_validation() {
 }
 
 #[test]
-fn section_5_2_2_4_what_each_use_must_validate_is_not_shared_while_it_arrives() {
+fn section_5_2_2_4_responses_requiring_validation_have_no_followers() {
     for fields in ["ETag: \"1\"", "Cache-Control: no-cache\nETag: \"1\""] {
         let gate = Gate::default();
         let held = gate.clone();

@@ -25,7 +25,7 @@ fn rfc_9112_section_9_3_2_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_no_request() {
+fn rfc_9112_section_9_3_2_pipelined_content_is_no_request() {
     let origin =
         Origin::by(|seen| format!("200 OK\n\n{} {}", seen.method, String::from_utf8_lossy(&seen.body)));
     let larder = Larder::before(&origin);
@@ -39,7 +39,7 @@ fn rfc_9112_section_9_3_2_content_between_pipelined_requests_is_no_request() {
 }
 
 #[test]
-fn rfc_9112_section_9_3_http_1_0_connections_end_unless_asked_to_stay() {
+fn rfc_9112_section_9_3_http_1_0_connections_close_by_default() {
     let origin = by_target();
     let larder = Larder::before(&origin);
     for target in ["/a", "/a"] {
@@ -56,7 +56,7 @@ fn rfc_9112_section_9_3_http_1_0_connections_end_unless_asked_to_stay() {
 }
 
 #[test]
-fn rfc_9110_section_6_2_later_minor_versions_are_read_as_http_1_1() {
+fn rfc_9110_section_6_2_later_minor_versions_mean_http_1_1() {
     let head = "HTTP/1.9 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
     let origin = Origin::answering(move |_| Answer::raw(head));
     let larder = Larder::before(&origin);

@@ -151,7 +151,7 @@ fn rfc_9110_section_10_1_1_the_origin_answers_an_expectation() {
 }
 
 #[test]
-fn rfc_9110_section_10_1_1_content_sent_without_waiting_is_forwarded_at_once() {
+fn rfc_9110_section_10_1_1_early_content_is_forwarded_at_once() {
     let origin = decides();
     let larder = Larder::before(&origin);
     let mut client = larder.client();
@@ -163,7 +163,7 @@ fn rfc_9110_section_10_1_1_content_sent_without_waiting_is_forwarded_at_once() {
 }
 
 #[test]
-fn rfc_9110_section_10_1_1_expected_content_that_is_too_long_is_refused() {
+fn rfc_9110_section_10_1_1_oversized_expected_content_gets_413() {
     let origin = Origin::always("200 OK");
     let larder = Larder::with(&origin, "[limits]\nbody = '1KiB'");
     let mut client = larder.client();
@@ -188,7 +188,7 @@ fn rfc_9112_section_7_1_sizes_of_chunks_may_have_leading_zeros() {
 }
 
 #[test]
-fn rfc_9112_section_9_5_an_answer_may_come_before_the_content_is_sent() {
+fn rfc_9112_section_9_5_a_response_may_precede_the_request_content() {
     let origin = Origin::speaking(|peer| {
         let seen = peer.head().expect("a request");
         peer.remember(seen);
@@ -216,7 +216,7 @@ fn rfc_9110_section_9_3_2_answers_to_head_have_no_content() {
 }
 
 #[test]
-fn rfc_9112_section_6_3_answers_without_content_leave_the_connection_in_step() {
+fn rfc_9112_section_6_3_contentless_answers_keep_the_connection_in_step() {
     let origin = Origin::by(|seen| format!("{} Status", &seen.target[1..]));
     let larder = Larder::before(&origin);
     let mut client = larder.client();
@@ -226,7 +226,7 @@ fn rfc_9112_section_6_3_answers_without_content_leave_the_connection_in_step() {
 }
 
 #[test]
-fn rfc_9112_section_6_3_an_origin_may_end_its_answer_with_the_connection() {
+fn rfc_9112_section_6_3_closing_the_connection_ends_the_response() {
     let origin = Origin::answering(|_| {
         Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n\r\nuntil the end").then_close()
     });

@@ -70,7 +70,7 @@ fn forwarding(next: &Arc<OnceLock<SocketAddr>>, host: Option<&'static str>) -> O
 }
 
 #[test]
-fn a_site_that_leads_back_here_by_way_of_another_proxy_is_a_loop_at_once() {
+fn a_site_that_leads_back_by_another_proxy_gets_508_at_once() {
     let next = Arc::default();
     let between = forwarding(&next, None);
     let larder = Larder::with(&between, "[timeouts]\nfirst_byte = '1h'");
@@ -161,7 +161,7 @@ fn origins_see_the_host_as_configured() {
 }
 
 #[test]
-fn rfc_9110_section_7_6_2_max_forwards_counts_down_for_options_and_trace() {
+fn rfc_9110_section_7_6_2_max_forwards_limits_options_and_trace() {
     let origin = Origin::always("200 OK\n\norigin");
     let larder = Larder::before(&origin);
     for method in ["OPTIONS", "TRACE"] {

@@ -12,7 +12,7 @@ fn limited() -> (Origin, Larder) {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_what_just_fits_is_not() {
+fn requests_beyond_the_size_limits_are_refused_and_others_served() {
     let (origin, larder) = limited();
     let long = |length: usize| "a".repeat(length);
     let fields = |count| format!("GET /{}", "\nA: b".repeat(count));

@@ -149,7 +149,7 @@ fn rfc_9112_section_7_1_malformed_chunks_never_make_a_whole_request() {
 }
 
 #[test]
-fn rfc_9112_section_8_content_that_ends_early_never_makes_a_whole_request() {
+fn rfc_9112_section_8_truncated_content_gets_400_and_is_not_forwarded() {
     let origin = Origin::always("200 OK");
     let larder = Larder::before(&origin);
     for sent in ["Content-Length: 9\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"] {

@@ -50,7 +50,7 @@ fn listen_in(address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
 }
 
 #[test]
-fn a_member_without_a_valid_seal_is_no_node_and_gets_no_request() {
+fn a_member_without_a_valid_seal_is_ignored_and_gets_no_request() {
     let (engine, ours, theirs) = (Engine::start(), origin("ours"), origin("theirs"));
     let node = node(&engine, &ours, "a", TOKEN);
     wait_for(std::slice::from_ref(&node), &["a"]);
@@ -70,7 +70,7 @@ fn a_member_without_a_valid_seal_is_no_node_and_gets_no_request() {
 }
 
 #[test]
-fn a_server_at_the_address_of_a_node_that_is_gone_receives_no_secrets() {
+fn a_server_in_place_of_a_lost_node_receives_no_secrets() {
     let heard = heard_at_the_address_of_a_node_that_is_gone(TOKEN);
     let heard = String::from_utf8_lossy(&heard);
     assert!(heard.starts_with("HEAD / HTTP/1.1\r\n"), "{heard}");
@@ -79,7 +79,7 @@ fn a_server_at_the_address_of_a_node_that_is_gone_receives_no_secrets() {
 }
 
 #[test]
-fn a_server_at_the_address_of_a_node_over_tls_receives_hellos_only() {
+fn a_server_in_place_of_a_tls_node_receives_only_hellos() {
     let heard = heard_at_the_address_of_a_node_that_is_gone(OVER_TLS);
     // A TLS handshake record of any version, with a ClientHello.
     assert!(heard.starts_with(&[22, 3]) && heard[5] == 1, "{heard:?}");
@@ -109,7 +109,7 @@ fn heard_at_the_address_of_a_node_that_is_gone(keys: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_no_node_wrote_into_the_second_tier_is_not_served() {
+fn a_forged_second_tier_record_is_not_served() {
     let (engine, ours, theirs) = (Engine::start(), origin("ours"), origin("theirs"));
     let impostor = node(&engine, &theirs, "impostor", &format!("{OTHER_TOKEN}\n{TIER}"));
     eventually("an impostor that writes", || {

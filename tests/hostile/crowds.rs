@@ -100,7 +100,7 @@ fn too_few_open_files_are_an_error_that_names_the_least() {
 }
 
 #[test]
-fn clients_that_send_their_head_byte_by_byte_get_408_and_do_not_slow_others() {
+fn slow_heads_get_408_and_do_not_delay_other_clients() {
     let origin = Origin::always(CACHED);
     let larder = Larder::with(&origin, "[timeouts]\nhead = '1s'");
     larder.get("/");
@@ -146,7 +146,7 @@ fn clients_that_never_read_are_dropped_and_do_not_delay_others() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_up_no_other_that_asked_for_the_same() {
+fn a_client_that_never_reads_does_not_block_an_identical_request() {
     const LARGE: usize = 16 << 20;
     let gate = Gate::default();
     let (held, sent) = (gate.clone(), vec![b'a'; LARGE]);

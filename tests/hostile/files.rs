@@ -32,7 +32,7 @@ fn rights(directory: &Path) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn what_the_proxy_writes_is_for_its_user_alone() {
+fn files_of_the_proxy_are_accessible_to_its_user_only() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=1000\n\nstored");
     let directory = tempfile::tempdir().expect("a directory");
     let larder = in_directory(&origin, directory.path());

@@ -122,7 +122,7 @@ fn an_https_target_on_a_plain_listener_is_refused() {
 }
 
 #[test]
-fn clients_of_a_trusted_proxy_have_a_page_for_each_scheme_and_host() {
+fn requests_by_a_trusted_proxy_are_stored_per_scheme_and_host() {
     let origin = echo();
     let larder = Larder::with(&origin, "trust = ['127.0.0.0/8']");
     let ask = |fields: &str| larder.ask(&format!("GET /\nX-Forwarded-For: 9.9.9.9, 192.0.2.1{fields}"));

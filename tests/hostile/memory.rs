@@ -92,7 +92,7 @@ fn heads(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn replies_to_pipelined_requests_without_a_body_do_not_gather_without_a_limit() {
+fn replies_to_pipelined_heads_do_not_pile_up_in_memory() {
     let origin =
         Origin::by(|_| format!("200 OK\nCache-Control: max-age=100\nLong: {}\n\nbody", "a".repeat(50 << 10)));
     let larder = Larder::before(&origin);

@@ -64,7 +64,7 @@ fn one_clients_slow_uploads_leave_permits_for_other_clients_at_every_site() {
 }
 
 #[test]
-fn a_client_does_not_wait_for_the_permit_of_another_that_asked_for_the_same() {
+fn a_client_does_not_wait_for_the_origin_permit_of_another() {
     let (gate, b) = (Gate::default(), Origin::always("200 OK\nCache-Control: max-age=100\n\nb"));
     let a = slow(&gate);
     let larder = two_sites(&a, &b, 8);

@@ -51,7 +51,7 @@ fn bytes_after_an_answer_in_another_segment_answer_no_request() {
 }
 
 #[test]
-fn an_origin_that_sent_more_than_its_answer_gets_one_request_for_each_connection() {
+fn an_origin_that_sends_surplus_bytes_gets_one_request_per_connection() {
     let (origin, sent) = talkative("HTTP/1.1 204 No Content\r\n\r\n");
     let larder = Larder::before(&origin);
     let mut client = larder.client();
@@ -111,7 +111,7 @@ fn late_bytes_with_the_response_behind_them_are_not_stored() {
 }
 
 #[test]
-fn a_response_on_a_used_connection_to_an_origin_that_proved_careless_is_fetched_again() {
+fn a_response_on_a_reused_connection_to_a_careless_origin_is_refetched() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::speaking(move |peer| {
@@ -159,7 +159,7 @@ fn content_behind_its_announced_length_removes_nothing_that_is_stored() {
 }
 
 #[test]
-fn an_answer_whose_end_is_in_doubt_ends_its_connection_and_no_other() {
+fn a_response_with_a_doubtful_end_ends_only_its_own_connection() {
     let origin = Origin::answering(|seen| match seen.target.as_str() {
         "/1" => Answer::raw("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"),
         "/2" => Answer::raw("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -175,7 +175,7 @@ fn an_answer_whose_end_is_in_doubt_ends_its_connection_and_no_other() {
 }
 
 #[test]
-fn an_origin_that_says_408_before_it_closes_an_idle_connection_is_not_careless() {
+fn a_408_on_an_idle_connection_does_not_mark_the_origin_careless() {
     let (gate, sent) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
     let (held, count) = (gate.clone(), Arc::clone(&sent));
     let origin = Origin::speaking(move |peer| {

@@ -64,7 +64,7 @@ fn of_user(user: u32, token: &str) -> (Child, String) {
 }
 
 #[test]
-fn a_token_of_the_environment_is_not_shown_to_programs_of_other_users() {
+fn a_token_in_the_environment_is_not_sent_to_other_users_programs() {
     if !rustix::process::geteuid().is_root() {
         return not_tested("root, which can start programs of two users");
     }

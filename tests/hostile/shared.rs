@@ -56,7 +56,7 @@ fn followers_of_a_response_do_not_get_its_cookie() {
 }
 
 #[test]
-fn an_error_in_answer_to_a_reload_leaves_the_stored_response_to_others() {
+fn an_error_in_reply_to_a_reload_keeps_the_stored_response() {
     for error in [
         "400 Bad Request\nCache-Control: max-age=100\n\nerror",
         "400 Bad Request\nCache-Control: no-store\n\nerror",

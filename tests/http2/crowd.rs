@@ -10,7 +10,7 @@ const STREAMS: u32 = 100;
 const HELD: usize = 4 << 10;
 
 #[test]
-fn half_of_a_crowd_that_stalls_takes_little_memory_and_does_not_delay_others() {
+fn stalled_http2_connections_take_little_memory_and_do_not_delay_others() {
     raise_open_files();
     let content = vec![b'x'; 100_000];
     let origin = Origin::answering(move |seen| {

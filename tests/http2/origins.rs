@@ -69,7 +69,7 @@ fn content_trailers_and_interim_responses_pass_both_ways() {
 }
 
 #[test]
-fn what_such_an_origin_sends_is_stored_and_validated_like_any_other() {
+fn responses_of_http2_origins_are_stored_and_validated() {
     let (larder, origin) = before(|server| {
         while let Some((stream, seen)) = server.request() {
             let known = [("etag", "\"1\""), ("cache-control", "max-age=60")];
@@ -187,7 +187,7 @@ fn requests_share_connections_as_far_as_the_origin_allows() {
 }
 
 #[test]
-fn what_the_origin_has_not_processed_is_sent_again() {
+fn a_request_an_http2_origin_has_not_processed_is_sent_again() {
     let known = Mutex::new(HashSet::new());
     let (larder, origin) = before(move |server| {
         while let Some((stream, seen)) = server.request() {
@@ -224,7 +224,7 @@ fn literal(mut head: Vec<u8>, name: &str, value: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_origin_that_breaks_rules_gives_no_answer_and_harms_no_other_request() {
+fn an_invalid_http2_response_is_not_delivered_and_harms_no_other_request() {
     let (larder, _origin) = before(|server| {
         while let Some((stream, seen)) = server.request() {
             // These fields are encoded by hand, because an encoder could change them.
@@ -305,7 +305,7 @@ fn content_that_ends_early_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_server_of_http_1_1_is_distinguished_from_one_of_http_2() {
+fn an_http_1_1_answer_from_an_http2_origin_gives_502() {
     let origin = Origin::always("200 OK\n\nhello");
     let larder = Larder::start(&server::site(&[&origin], "retries = 0"));
     assert_eq!(larder.get("/").status, 502);
@@ -313,7 +313,7 @@ fn a_server_of_http_1_1_is_distinguished_from_one_of_http_2() {
 }
 
 #[test]
-fn an_origin_sends_no_more_than_its_window_to_a_client_that_does_not_read() {
+fn unread_http2_origin_streams_leave_room_for_others_on_the_connection() {
     let sent = Arc::new(Mutex::new(0));
     let count = Arc::clone(&sent);
     let (larder, origin) = before(move |server| {

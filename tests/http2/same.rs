@@ -170,7 +170,7 @@ fn both_versions_have_the_same_decisions_fields_and_content() {
 }
 
 #[test]
-fn what_one_version_has_stored_answers_the_other() {
+fn http1_and_http2_requests_share_stored_responses() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=60\n\nhello");
     let larder = Larder::before(&origin);
     let mut client = Client::new(&larder);

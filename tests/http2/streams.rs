@@ -133,7 +133,7 @@ fn rfc_9110_section_10_1_1_the_origin_answers_an_expectation() {
 }
 
 #[test]
-fn rfc_9113_section_8_1_1_content_beyond_its_length_reaches_no_origin() {
+fn rfc_9113_section_8_1_1_surplus_content_never_reaches_an_origin() {
     let origin = Origin::always("200 OK");
     let larder = Larder::before(&origin);
     for (length, content) in [("0", &b"a"[..]), ("3", b"abcd")] {
@@ -303,7 +303,7 @@ fn a_drain_answers_what_was_asked_and_then_ends() {
 }
 
 #[test]
-fn it_can_be_switched_off() {
+fn http2_is_refused_with_a_streams_limit_of_zero() {
     let origin = Origin::always(STORED);
     let larder = Larder::with(&origin, "[limits]\nstreams = 0");
     let mut client = larder.client();

@@ -145,7 +145,7 @@ fn a_posted_page_of_a_client_that_leaves_arrives() {
 }
 
 #[test]
-fn a_tunnel_whose_client_has_nothing_to_say_ends_with_the_other_direction() {
+fn a_half_closed_tunnel_ends_with_its_other_direction() {
     let origin = Origin::speaking(|peer| {
         let mut rest = Vec::new();
         peer.stream.read_to_end(&mut rest).expect("an end");
@@ -291,7 +291,7 @@ fn tunnels_count_as_connections() {
 }
 
 #[test]
-fn a_tunnel_waits_for_the_windows_of_its_client_and_of_the_proxy() {
+fn a_tunnel_waits_for_the_windows_of_client_and_proxy() {
     let origin = Origin::speaking(|peer| {
         peer.send(&[b'x'; 300_000]);
         let mut rest = [0; 1];

@@ -22,7 +22,7 @@ fn origins_take_turns_by_their_weights() {
 }
 
 #[test]
-fn of_two_choices_an_origin_in_the_middle_of_an_answer_is_not_asked_until_that_has_arrived() {
+fn two_choices_avoids_an_origin_that_is_still_sending_an_answer() {
     let gate = Gate::default();
     let held = gate.clone();
     let slow = Origin::answering(move |_| {
@@ -49,7 +49,7 @@ fn of_two_choices_an_origin_in_the_middle_of_an_answer_is_not_asked_until_that_h
 }
 
 #[test]
-fn a_second_try_is_made_at_another_origin_however_heavy_the_failed_one_is() {
+fn a_retry_uses_another_origin_however_heavy_the_failed_one_is() {
     for balance in ["round-robin", "two-choices"] {
         let (dead, well) = (Origin::always(ANSWER), Origin::always(ANSWER));
         dead.die();

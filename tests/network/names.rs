@@ -29,7 +29,7 @@ fn apart() -> Option<Vec<&'static str>> {
 }
 
 #[test]
-fn kept_connections_to_addresses_that_a_name_has_lost_get_no_further_requests() {
+fn connections_to_addresses_a_name_has_lost_get_no_further_requests() {
     let Some(mut command) = apart() else { return not_tested("a mount namespace (`unshare --mount`)") };
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");

@@ -89,7 +89,7 @@ fn a_header_from_another_network_is_a_bad_request() {
 }
 
 #[test]
-fn without_a_header_a_proxy_of_these_networks_gets_no_answer_and_the_log_says_why() {
+fn connections_without_a_valid_proxy_header_are_closed_and_logged() {
     let origin = Origin::always(PAGE);
     let larder = Larder::start(&format!("{FROM_LOOPBACK}{}", site(&[&origin], "")));
     let mut client = Client::to(larder.address());

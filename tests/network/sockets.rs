@@ -73,7 +73,7 @@ fn an_origin_at_a_socket_is_asked_over_connections_that_are_kept() {
 }
 
 #[test]
-fn a_path_behind_the_socket_replaces_the_site_s_and_its_host_is_localhost() {
+fn a_socket_origins_path_replaces_the_sites_and_its_host_is_localhost() {
     let (_folder, path) = folder();
     let origin = Origin::by(|seen| {
         let host = seen.field("host").unwrap_or_default();
@@ -88,7 +88,7 @@ fn a_path_behind_the_socket_replaces_the_site_s_and_its_host_is_localhost() {
 }
 
 #[test]
-fn a_socket_without_a_server_is_named_in_the_log_and_the_figures() {
+fn an_origin_socket_without_a_server_is_logged_and_shown_unhealthy() {
     let (_folder, path) = folder();
     let name = format!("unix:{}", path.display());
     let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("host").unwrap_or_default()));
@@ -136,7 +136,7 @@ fn clients_at_a_socket_count_as_clients_on_this_machine() {
 }
 
 #[test]
-fn pages_that_are_sent_from_files_and_tunnels_pass_through_sockets_at_both_ends() {
+fn file_responses_and_tunnels_pass_through_sockets_at_both_ends() {
     let (folder, path) = folder();
     let behind = folder.path().join("b.sock");
     let large = vec![7; 2_000_000];
@@ -184,7 +184,7 @@ fn pages_that_are_sent_from_files_and_tunnels_pass_through_sockets_at_both_ends(
 }
 
 #[test]
-fn the_file_has_its_permissions_stays_over_a_reload_and_goes_with_the_process() {
+fn a_socket_file_has_its_mode_survives_reloads_and_goes_at_exit() {
     let (_folder, path) = folder();
     let origin = Origin::always(PAGE);
     for (keys, mode) in [("", 0o660), ("socket_mode = '0600'", 0o600)] {

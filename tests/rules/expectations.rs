@@ -105,7 +105,7 @@ fn meets(config: &str, tests: &str) {
 }
 
 #[test]
-fn what_this_proxy_answers_itself_can_be_expected() {
+fn expectations_cover_answers_of_the_proxy_itself() {
     let folder = tempfile::tempdir().expect("a folder");
     let tls = Pair::self_signed(folder.path(), "a").table();
     let config = format!(

@@ -4,7 +4,7 @@ use crate::with_rules;
 use larder_testkit::Origin;
 
 #[test]
-fn fields_are_changed_on_the_way_to_the_origin_before_storing_and_in_each_reply() {
+fn field_rules_apply_to_origin_requests_stored_responses_and_replies() {
     let origin = Origin::by(|seen| {
         let key = seen.field("x-key").unwrap_or("-");
         format!("200 OK\nCache-Control: max-age=100\nServer: secret\nX-Powered-By: x\n\n{key}")
@@ -41,7 +41,7 @@ fn cookies_are_kept_by_name_in_both_directions() {
 }
 
 #[test]
-fn what_a_later_rule_sets_takes_the_place_of_what_earlier_ones_add() {
+fn a_later_set_rule_replaces_fields_that_earlier_rules_add() {
     let origin = Origin::by(|seen| {
         let of = |name: &str| {
             let lines = seen.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));

@@ -276,7 +276,7 @@ fn table(lines: impl Iterator<Item = String>) -> String {
 }
 
 #[test]
-fn what_is_foreseen_is_what_happens() {
+fn check_predicts_what_requests_get_under_random_rules() {
     let seed = std::env::var("LARDER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     let (mut rng, folder) = (Rng::with_seed(seed), tempfile::tempdir().expect("a folder"));

@@ -10,7 +10,7 @@ fn echo() -> Origin {
 }
 
 #[test]
-fn parameters_that_do_not_count_are_neither_stored_apart_nor_sent_to_the_origin() {
+fn dropped_query_parameters_are_neither_stored_apart_nor_sent() {
     let rules = "[[site.rule]]\nquery = { drop = ['@tracking', 'v'], sort = true }\n\
                  [[site.rule]]\nmatch = { path = '/kept' }\nquery = { keep = ['id'] }\n\
                  [[site.rule]]\nmatch = { path = '/none' }\nquery = 'drop'\n";
@@ -83,7 +83,7 @@ fn clients_are_distinguished_by_classes() {
 }
 
 #[test]
-fn rules_that_store_apart_add_up_and_hold_for_all_requests_of_a_path() {
+fn key_rules_add_up_and_hold_for_all_requests_of_a_path() {
     let origin = Origin::by(|seen| {
         let shown = ["x-a", "cookie"].map(|name| seen.field(name).unwrap_or("-"));
         format!("{ECHO}{}", shown.join("|"))

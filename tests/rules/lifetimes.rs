@@ -87,7 +87,7 @@ fn a_304_is_ruled_by_the_response_that_it_confirms() {
 }
 
 #[test]
-fn what_is_not_to_be_cached_is_neither_stored_nor_used() {
+fn a_rule_with_cache_false_prevents_storing_and_hits() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*'] }\ncache = false\n\
                  [[site.rule]]\nmatch = { cookie = 'session' }\ncache = false\nstop = true\n\

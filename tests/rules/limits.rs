@@ -119,7 +119,7 @@ fn the_client_is_the_one_that_a_trusted_proxy_names() {
 }
 
 #[test]
-fn so_many_are_in_progress_at_once_until_their_replies_are_sent() {
+fn a_concurrent_limit_counts_requests_until_their_replies_are_sent() {
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Origin::answering(move |seen| match seen.target.as_str() {
@@ -216,7 +216,7 @@ fn a_tunnel_is_in_progress_as_long_as_it_is_open() {
 }
 
 #[test]
-fn what_a_tag_gateway_answers_itself_is_a_hit() {
+fn a_304_by_a_tag_gateway_counts_as_a_hit_for_limits() {
     let origin = Origin::always("200 OK\nETag: \"1\"");
     let rule = "role = 'tags'\n[[site.rule]]\nlimit = { requests = '1/h', count = 'misses' }";
     let larder = Larder::start_settled(&site(&[&origin], rule), &[("site1", &origin.url())]);

@@ -61,7 +61,7 @@ fn rules_say_how_often_and_how_long_origins_are_asked() {
 }
 
 #[test]
-fn an_origin_of_a_rule_that_is_down_leaves_those_of_the_site_alone() {
+fn a_failed_origin_of_a_rule_does_not_affect_the_sites_origin() {
     let (site, api) = (echo("site"), echo("api"));
     let rule = format!("[[site.rule]]\nmatch = {{ path = '/api/*' }}\norigin = '{}'\n", api.url());
     let larder = with_rules(&site, &rule);

@@ -4,7 +4,7 @@ use crate::with_rules;
 use larder_testkit::{Client, Larder, Origin};
 
 #[test]
-fn a_rule_for_a_path_or_a_host_holds_for_each_spelling_of_it() {
+fn a_path_or_host_rule_holds_for_each_of_its_spellings() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let rules = "[[site.rule]]\nmatch = { path = ['/admin', '/admin/*'] }\nrespond = 403\n\
                  [[site.rule]]\nmatch = { host = 'intern.test' }\nrespond = 403\n";
@@ -193,7 +193,7 @@ const SESSIONS: [&str; 11] = [
 ];
 
 #[test]
-fn a_cookie_that_some_language_reads_keeps_the_page_out_of_the_cache() {
+fn a_session_cookie_in_any_spelling_keeps_the_page_uncached() {
     let origin = Origin::by(|seen| format!("200 OK\n\n{}", seen.field("cookie").unwrap_or("-")));
     let rules = "[[site.rule]]\nmatch = { cookie = ['session', 'wordpress_logged_in_*'] }\ncache = false\nstop = true\n\
                  [[site.rule]]\nttl_default = '5m'\n";

@@ -16,7 +16,7 @@ fn closed(origin: &Origin) -> Larder {
 }
 
 #[test]
-fn what_is_closed_is_closed_to_each_kind_of_request() {
+fn a_closed_path_refuses_every_kind_of_request() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\nETag: \"1\"\n\nx");
     let larder = closed(&origin);
     let authority = larder.address();
@@ -45,7 +45,7 @@ fn what_is_closed_is_closed_to_each_kind_of_request() {
 }
 
 #[test]
-fn what_is_closed_is_closed_over_http2() {
+fn a_closed_path_refuses_requests_over_http2() {
     let origin = Origin::always("200 OK\nCache-Control: max-age=100\n\nx");
     let larder = closed(&origin);
     let mut client = http2::Client::new(&larder);

@@ -92,7 +92,7 @@ fn requests_do_not_wait_for_fetches_that_began_earlier() {
 }
 
 #[test]
-fn nothing_stands_in_for_an_origin_that_fails_unless_the_config_says_so() {
+fn no_stale_response_replaces_a_dead_origin_without_stale_if_error() {
     for (keys, status) in [("", 502), ("stale_if_error = '1h'", 200)] {
         let origin = validating();
         let larder = always(&origin, keys);

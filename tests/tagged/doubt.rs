@@ -211,7 +211,7 @@ fn a_head_does_not_revive_what_a_change_has_invalidated() {
 }
 
 #[test]
-fn a_try_that_got_no_answer_leaves_doubt_though_the_next_one_did() {
+fn an_unanswered_try_leaves_doubt_even_if_a_retry_succeeds() {
     let forgetful = || {
         Origin::answering(|seen| match (seen.method.as_str(), seen.number) {
             ("GET", _) => Answer::with_body("200 OK\nCache-Control: max-age=3600", b"0 0"),
@@ -234,7 +234,7 @@ fn a_try_that_got_no_answer_leaves_doubt_though_the_next_one_did() {
 }
 
 #[test]
-fn a_try_that_is_lost_on_an_idle_connection_leaves_doubt_though_the_next_one_is_answered() {
+fn a_try_lost_on_an_idle_connection_leaves_doubt_despite_a_retry() {
     let forgetful = || {
         Origin::answering(|seen| match (seen.method.as_str(), seen.number) {
             ("GET", _) => Answer::with_body("200 OK\nCache-Control: max-age=3600", b"0 0"),
@@ -284,7 +284,7 @@ fn cutting(first: &Gate, second: &Gate) -> Origin {
 }
 
 #[test]
-fn a_try_that_got_no_answer_begins_the_doubt_before_the_next_one_ends() {
+fn an_unanswered_try_begins_the_doubt_before_its_retry_ends() {
     let (first, second) = (Gate::default(), Gate::default());
     let origin = cutting(&first, &second);
     let larder = gateway(&origin, "retries = 1");

@@ -90,7 +90,7 @@ fn why_says_what_no_tag_can_answer() {
 }
 
 #[test]
-fn what_has_not_changed_is_told_after_the_backend_was_asked() {
+fn a_gateway_asks_the_backend_and_confirms_an_unchanged_tag() {
     let origin = Origin::by(|_| "200 OK\n\nalways the same".to_owned());
     let larder = gateway(&origin, "");
     let tag = tag(&larder, "/users/1");
@@ -105,7 +105,7 @@ fn what_has_not_changed_is_told_after_the_backend_was_asked() {
 }
 
 #[test]
-fn any_unsafe_request_blanks_its_pool_and_what_is_coupled_whatever_comes_of_it() {
+fn any_unsafe_request_blanks_its_pool_and_coupled_pools_whatever_its_status() {
     for request in
         ["POST /users\n\nx", "PUT /users/2\n\nx", "PATCH /users\n\nx", "DELETE /USERS/1", "BREW /%75sers"]
     {
@@ -218,7 +218,7 @@ fn events_are_passed_on_as_they_come() {
 }
 
 #[test]
-fn what_is_not_for_the_pools_passes() {
+fn requests_outside_the_pools_pass_without_a_tag() {
     let origin = Origin::by(|seen| match seen.field("range") {
         Some(_) => "206 Partial Content\nContent-Range: bytes 0-1/3\n\nab".to_owned(),
         None => "200 OK\n\nabc".to_owned(),

@@ -73,7 +73,7 @@ fn a_read_that_ends_after_a_write_leaves_no_tag() {
 }
 
 #[test]
-fn a_read_in_the_middle_of_a_write_leaves_no_tag_that_outlives_it() {
+fn a_read_during_a_write_leaves_no_tag_that_outlives_it() {
     for place in [Where::BeforeCommit, Where::AfterCommit] {
         let Held { origin, gate } = Held::at(place);
         let larder = gateway(&origin, "");
@@ -92,7 +92,7 @@ fn a_read_in_the_middle_of_a_write_leaves_no_tag_that_outlives_it() {
 }
 
 #[test]
-fn a_read_between_the_head_of_a_writes_answer_and_its_end_leaves_no_tag_behind() {
+fn a_read_before_a_write_response_ends_leaves_no_lasting_tag() {
     let Held { origin, gate } = Held::at(Where::InContent);
     let larder = gateway(&origin, "");
     let mut writer = larder.client();

@@ -43,7 +43,7 @@ fn a_change_that_got_no_answer_spoils_as_much() {
 }
 
 #[test]
-fn what_the_backend_says_itself_stands() {
+fn a_gateway_that_pushes_keeps_the_backends_own_fields() {
     let answer = "200 OK\nCache-Groups: \"theirs\"\nCache-Control: max-age=5\nETag: \"1\"";
     let response = gateway(&Origin::always(answer), "push = true").get("/users");
     let lines = |name: &str| {

@@ -92,7 +92,7 @@ fn a_gateway_without_a_state_directory_starts_in_doubt() {
 }
 
 #[test]
-fn a_gateway_that_was_out_of_the_config_for_a_while_has_no_old_tags() {
+fn a_gateway_that_returns_to_the_config_has_no_old_tags() {
     let (data, state) = (Data::default(), state());
     let origin = data.origin("200 OK");
     pretend_order(&origin, state.path());
@@ -149,7 +149,7 @@ fn old_tags(seed: u64, pretends: bool) -> usize {
 }
 
 #[test]
-fn no_tag_of_a_restarted_gateway_is_of_what_a_change_of_before_has_replaced() {
+fn tags_of_a_restarted_gateway_never_match_replaced_content() {
     let seed = std::env::var("LARDER_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!("LARDER_SEED={seed}");

@@ -75,7 +75,7 @@ fn new_files_are_used_without_a_word_and_bad_ones_are_refused() {
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_is_said_with_its_line() {
+fn an_error_in_a_certificate_is_reported_with_its_line() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let (one, other) = (authority.pair("one", &["site.test"]), authority.pair("other", &["site.test"]));
     let folder = tempfile::tempdir().expect("a folder");
@@ -180,7 +180,7 @@ fn a_chain_that_leads_nowhere_is_a_warning() {
 }
 
 #[test]
-fn what_expires_is_in_the_log_the_statistics_and_the_metrics_once_for_a_name() {
+fn an_expired_certificate_is_reported_in_log_statistics_and_metrics() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let folder = tempfile::tempdir().expect("a folder");
     let expired = larder_testkit::Pair::self_signed_until(folder.path(), "a.test", 2020);

@@ -70,7 +70,7 @@ fn refused(larder: &Larder) -> u64 {
 }
 
 #[test]
-fn only_clients_with_a_certificate_of_the_authority_are_let_in_and_origins_are_told_of_it() {
+fn only_clients_with_a_trusted_certificate_enter_and_origins_learn_of_it() {
     let (authority, stranger, origin) =
         (Authority::new(), Authority::new(), teller("Cache-Control: no-store"));
     let alice = authority.pair("alice", &[]);
@@ -101,7 +101,7 @@ fn only_clients_with_a_certificate_of_the_authority_are_let_in_and_origins_are_t
 }
 
 #[test]
-fn where_a_certificate_is_optional_one_that_does_not_verify_is_still_refused() {
+fn an_optional_client_certificate_that_does_not_verify_is_refused() {
     let (authority, stranger, origin) =
         (Authority::new(), Authority::new(), teller("Cache-Control: no-store"));
     let alice = authority.pair("alice", &[]);
@@ -272,7 +272,7 @@ fn authorities_are_read_again_when_their_file_changes() {
 }
 
 #[test]
-fn what_is_wrong_with_the_authorities_is_said_with_its_line() {
+fn an_error_in_the_client_authorities_is_reported_with_its_line() {
     let (authority, origin) = (Authority::new(), teller(""));
     let pair = authority.pair("site", &["site.test"]);
     let folder = tempfile::tempdir().expect("a folder");

@@ -107,7 +107,7 @@ fn sessions_with_origins_are_resumed() {
 }
 
 #[test]
-fn what_is_wrong_with_the_keys_of_a_site_is_said() {
+fn an_error_in_the_tls_keys_of_a_site_is_reported() {
     let authority = Authority::new();
     let (one, other) = (authority.pair("one", &["a.test"]), authority.pair("other", &["a.test"]));
     let mixed = format!("client_cert = '{}'\nclient_key = '{}'", one.cert.display(), other.key.display());

@@ -71,7 +71,7 @@ fn records_without_content_and_alerts_that_mean_nothing_are_passed_over() {
 }
 
 #[test]
-fn so_many_records_without_content_are_too_many() {
+fn too_many_tls_records_without_content_end_the_connection() {
     let world = World::new();
     world.each(|wild, _, suite| {
         (0..40).for_each(|_| wild.send(CONTENT, b""));
@@ -102,7 +102,7 @@ fn records_are_as_long_as_the_rules_permit() {
 }
 
 #[test]
-fn what_may_not_follow_a_handshake_is_refused() {
+fn records_that_may_not_follow_a_handshake_end_the_connection() {
     let world = World::new();
     let hello = [1, 0, 0, 1, 0];
     for (kind, content, in_13, in_12) in [

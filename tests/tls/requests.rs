@@ -137,7 +137,7 @@ fn requests_without_tls_are_redirected_where_a_site_requires_it() {
 }
 
 #[test]
-fn a_password_is_not_asked_for_without_tls_where_a_site_requires_tls() {
+fn a_site_that_requires_tls_asks_no_password_without_tls() {
     let (authority, origin) = (Authority::new(), Origin::always(PAGE));
     let rule = "https = 'redirect'\npurge_from = '127.0.0.1'\n[[site.rule]]\nusers = '/dev/null'";
     let larder = larder(&authority, &origin, rule);

@@ -13,7 +13,7 @@ use larder_testkit::{Engine, Larder, Origin, eventually, output};
 const GET: &str = "GET / HTTP/1.0\r\nHost: site.test\r\n\r\n";
 
 #[test]
-fn a_session_is_resumed_by_every_worker_and_not_by_the_next_process() {
+fn a_tls_session_is_resumed_by_workers_but_not_after_a_restart() {
     let (authority, origin) = (Authority::new(), Origin::always("200 OK\n\na page"));
     let state = tempfile::tempdir().expect("a folder");
     let (config, folder) = (config(&authority, &origin, ""), tempfile::tempdir().expect("a folder"));

@@ -70,7 +70,7 @@ fn how_stale_it_was_the_origin_may_say() {
 }
 
 #[test]
-fn what_is_taken_away_meanwhile_was_not_stale() {
+fn a_hit_invalidated_during_its_validation_is_not_counted_stale() {
     let (gate, number) = (Gate::default(), AtomicU32::new(1));
     let held = gate.clone();
     let origin = Origin::answering(move |seen| {
@@ -143,7 +143,7 @@ fn a_failing_origin_gives_no_verdict_on_hits() {
 }
 
 #[test]
-fn what_was_revalidated_is_checked_too() {
+fn the_validator_also_checks_revalidated_responses() {
     // The origin wrongly answers 304 to conditional requests, although the content has changed.
     let origin = Origin::by(|seen| match (seen.number, seen.field("if-none-match")) {
         (0, _) => "200 OK\nCache-Control: no-cache\nETag: \"1\"\n\nold".to_owned(),
@@ -191,7 +191,7 @@ fn a_stored_part_is_not_compared_with_the_whole() {
 }
 
 #[test]
-fn so_many_are_checked_in_a_second() {
+fn the_validator_checks_no_more_hits_per_second_than_its_rate() {
     let (origin, _) = numbered("Cache-Control: max-age=900");
     let larder = validating(&origin, "rate = 1");
     larder.get("/");

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_a_request_is_due_at_any_time_before_the_end() {
+    fn a_schedule_without_a_rate_is_due_until_its_end() {
         let begin = Instant::now();
         let mut schedule = Schedule::new(begin, Duration::from_secs(1), None);
         assert_eq!((schedule.take(begin), schedule.take(begin)), (Some(begin), Some(begin)));

@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_as_the_same(amount: u64, millis in 0..u64::MAX, percent in 0..=10_000_u16) {
+        fn a_shown_size_duration_or_share_parses_to_the_same_value(amount: u64, millis in 0..u64::MAX, percent in 0..=10_000_u16) {
             prop_assert_eq!(parse_size(&show_size(amount)), Ok(amount));
             let duration = Duration::from_millis(millis);
             prop_assert_eq!(parse_duration(&show_duration(duration)), Ok(duration));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_alone_for_longer_each_time() {
+    fn an_open_breaker_waits_longer_after_each_failure_up_to_a_minute() {
         let (mut breaker, mut now, mut pauses) = (opened(0), 0, Vec::new());
         for _ in 0..9 {
             let begun = now;
@@ -160,7 +160,7 @@ mod tests {
     proptest! {
         /// For all events: the breaker does not stay open for ever, and while it is open, no request is sent.
         #[test]
-        fn it_is_asked_again(events in prop::collection::vec(prop_oneof![
+        fn an_open_breaker_sends_no_request_and_admits_one_after_its_pause(events in prop::collection::vec(prop_oneof![
             Just(Event::Asks), Just(Event::Succeeds), Just(Event::Fails), (0..100_000_u64).prop_map(Event::Passes),
         ], 0..200)) {
             let (mut breaker, mut now) = (Breaker::default(), 0);

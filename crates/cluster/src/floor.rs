@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_later_of_what_was_read_and_what_was_added() {
+    fn the_floor_is_the_later_of_the_read_and_the_own_position() {
         for (read, own, expected) in [
             ("", &[][..], Demand::Nothing),
             ("", &["e/5-0"], Demand::Point(point("e/5-0"))),

@@ -88,7 +88,7 @@ mod tests {
         /// For all reads, losses and sleeps of a node: each response that it serves was purged less than the
         /// lag ago, or not at all, as far as the node does not know of the purge.
         #[test]
-        fn a_node_that_may_have_missed_a_purge_for_longer_does_not_answer(
+        fn a_node_serves_no_response_purged_longer_ago_than_the_lag(
             lag in 100..1_000_u64,
             events in prop::collection::vec((0..300_u64, event()), 1..60),
         ) {

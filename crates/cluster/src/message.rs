@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_version_does_not_write_is_unknown() {
+    fn messages_that_this_version_does_not_write_parse_as_unknown() {
         let (v, by) = (("v", &b"1"[..]), ("by", &b"a"[..]));
         let cases: [&[(&str, &[u8])]; 14] = [
             &[],

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_engine_does_not_write_is_no_position() {
+    fn text_that_the_engine_does_not_write_is_no_position() {
         for text in
             ["", "-", "1", "1-", "-1", "1-2-3", "+1-2", "1-+2", " 1-2", "a-b", "99999999999999999999-0"]
         {

@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_comes_back(made: Made, body: Vec<u8>, number: u64, len in 0..10 * CHUNK, damage: (usize, u8)) {
+        fn an_encoded_record_decodes_as_written_and_a_damaged_one_does_not(made: Made, body: Vec<u8>, number: u64, len in 0..10 * CHUNK, damage: (usize, u8)) {
             let sums = (0..chunks(len)).collect();
             for record in [
                 Record::Varies(head(&made)),

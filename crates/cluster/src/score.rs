@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_logarithm(hash in 1_u64..) {
+        fn the_distance_of_a_hash_is_its_logarithm(hash in 1_u64..) {
             let exact = 64.0 - (hash as f64).log2();
             prop_assert!((real(distance(hash)) - exact).abs() < 4e-6, "{} for {exact}", real(distance(hash)));
         }

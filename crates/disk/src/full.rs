@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_known_amount_of_space_a_write_is_tried_after_a_pause() {
+    fn a_disk_of_unknown_free_space_is_tried_again_after_a_pause() {
         let (mut ceiling, now) = ceiling();
         ceiling.lower(100 * MIB, now);
         for (seconds, is_low) in [(1, true), (4, true), (5, false)] {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_this_user_alone() {
+    fn new_files_and_directories_are_readable_by_their_owner_alone() {
         let outer = tempfile::tempdir().expect("a directory");
         let inner = outer.path().join("a/b");
         make_directory(&inner).expect("made");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_read_is_closed_to_them() {
+    fn opening_a_file_that_others_can_read_closes_it_to_them() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         fs::write(&path, "old").expect("written");

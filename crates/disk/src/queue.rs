@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removals_wait_once_each_and_no_more_of_them_than_there_is_room_for() {
+    fn removals_wait_once_each_and_up_to_a_limit() {
         let queue = Queue::new(0);
         for hash in 0..MOST_REMOVALS as u64 {
             assert!(queue.remove(hash) && queue.remove(0));

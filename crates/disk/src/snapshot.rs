@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_in_the_order_of_last_use() {
+    fn a_snapshot_is_read_back_in_the_order_of_last_use() {
         let read = Snapshot::decode(&example().encode()).unwrap();
         assert_eq!((read.next_segment, read.next_serial, &read.segments), (4, 99, &example().segments));
         let objects: Vec<_> = read.objects.iter().map(|(hash, place)| (*hash, place.used())).collect();

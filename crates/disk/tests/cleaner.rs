@@ -63,7 +63,7 @@ fn lru_moves_less_than_half_a_byte_for_each_byte_stored() {
 }
 
 #[test]
-fn marks_of_removals_leave_when_no_record_is_left_that_they_apply_to() {
+fn removal_marks_are_dropped_once_no_record_needs_them() {
     let memory = Memory::new(1, Faults::default());
     let disk = open(&memory, "fifo");
     for key in 0..200_000_u64 {

@@ -166,7 +166,7 @@ fn live(seed: u64, crashes: usize, flips: usize, faults: Faults) {
 }
 
 #[test]
-fn what_was_synced_survives_crashes_and_what_was_removed_does_not() {
+fn synced_records_survive_crashes_and_removed_ones_do_not_return() {
     (0..150).for_each(|seed| live(seed, 3, 0, Faults::default()));
 }
 
@@ -238,7 +238,7 @@ fn writing_stops_for_a_while_after_repeated_errors_and_then_goes_on() {
 }
 
 #[test]
-fn what_is_flipped_or_cut_while_it_runs_is_a_miss_and_reported_once() {
+fn a_damaged_record_is_a_miss_and_is_reported_once() {
     let (sender, events) = std::sync::mpsc::channel();
     let memory = Memory::new(1, Faults::default());
     let mut options = Options::new(SIZE, "lru".parse().unwrap());

@@ -236,7 +236,7 @@ fn one_changed_byte_is_found_at_once() {
 }
 
 #[test]
-fn where_changes_do_not_show_wrong_bytes_are_sent_until_the_trust_ends() {
+fn unseen_overwrites_serve_wrong_bytes_no_longer_than_the_trust_lasts() {
     let folder = Folder::within(env!("CARGO_TARGET_TMPDIR"));
     let trust = Duration::from_secs(1);
     let disk = silent(&folder, true, trust);
@@ -267,7 +267,7 @@ fn where_changes_do_not_show_the_checker_finds_wrong_bytes() {
 }
 
 #[test]
-fn what_has_left_memory_is_verified_again() {
+fn a_body_that_has_left_the_page_cache_is_verified_again() {
     let folder = Folder::within(env!("CARGO_TARGET_TMPDIR"));
     let disk = silent(&folder, false, Duration::from_secs(3600));
     overwrite(&folder, &disk);

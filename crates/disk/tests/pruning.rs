@@ -54,7 +54,7 @@ fn pruning_takes_its_time_and_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn what_was_not_used_for_long_goes() {
+fn pruning_unused_objects_removes_those_not_used_for_long() {
     let folder = Folder::new();
     let disk = filled(&folder);
     disk.touch(text(3).as_bytes(), 50);

@@ -8,7 +8,7 @@ use larder_disk::{About, Directory, Event, OpenError};
 use support::{Folder, about, body, text};
 
 #[test]
-fn what_was_stored_is_found_as_it_was() {
+fn a_stored_object_is_found_with_its_content_and_metadata() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     for len in [0, 1, 63, 64, 65_535, 65_536, 65_537, 262_143, 262_144, 900_000] {
@@ -116,7 +116,7 @@ fn an_object_of_half_the_size_fits_into_a_full_store() {
 }
 
 #[test]
-fn what_was_removed_is_not_published_after() {
+fn an_object_removed_during_its_write_is_not_published() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     for len in [100, 600_000] {
@@ -155,7 +155,7 @@ fn a_full_queue_drops_and_counts() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused_at_once() {
+fn an_object_too_large_to_store_is_refused_at_once() {
     let folder = Folder::new();
     let disk = folder.open(4 << 20);
     assert!(disk.put(&vec![0; 65_536], b"", about(1, 1)).is_none());

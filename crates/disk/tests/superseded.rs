@@ -60,7 +60,7 @@ fn put(disk: &Disk, len: Option<u64>) -> Writer {
 }
 
 #[test]
-fn what_cannot_be_stored() {
+fn an_object_that_cannot_be_stored_removes_the_older_one_for_good() {
     let none: [(&str, Fail); 7] = [
         ("longer than any may be", |_, disk| {
             assert!(disk.put(b"k", b"", about(disk.largest() + 1, 1)).is_none());
@@ -99,7 +99,7 @@ fn what_cannot_be_stored() {
 }
 
 #[test]
-fn what_could_not_be_written() {
+fn a_failed_write_removes_the_older_object_for_good() {
     let failing = Faults { failing_writes: 1000, ..Faults::default() };
     for len in [1000, 300_000] {
         let gone = older_after(|memory, disk| {

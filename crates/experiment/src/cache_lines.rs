@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_is_used_by_two_threads_and_all_are_in_the_table() {
+    fn threads_share_no_entry_of_the_table_in_any_layout() {
         for layout in Layout::ALL {
             let all: Vec<usize> = (0..3)
                 .flat_map(|thread| (0..ENTRIES).map(move |entry| layout.place(3, thread, entry)))

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_not_corrected_for() {
+    fn a_given_finding_takes_no_part_in_the_correction() {
         let given = Finding::given("it is", "a claim", "it was made so", Some(true));
         assert_eq!((given.decide(0.0).verdict, given.is_tested()), (Verdict::Holds, false));
         let tested = finding(&[1.0, 1.1, 1.2], Bound::Above(0.0));

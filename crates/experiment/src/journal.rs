@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_there_when_it_goes_on() {
+    fn a_continued_journal_has_the_earlier_measurements() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), &head(1), false).unwrap();
         journal.add("a/1", &7).unwrap();

@@ -124,7 +124,7 @@ mod tests {
     proptest! {
         /// Checks the definition literally.
         #[test]
-        fn it_judges_by_the_definition(
+        fn the_ledger_judges_staleness_by_its_definition(
             writes in proptest::collection::vec(1_u32..5, 0..20),
             shown in 0_u64..25,
             sent in 0_u32..60,

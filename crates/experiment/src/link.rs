@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_comes_whole_and_late() {
+    fn a_far_link_delivers_everything_after_its_round_trip() {
         let far = LinkQuality { round_trip: Duration::from_millis(40), rate: None };
         assert!(time(far, 3) >= far.round_trip);
     }

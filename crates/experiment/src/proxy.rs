@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_what_was_asked_for() {
+    fn the_configured_memory_size_leaves_the_requested_room_after_its_filling() {
         for kept in (1..2_000).chain([1 << 20, 123_456_789]) {
             let size = with_filling(kept);
             assert_eq!(size - size / FILLING, kept);

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_earned_gathers_beyond_what_time_gives() {
+    fn an_earned_budget_grows_beyond_the_limit_of_time() {
         let mut budget = Budget::new(3, 10).earning(5);
         let spent = |budget: &mut Budget, now| (0..100).take_while(|_| budget.spend(now)).count();
         budget.earn(2_000);

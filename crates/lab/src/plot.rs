@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_left_out() {
+    fn a_plot_omits_points_that_cannot_be_shown() {
         for points in [vec![], vec![(0.0, 0.5)], vec![(f64::NAN, f64::INFINITY)], vec![(7.0, 0.0)]] {
             let (x, y) = axes();
             let svg = Plot::new("odd", x, y).line("lru", points.clone()).dots("same", points).svg();

@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn it_is_what_several_caches_do_together(
+    fn simulated_nodes_have_the_hits_of_separate_caches(
         requests in prop::collection::vec((0_u64..40, 1_u64..30), 1..600),
         count in 1_u16..9,
         amount in 20_u64..200,
@@ -162,7 +162,7 @@ fn owners_are_the_rings() {
 }
 
 #[test]
-fn what_all_nodes_can_hold_is_fetched_once() {
+fn nodes_with_room_for_all_objects_fetch_each_once() {
     for count in [1, 3, 100, 1_000] {
         let trace = skewed(20_000, 2_000);
         let objects = u64::from(trace.shape().objects);

@@ -53,7 +53,7 @@ fn pages(clients: u32) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn what_follows_is_there_before_it_is_asked_for() {
+fn objects_that_follow_a_page_are_prefetched_before_their_request() {
     let counts = run(trace(&pages(1)), &[Predictor::Association], 5.0);
     assert_eq!(counts.requests, 10_000);
     assert!(counts.precision() > Some(0.99), "{counts:?}");

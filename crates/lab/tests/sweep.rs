@@ -72,7 +72,7 @@ fn served(spec: &Spec, capacity: Capacity, trace: &Trace) -> (u64, u64, u64) {
 }
 
 #[test]
-fn what_is_simulated_is_what_is_served() {
+fn a_sweep_counts_the_hits_and_evictions_that_a_shard_serves() {
     for (sized, capacities) in [(false, entries(&[1, 50, 300])), (true, bytes(&[900, 20_000, 150_000]))] {
         let subject = Subject::whole("skewed", skewed(20_000, 1_000, sized));
         let asked: u64 = (0..subject.trace.len()).map(|at| subject.trace.size(at)).sum();
@@ -125,7 +125,7 @@ fn a_warm_up_is_not_counted() {
 }
 
 #[test]
-fn what_is_done_when_stopped_is_kept() {
+fn a_stopped_sweep_returns_the_cells_that_are_done() {
     let subject = Subject::whole("skewed", skewed(1_000, 100, false));
     let calls = AtomicUsize::new(0);
     let twice = |_| calls.fetch_add(1, Ordering::Relaxed) < 2;

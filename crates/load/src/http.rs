@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_answer_is_an_error() {
+    fn an_incomplete_or_malformed_answer_is_an_error() {
         let cut = "the connection closed before the answer was whole";
         let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000));
         for (bytes, why, is_closed) in [

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_followed_often_enough_is_predicted() {
+    fn a_url_that_often_follows_another_is_predicted() {
         let mut model = Association::default();
         walk(&mut model, &[1, 2], 7, SUPPORT - 1);
         assert_eq!(predicted(&mut model, &[1], 7), []);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_client_does_is_predicted_for_no_other_and_what_three_do_for_all() {
+    fn predictions_learned_from_one_client_stay_its_own_until_three_agree() {
         let mut model = Association::default();
         walk(&mut model, &[1, 2], 100, 50);
         walk(&mut model, &[1, 2], 101, 50);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_up_has_a_limit() {
+    fn a_prefetch_budget_saves_up_to_a_limit() {
         let mut budget = Budget::default();
         for _ in 0..3 * MOST_REQUESTS {
             budget.request(Share::percent(100.0));

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_off_below_the_least_precision_and_on_again_later() {
+    fn the_switch_goes_off_at_low_precision_and_on_after_a_pause() {
         let mut switch = Switch::default();
         (0..MEASURED - 1).for_each(|_| switch.measured(false, 5));
         assert!(switch.is_on(5));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_on_at_the_least_precision_and_goes_off_soon_after_long_success() {
+    fn the_switch_tolerates_the_least_precision_and_reacts_soon_to_failures() {
         let mut switch = Switch::default();
         (0..10_000).for_each(|at| switch.measured(at % 5 < 2, 0));
         assert!(switch.is_on(0));

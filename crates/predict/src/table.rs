@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_outlives_a_flood_of_keys_that_come_once() {
+    fn an_entry_in_use_outlives_a_flood_of_unique_keys() {
         let mut table = Table::new(8);
         let bytes = table.bytes();
         for round in 0..1_000_u64 {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_is_new_again() {
+    fn a_removed_table_entry_is_created_anew() {
         let mut table = Table::new(4);
         *table.entry(1, || 5).expect("room") += 1;
         assert_eq!(table.get_mut(1), Some(&mut 6));

@@ -132,7 +132,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn what_is_of_no_use_never_exceeds_its_share_of_the_traffic(
+    fn useless_prefetches_never_exceed_their_share_of_the_traffic(
         steps in steps(600),
         percent in prop_oneof![Just(5.0), Just(0.1), Just(100.0), 0.0..50.0_f64],
     ) {

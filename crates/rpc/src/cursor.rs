@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_limit_is_not_looked_at() {
+    fn the_cursor_does_not_read_beyond_its_limit() {
         assert!(matches!(Cursor::partial(b"abcdef", 3).u32(), Err(Stop::Malformed(_))));
     }
 }

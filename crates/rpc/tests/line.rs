@@ -148,7 +148,7 @@ fn a_client_refuses_what_is_no_answer() {
 
 proptest! {
     #[test]
-    fn what_is_said_is_heard(
+    fn the_line_protocol_carries_any_calls_and_replies_in_any_pieces(
         exchanges in prop::collection::vec(
             prop_oneof![any_url().prop_map(|url| fetch(&url)), Just(Call::Statistics), Just(Call::Reset)]
                 .prop_flat_map(|call| any_answer(&call).prop_map(move |answer| (call.clone(), answer))),

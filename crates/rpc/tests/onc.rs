@@ -74,7 +74,7 @@ fn a_record_may_come_in_fragments() {
 }
 
 #[test]
-fn what_is_not_carried_out_is_answered_and_the_connection_goes_on() {
+fn a_rejected_onc_call_gets_a_reply_and_the_connection_continues() {
     let with = |word: usize, value: u32| {
         let mut message = call(1, URL);
         message[word * 4..word * 4 + 4].copy_from_slice(&value.to_be_bytes());
@@ -262,7 +262,7 @@ fn rpcbind_answers() {
 
 proptest! {
     #[test]
-    fn what_is_said_is_heard(
+    fn the_onc_protocol_carries_any_calls_and_replies_in_any_pieces(
         exchanges in prop::collection::vec(
             any_url().prop_flat_map(|url| {
                 let call = fetch(&url);

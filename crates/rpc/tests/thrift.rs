@@ -137,7 +137,7 @@ fn a_page_longer_than_lengths_can_say_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_called_is_answered_and_the_connection_goes_on() {
+fn an_uncallable_thrift_message_gets_an_exception_and_the_connection_continues() {
     let unknown =
         "unknown method \"nothing\"; known: get_data, print_statistics, reset_statistics".to_owned();
     let no_argument = "get_data has no argument 1, the url as a string".to_owned();
@@ -222,7 +222,7 @@ fn unknown_fields_are_skipped() {
 }
 
 #[test]
-fn what_is_nested_or_counted_too_far_is_refused() {
+fn thrift_values_nested_too_deep_or_counted_too_large_are_refused() {
     let nested = [b"\x0c\0\x02".repeat(33), vec![0; 34]].concat();
     let start = b"\x80\x01\0\x01\0\0\0\x08get_data\0\0\0\x07";
     for (fields, why) in [
@@ -304,7 +304,7 @@ fn any_exchange() -> impl Strategy<Value = (Call, Answer)> {
 
 proptest! {
     #[test]
-    fn what_is_said_is_heard(
+    fn the_thrift_protocol_carries_any_calls_and_replies_in_any_pieces(
         exchanges in prop::collection::vec(any_exchange(), 1..4),
         transport in prop::sample::select(&TRANSPORTS[..]),
         protocol in prop::sample::select(&PROTOCOLS[..]),

@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_says_the_same_as_a_set_of_names(
+        fn a_domain_list_contains_the_same_hosts_as_a_set_of_names(
             names in prop::collection::vec("[ab]{1,2}(\\.[ab]{1,2}){0,2}", 0..8),
             host in "[abAB]{1,2}(\\.[abAB]{1,2}){0,3}",
         ) {

@@ -280,7 +280,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_pattern_covers_matches_it(one in "[ab*]{0,4}", other in "[ab*]{0,4}", text in "[ab]{0,6}") {
+        fn a_pattern_matches_all_text_of_a_pattern_that_it_covers(one in "[ab*]{0,4}", other in "[ab*]{0,4}", text in "[ab]{0,6}") {
             let (one, other) = (Pattern::parse(&one).unwrap(), Pattern::parse(&other).unwrap());
             if one.covers(&other) && other.matches(text.as_bytes()) {
                 prop_assert!(one.matches(text.as_bytes()));

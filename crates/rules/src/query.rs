@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_stays_as_it_is(text in "([a-c]=?[x&]{0,2}&?){0,6}", sort: bool, keep: bool) {
+        fn a_normalized_query_stays_the_same_when_normalized_again(text in "([a-c]=?[x&]{0,2}&?){0,6}", sort: bool, keep: bool) {
             let keep = keep.then(|| patterns(&["a", "b"]));
             let query = Query { keep, drop: patterns(&["c*"]), sort };
             let once = written(&query, &text);

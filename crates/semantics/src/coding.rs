@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coding_that_the_client_wants_most_is_chosen_and_of_equals_the_first() {
+    fn the_coding_with_the_highest_weight_or_first_of_equals_is_chosen() {
         let cases = [
             ("", None),
             ("identity", None),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_change_stays_as_it_is() {
+    fn a_response_that_must_not_be_transformed_is_not_changeable() {
         let cases = [
             ("", true),
             ("Content-Encoding: identity\r\n", false),
@@ -380,7 +380,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_chosen_is_offered_and_wanted(
+        fn the_chosen_coding_is_offered_and_has_the_highest_weight(
             value: Vec<u8>,
             weights in prop::collection::vec((0_usize..5, 0_u16..=1000), 0..6),
         ) {

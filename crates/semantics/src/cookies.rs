@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_some_origins_take_for_a_cookie_is_neither_its_value_nor_its_absence() {
+    fn a_cookie_that_origins_read_differently_has_a_signature_of_its_own() {
         let none = signature("a=b");
         assert_eq!(signature("language=de; xlang=de"), none);
         let all =

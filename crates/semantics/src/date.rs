@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(time: u32) {
+        fn a_formatted_date_parses_to_the_same_time(time: u32) {
             prop_assert_eq!(parse(&format(time)), Some(time));
         }
 

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_by_its_coding_only_may_be_hinted_at() {
+    fn only_responses_that_vary_by_coding_alone_may_be_hinted_at() {
         let signature = |vary: &str| {
             let (response, request) =
                 (format!("Vary: {vary}\r\n"), HeadLines(b"Accept-Encoding: br\r\nA: 1\r\n"));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_reported() {
+    fn fields_and_directives_without_effect_are_reported() {
         type Lines = &'static [(&'static str, &'static str)];
         let table: &[(Lines, &[&str])] = &[
             (&[("cache-control", "public, max-age=\"5\", immutable"), ("etag", "\"1\"")], &[]),

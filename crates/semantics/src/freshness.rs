@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_small() {
+    fn freshness_takes_at_most_28_bytes() {
         assert!(size_of::<Freshness>() <= 28);
     }
 

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_strong_tag_of_an_earlier_second_may_be_validated_after_a_change() {
+    fn validation_after_a_change_needs_a_strong_tag_of_an_earlier_second() {
         const EARLIER: &str = "Last-Modified: Thu, 01 Jan 1970 00:01:39 GMT\r\n";
         const SAME: &str = "Last-Modified: Thu, 01 Jan 1970 00:01:40 GMT\r\n";
         let tag = |tag: &str, modified: &str| format!("ETag: {tag}\r\n{modified}");

@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn queries_with_the_same_canonical_form_are_those_that_the_draft_calls_equivalent(
+        fn queries_with_equal_canonical_forms_are_equivalent_by_the_draft(
             variation in variation(), one in query(), other in query(),
         ) {
             let expected = by_the_draft(&variation, one.as_deref(), other.as_deref());
@@ -343,7 +343,7 @@ mod tests {
         }
 
         #[test]
-        fn what_the_field_leaves_out_makes_no_difference(query in query(), value in "[a-z0-9%+=]{0,8}", at in 0..6_usize) {
+        fn parameters_left_out_by_no_vary_search_make_no_difference(query in query(), value in "[a-z0-9%+=]{0,8}", at in 0..6_usize) {
             let variation = said(r#"params=("left-out")"#).unwrap();
             let mut parts: Vec<_> = query.iter().flat_map(|query| query.split('&')).map(str::to_owned).collect();
             parts.insert(at.min(parts.len()), format!("left-out={value}"));

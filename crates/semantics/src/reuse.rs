@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_forbids_no_client_can_allow() {
+    fn no_client_directive_overrides_the_revalidation_that_the_origin_demands() {
         let lenient = RequestDirectives { max_stale: Some(u32::MAX), ..ASKS_NOTHING };
         assert_eq!(reuse(&stored(Flags::MUST_REVALIDATE), &lenient, 1060), Reuse::Revalidate(Why::Expired));
         assert_eq!(reuse(&stored(Flags::MUST_REVALIDATE), &lenient, 1059), Reuse::Fresh);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_purge_made_stale_stands_in_for_a_failing_origin_only() {
+    fn a_softly_purged_response_is_served_stale_only_on_failure_or_request() {
         let lenient = Freshness { stale_while_revalidate: 500, ..stored(Flags::default()) };
         let purged = lenient.purged(1010);
         let rules = Rules { stale_if_error: 100, ..Rules::default() };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_is_never_used() {
+    fn an_invalid_response_is_never_used_without_validation() {
         let invalid = stored(Flags::IMMUTABLE).invalid();
         let lenient = RequestDirectives { max_stale: Some(u32::MAX), ..ASKS_NOTHING };
         assert_eq!(reuse(&invalid, &lenient, 1000), Reuse::Revalidate(Why::Invalidated));

@@ -155,7 +155,7 @@ mod tests {
     use super::Cookies;
 
     #[test]
-    fn only_cookies_that_tell_no_client_from_others_and_remove_none_are_stored() {
+    fn only_cookies_that_identify_no_client_and_remove_none_are_stored() {
         for (field, is_short) in [
             ("lang=en; Path=/", true),
             ("a=b", true),

@@ -102,7 +102,7 @@ fn section_3_without_lifetime_or_validator_nothing_is_stored() {
 }
 
 #[test]
-fn rfc_6265_a_cookie_is_shared_only_where_the_origin_gives_a_lifetime() {
+fn rfc_6265_a_response_with_a_cookie_needs_a_lifetime_for_sharing() {
     let cases = [
         ("Cache-Control: max-age=60", None),
         ("Last-Modified: {-86400}", Some(Why::SetCookie)),
@@ -246,7 +246,7 @@ fn section_4_2_3_age() {
 }
 
 #[test]
-fn section_4_2_3_age_alone_where_all_on_the_way_count_it() {
+fn section_4_2_3_age_alone_counts_where_all_caches_send_it() {
     let times = Times { requested: NOW - 5, received: NOW, by_age: true, history: History::default() };
     for (response, age) in
         [("Date: {-600}", 5), ("Date: {-600} | Age: 30", 35), ("Date: {+600} | Age: 30", 35)]

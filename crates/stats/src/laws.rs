@@ -182,7 +182,7 @@ fn routes_that_an_hour_has_no_room_for_count_together() {
 }
 
 #[test]
-fn what_a_database_would_refuse_is_made_to_fit() {
+fn a_row_beyond_the_limits_of_a_database_is_made_to_fit() {
     for (given, fitted) in [
         ("", ""),
         ("abc", "abc"),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_counted() {
+    fn a_row_without_room_in_the_tally_is_counted_as_dropped() {
         let tally = Tally::new(1);
         let mut sheet = tally.sheet();
         for url in 0..2 + MORE_ROWS as u64 {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_not_timed_count_as_the_last_that_was() {
+    fn an_untimed_request_counts_with_the_last_measured_time() {
         let tally = Tally::new(0);
         let mut sheet = tally.sheet();
         let mark = Mark::default();

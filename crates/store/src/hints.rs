@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn they_take_no_more_than_their_limit() {
+    fn hints_take_no_more_memory_than_their_limit() {
         let hints = Hints::default();
         for number in 0..20_000 {
             hints.put(number as u64, entry(number, 1_000));

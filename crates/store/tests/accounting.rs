@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_held_is_accounted_for(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_memory_tier_accounts_for_the_memory_that_it_holds(steps in prop::collection::vec(step(), 1..30)) {
         let before = held();
         let budget = 4 << 20;
         let memory = Memory::new(Capacity { by: By::Bytes, amount: budget }, &Spec::default(), 3);

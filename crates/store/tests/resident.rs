@@ -131,7 +131,7 @@ fn the_process_stays_near_the_budget_whatever_sizes_come() {
 
 /// The negative control, with sizes that are known to leave pages half empty.
 #[test]
-fn the_process_does_not_when_the_tier_is_not_told_of_unused_memory() {
+fn the_process_exceeds_the_budget_if_unused_memory_goes_unreported() {
     assert!(in_a_process_of_its_own(2, "untold") > 0, "nothing would have been seen");
 }
 

@@ -132,7 +132,7 @@ mod tests {
 
     /// A GET of `/users` that creates the pool of its segment, between the doubt and the blanking of a change there.
     #[test]
-    fn a_pool_that_is_made_between_a_doubt_and_its_blanking_is_in_doubt() {
+    fn a_pool_made_between_doubt_and_blanking_is_in_doubt() {
         let pools = Arc::new(Pools::new(Settings::default(), || 1_000));
         let segment = Segment::of(b"/users");
         let get = || match pools.ask(&Method::GET, b"site.test", b"/users", &HeaderMap::new()) {

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_backends_resolve_differently_may_be_anywhere() {
+    fn a_target_that_backends_resolve_differently_may_be_in_any_segment() {
         for target in [
             "//users",
             "/./users",

@@ -90,7 +90,7 @@ fn a_read_may_overlap_a_write_in_any_order() {
 }
 
 #[test]
-fn a_write_that_is_committed_while_its_answer_is_sent_leaves_nothing_behind() {
+fn a_write_committed_while_its_response_is_sent_leaves_no_outdated_tag() {
     for order in orders(3, 4) {
         play(&order, &[Write::arrive, Write::answered, Write::commit, Write::end]);
     }

@@ -33,7 +33,7 @@ fn a_tag_answers_until_its_pool_is_blanked() {
 }
 
 #[test]
-fn a_change_blanks_what_is_coupled_and_on_from_there_if_told_so() {
+fn a_change_blanks_coupled_segments_and_transitively_if_configured() {
     for (transitive, feeds_stay) in [(false, true), (true, false)] {
         let couplings = couplings(&[("users", "paths"), ("paths", "feeds")], transitive);
         let pools = pools(Settings { couplings, ..Settings::default() });
@@ -86,7 +86,7 @@ fn only_what_a_tag_says_all_of_is_tagged() {
 }
 
 #[test]
-fn what_was_for_one_is_never_for_another() {
+fn a_tag_for_one_client_is_never_valid_for_another() {
     let credentials =
         ["", "Cookie: a", "Cookie: b", "Authorization: a", "Authorization: b", "Cookie: a\nAuthorization: a"];
     let ask = |own: &str| format!("{SHOWN}\n{own}");
@@ -157,7 +157,7 @@ fn content_without_a_tag_gets_one_and_equal_ones_are_told() {
 }
 
 #[test]
-fn content_is_left_alone_that_is_large_or_read_while_it_is_made() {
+fn large_or_streamed_content_gets_no_computed_tag() {
     let table = [
         ("", Some(1_048_576), true),
         ("", Some(1_048_577), false),
@@ -219,7 +219,7 @@ fn segments_beyond_the_limit_share_a_pool_and_stay_right() {
 }
 
 #[test]
-fn what_is_not_there_makes_no_pool() {
+fn a_missing_resource_makes_no_pool() {
     let pools = coupled();
     forwarded(&pools, "/wp-admin", "").answer(&HeaderMap::new(), StatusCode::NOT_FOUND, &fields(TAG), None);
     assert_eq!(pools.report().len(), 1);

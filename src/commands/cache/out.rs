@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_head_leaves_no_file() {
+    fn a_dump_without_a_complete_head_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out");
         let mut dump = Dump::new(Out::to(Some(&file)), true);

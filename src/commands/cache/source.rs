@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_proxy::inventory::{self, Object, Progress};
-use larder_store::{Disks, Tier};
 use larder_store::disks::{Event, Name, OpenError, Tell};
+use larder_store::{Disks, Tier};
 
 use super::args;
 use super::remote;

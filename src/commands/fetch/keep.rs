@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_html_keeps_its_lines() {
+    fn text_that_is_no_html_keeps_its_lines() {
         assert_eq!(as_text(b"a  b\r\nc\x1b[2J\x07\0", 2), "a  b\nc[2J\n");
         assert_eq!(as_text(b"", 80), "\n");
         assert_eq!(as_text(b"\xff < \t.", 80), "\u{fffd} < \t.\n");

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_finds_is_shown_whatever_it_is() {
+    fn any_query_result_is_shown_as_a_table_and_as_json() {
         let table = Table {
             columns: vec!["a".to_owned(), "n".to_owned()],
             rows: vec![vec![Some("x\ny".to_owned()), None], vec![Some(String::new()), Some("12".to_owned())]],

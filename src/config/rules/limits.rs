@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_limit_is_named() {
+    fn an_invalid_limit_of_a_rule_is_refused_with_its_problem() {
         for (text, error) in [
             ("7", "expected a table such as { requests = \"10/s\", by = \"client\" }, got type integer"),
             ("{ by = 'client' }", "it has neither requests, such as \"10/s\", nor concurrent"),

@@ -193,7 +193,7 @@ mod tests {
     const TERMS: &str = "acme = { accept_terms = true }";
 
     #[test]
-    fn what_stands_in_the_way_of_a_certificate_is_said() {
+    fn obstacles_to_an_acme_certificate_are_reported() {
         let table = [
             ("", TERMS.to_owned(), "f:4: site.acme: a certificate is for names: list them in 'hosts'"),
             (
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_key_is_said() {
+    fn invalid_acme_keys_are_reported_with_their_problem() {
         let one = |directory: &str| format!("hosts = 'a.test'\nacme = {{ directory = '{directory}' }}");
         let table = [
             (
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sites_may_share_a_host_and_not_have_two_authorities_for_it() {
+    fn sites_that_share_a_host_have_the_same_acme_authority() {
         let site = |path: &str, directory: &str| {
             format!(
                 "[[site]]\nhosts = 'a.test'\npath = '{path}'\norigin = 'http://a'\nacme = {{ directory = '{directory}' }}\n"

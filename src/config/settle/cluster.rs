@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_said() {
+    fn conflicting_cluster_keys_are_reported() {
         for (keys, problem) in [
             (
                 "engine = 'rediss+clustr://u:secret@a'",

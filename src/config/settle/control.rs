@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_said() {
+    fn conflicting_keys_of_a_tags_site_are_reported() {
         for (keys, problem) in [
             ("role = 'tag'", "f:3: site.role: unknown word 'tag'; did you mean 'tags'?; known: cache tags"),
             (

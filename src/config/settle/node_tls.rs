@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_in_vain_is_said() {
+    fn missing_or_useless_node_tls_keys_are_reported() {
         for (keys, problem) in [
             (
                 "tls = 'token'",

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn conformance_results_are_written_and_read_back() {
         let found = [outcome("b", "optimal", false), outcome("a", "required", true)];
         let text = write(&[&found[..], &[outcome("c", "check", true)]].concat());
         assert_eq!(text, "optimal fail b\nrequired pass a\n");

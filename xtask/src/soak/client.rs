@@ -94,7 +94,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn what_breaks_off_is_distinguished_from_what_is_whole() {
+    fn a_truncated_response_is_distinguished_from_a_whole_one() {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: 1\r\na: 2\r\n\r\n";
         for (body, is_whole) in [("abc", true), ("ab", false)] {
             let answer = read(&mut format!("{head}{body}").as_bytes()).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_checker_has_found_breaks_it() {
+    fn a_violation_found_by_a_checker_fails_the_verdict() {
         for (violations, is_kept) in [(0, true), (1, false)] {
             let summary =
                 Summary { name: "tags", seed: 1, reads: 9, changes: 1, faults: 0, unanswered: 0, violations };

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_import_each_other_are_a_cycle_even_if_their_files_are_none() {
+    fn folders_importing_each_other_form_a_cycle_even_without_file_cycles() {
         let files = [
             ("a/one.rs", "use crate::b::two::T;\n"),
             ("b/two.rs", ""),

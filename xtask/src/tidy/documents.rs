@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_test_that_is_named_has_to_exist() {
-        let page = file("ARCHITECTURE.md", "| a | `it_holds_less_than_that` |\n`too_few` `it_is_not_a_test`");
-        let files = [page, file("a.rs", "#[test]\nfn it_holds_less_than_that() {}")];
+        let page = file("ARCHITECTURE.md", "| a | `a_page_keeps_its_limit` |\n`too_few` `it_is_not_a_test`");
+        let files = [page, file("a.rs", "#[test]\nfn a_page_keeps_its_limit() {}")];
         assert_eq!(super::tests(&files), ["ARCHITECTURE.md:2: no test has the name it_is_not_a_test"]);
     }
 

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_may_only_shrink() {
+    fn known_imports_against_the_layers_may_only_shrink() {
         let two = [("base/a.rs", "use crate::flow::b;\nuse crate::flow::c;\n")];
         assert!(problems(&[("base", "flow", 2)], &two).is_empty());
         assert_eq!(problems(&[("base", "flow", 1)], &two).len(), 1);

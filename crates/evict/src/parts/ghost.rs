@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_heavy_is_not_remembered_and_costs_no_other() {
+    fn a_ghost_heavier_than_the_limit_is_dropped_and_evicts_no_other() {
         let (mut ghosts, notes) = (Ghosts::new(), Notes::new());
         ghosts.insert(1, 5, 'a', 10, &notes);
         ghosts.insert(2, 11, 'b', 10, &notes);

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_run_from_its_middle_or_end_disturbs_no_other() {
+    fn removals_from_a_run_of_the_heap_keep_the_order_of_others() {
         let mut heap = Heap::with_run();
         for first in (0..1_000).step_by(20) {
             (first..first + 20).for_each(|slot| heap.push(slot, u64::from(slot)));

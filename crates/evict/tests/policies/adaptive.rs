@@ -34,7 +34,7 @@ fn hits(shard: &mut dyn AnyShard<()>, objects: impl Iterator<Item = u64>) -> u64
 }
 
 #[test]
-fn it_learns_what_serves_best_and_learns_again() {
+fn the_adaptive_policy_learns_the_best_choice_whenever_the_load_changes() {
     // At the second scale, the ghosts see a sixteenth of the keys.
     for scale in [1, 100] {
         let mut shard = shard("adaptive", By::Entries, 50 * scale);
@@ -62,7 +62,7 @@ fn hits_of_a_loop(params: &str, capacity: u64) -> u64 {
 }
 
 #[test]
-fn a_part_of_a_loop_stays_if_the_loop_is_larger_than_the_cache() {
+fn the_adaptive_policy_keeps_part_of_a_loop_larger_than_the_cache() {
     // With 5,000 objects, the ghosts see a sample of the keys.
     for capacity in [100, 5_000] {
         let without = hits_of_a_loop("probation=false", capacity);

@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn what_would_have_left_first_leaves_first_under_a_new_policy(ops in ops()) {
+    fn a_new_policy_takes_over_the_eviction_order_of_the_old_one(ops in ops()) {
         let capacity = Capacity { by: By::Entries, amount: 20 };
         let mut shard = Spec::parse("lru").unwrap().build(capacity, 7);
         ops.iter().enumerate().for_each(|(serial, op)| drop(apply(&mut *shard, op, serial)));
@@ -311,7 +311,7 @@ fn serve(spec: &Spec, capacity: Capacity, requests: &[Request]) -> (Vec<bool>, u
 
 proptest! {
     #[test]
-    fn what_is_simulated_is_what_is_served(capacity in capacity(), requests in requests()) {
+    fn a_replay_counts_the_hits_that_a_shard_serves(capacity in capacity(), requests in requests()) {
         let alike: Vec<_> = requests.iter().map(|request| Request { size: 1, cost: 0, ..*request }).collect();
         for spec in all_policies() {
             let simulated = spec.select(ReplayHits { capacity, requests: &requests });

@@ -27,7 +27,7 @@ fn every_filter_can_stand_before_a_policy() {
 }
 
 #[test]
-fn what_is_printed_is_read_as_the_same() {
+fn a_printed_policy_parses_to_the_same_policy() {
     let table = [
         ("size:max=1MiB+lru", "size:max=1MiB+lru"),
         ("size:max=65536+lru", "size+lru"),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_keeps_a_version_and_may_come_back() {
+    fn a_deleted_user_keeps_a_version_and_may_return() {
         let (_folder, services) = services();
         for (method, path, status, versions) in [
             (Method::Delete, "/users/2", 200, json!({"users/2": 2, "users": 2})),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn requests_without_a_route_or_valid_content_are_refused() {
         let (_folder, services) = services();
         for (method, path, content, status) in [
             (Method::Get, "/", &b""[..], 404),

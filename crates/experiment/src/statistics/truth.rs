@@ -46,7 +46,7 @@ fn is_decided(verdict: &Verdict) -> bool {
 }
 
 #[test]
-fn a_claim_of_any_kind_that_is_on_its_threshold_is_decided_one_time_in_twenty() {
+fn a_claim_on_its_threshold_is_decided_at_most_once_in_twenty() {
     for kind in KINDS {
         for (conditions, lists) in [(1, 3), (6, 3), (6, 20)] {
             let mut random = random();
@@ -62,7 +62,7 @@ fn a_claim_of_any_kind_that_is_on_its_threshold_is_decided_one_time_in_twenty() 
 }
 
 #[test]
-fn a_report_of_claims_without_truth_has_a_verdict_one_time_in_twenty() {
+fn a_report_of_untrue_claims_rarely_has_a_verdict() {
     let mut random = random();
     let reports = 400;
     let wrong = (0..reports).filter(|_| {
@@ -118,7 +118,7 @@ fn intervals_hold_the_truth_95_times_in_100_where_lists_are_shared() {
 }
 
 #[test]
-fn what_is_told_of_power_is_so() {
+fn power_of_20_lists_is_80_percent() {
     let mut random = random();
     let normal = Normal::new(0.0, 1.0).unwrap();
     let draw = |random: &mut Random, truth: f64| -> Vec<f64> {

@@ -202,7 +202,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(text in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn huffman_text_decodes_to_the_encoded_bytes(text in prop::collection::vec(any::<u8>(), 0..80)) {
             prop_assert_eq!(decoded(&encode(&text)), Ok(text));
         }
 

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_hpack_integer_is_read_with_its_value() {
         for bits in 1..=8 {
             for value in (0..300).chain([16_383, 16_384, 1 << 20, (1 << 28) - 1]) {
                 let mut out = Vec::new();

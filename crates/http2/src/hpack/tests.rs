@@ -92,7 +92,7 @@ fn rfc7541_c_5_and_c_6_responses_that_evict() {
 }
 
 #[test]
-fn what_the_rfc_calls_a_decoding_error_is_one() {
+fn hpack_blocks_that_rfc_7541_calls_decoding_errors_are_malformed() {
     for (what, hex) in [
         ("index 0", "80"),
         ("an index beyond both tables", "be"),
@@ -111,7 +111,7 @@ fn what_the_rfc_calls_a_decoding_error_is_one() {
 }
 
 #[test]
-fn a_smaller_table_evicts_and_an_entry_that_is_too_large_empties_it() {
+fn a_smaller_table_evicts_old_entries_and_an_oversized_entry_empties_it() {
     let mut decoder = Decoder::new(4096);
     let mut both = Vec::new();
     for name in [b"a", b"b"] {
@@ -331,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_encoder_writes_is_read(fields in prop::collection::vec(("[a-zA-Z][a-zA-Z-]{0,9}x", "[!-~]{0,300}"), 0..9)) {
+    fn the_decoder_reads_the_fields_that_the_encoder_writes(fields in prop::collection::vec(("[a-zA-Z][a-zA-Z-]{0,9}x", "[!-~]{0,300}"), 0..9)) {
         let mut block = Vec::new();
         encoder::status(&mut block, 404);
         fields.iter().for_each(|(name, value)| encoder::field(&mut block, name.as_bytes(), value.as_bytes()));

@@ -77,7 +77,7 @@ fn a_smaller_table_is_acknowledged_in_the_next_section_only() {
 }
 
 #[test]
-fn what_is_read_may_be_sent_again() {
+fn reading_content_opens_the_stream_and_connection_windows_again() {
     let limits = Limits { stream_window: 65_535, connection_window: 100_000, ..Limits::default() };
     let mut client = Client::with(limits);
     let piece = [0; 16_384];
@@ -210,7 +210,7 @@ fn a_response_without_an_end_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn a_stream_that_has_sent_much_alone_does_not_wait_for_all_of_younger_ones() {
+fn a_stream_that_sent_much_waits_for_younger_ones_only_a_while() {
     let mut client = Client::new();
     client.send(SETTINGS, 0, 0, &setting(4, 1 << 30));
     client.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());

@@ -52,7 +52,7 @@ fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<Field> {
 
 proptest! {
     #[test]
-    fn what_another_encoder_writes_is_decoded(
+    fn the_decoder_reads_blocks_of_another_hpack_encoder(
         sections in prop::collection::vec((section(), prop::option::of(0..=TABLE)), 1..8),
     ) {
         let (mut peer, mut decoder) = (httlib_hpack::Encoder::with_dynamic_size(TABLE), Decoder::new(TABLE as usize));

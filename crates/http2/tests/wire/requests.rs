@@ -128,7 +128,7 @@ fn rfc9113_section_8_malformed_requests_are_reset() {
 }
 
 #[test]
-fn what_only_looks_odd_is_a_request() {
+fn an_odd_but_valid_field_section_is_a_request() {
     for (fields, expected) in [
         (vec![(":method", "GET"), (":scheme", "http"), (":path", "/"), ("host", "a")], "GET http|a|/"),
         (

@@ -39,7 +39,7 @@ fn each_direction_of_a_tunnel_ends_on_its_own() {
 }
 
 #[test]
-fn what_came_through_an_ended_tunnel_returns_to_the_window_of_the_connection() {
+fn content_of_an_ended_tunnel_returns_to_the_connection_window() {
     let mut client = Client::new();
     let piece = [0; 16_000];
     for stream in (1..200).step_by(2) {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trace_does_not_say_is_not_made_up() {
+    fn a_trace_without_sizes_and_times_yields_none_in_its_description() {
         let mut builder = Builder::default();
         builder.push_name(Record { key: "a", time: 0, size: 1, cost: 0 }).unwrap();
         let found = describe(&builder.finish());

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_round_and_not_much() {
+    fn ticks_of_an_axis_are_few_and_round() {
         let table: [(f64, Range<f64>, &[f64]); 5] = [
             (2.0, 1.0..64.0, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]),
             (10.0, 0.3..7.0, &[0.5, 1.0, 2.0, 5.0]),

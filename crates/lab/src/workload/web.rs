@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_looks_like_what_was_fitted() {
+    fn a_generated_web_trace_resembles_the_fitted_one() {
         let original = Web::fit(&adaptsize_web());
         let mut random = Random::seed_from_u64(3);
         let sizes = original.sizes(&mut random);

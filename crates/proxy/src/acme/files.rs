@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_for_this_user_alone_and_read_again() {
+    fn a_written_certificate_is_read_back_and_closed_to_other_users() {
         let state = tempfile::tempdir().expect("a folder");
         let files = Files::new(state.path(), "https://ca.test/dir");
         assert!(files.certificate("a.test").expect("none").is_none());

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_done_follows_from_the_certificate_and_the_failures() {
+    fn the_next_action_for_a_name_follows_from_its_certificate_and_failures() {
         let asked = |inquiry: u64, window: Option<Window>| {
             Some(Held { inquiry: inquiry * DAY, window, ..held(0, 90 * DAY) })
         };

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_authority_says_decides_when_it_is_asked_again() {
+    fn the_problem_an_authority_reports_decides_the_cause_of_the_failure() {
         let table = [
             (
                 r#"{"type":"urn:ietf:params:acme:error:connection","detail":"no route","status":400}"#,

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_is_a_reason_to_try_again_four_times_an_hour_at_most() {
+    fn a_reload_brings_a_retry_at_most_four_times_an_hour() {
         let before = Standing { failures: 9, last: 1_000, retry: 40_000, ..Standing::default() };
         for (now, expected) in [(1_899, 40_000), (1_900, 1_900), (50_000, 40_000)] {
             let mut standing = before.clone();

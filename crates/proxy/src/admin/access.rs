@@ -165,7 +165,7 @@ mod tests {
     const WRONG_ONE: (&str, &str) = ("authorization", "Bearer correct-horse-batterz");
 
     #[test]
-    fn this_machine_needs_no_token_and_others_do() {
+    fn local_admin_requests_need_no_token_and_others_do() {
         let get = |peer, path, fields: &[_]| asked(peer, Method::GET, path, fields);
         let (near, far) = ("127.0.0.1", "192.0.2.1");
         for (peer, path, fields, expected) in [

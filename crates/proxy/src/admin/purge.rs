@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_purge_is_reported_in_a_line() {
+    fn an_invalid_purge_query_gets_an_error_of_one_line() {
         for (query, error) in [
             ("", "nothing to purge: write one of url, prefix, tag, group, host, all"),
             ("soft", "nothing to purge: write one of url, prefix, tag, group, host, all"),

@@ -171,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_below_a_prefix_is_its_rest(prefix in "(/[a-z]{1,3}){0,3}", rest in "(/[a-z%]{0,3}){0,3}") {
+        fn a_path_below_a_prefix_leaves_its_rest(prefix in "(/[a-z]{1,3}){0,3}", rest in "(/[a-z%]{0,3}){0,3}") {
             let whole = PathPrefix::new(&format!("{prefix}/")).unwrap();
             let path = format!("{prefix}{rest}");
             prop_assert_eq!(whole.rest(&path), Some(rest.as_str()));

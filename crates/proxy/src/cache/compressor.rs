@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_the_content_again_once_decoded_or_is_not_worth_it() {
+    fn a_compressed_form_decodes_to_its_content_and_noise_gets_none() {
         for coding in Coding::ALL {
             for len in [1, 1000, 200_000] {
                 let text: Vec<u8> = (0..len).map(|at: u32| b"some text "[at as usize % 10]).collect();

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_groups_is_in_doubt_with_its_origin_and_what_answers_other_queries_with_its_path() {
+    fn a_doubt_invalidates_its_url_grouped_responses_and_those_for_other_queries() {
         let invalid = |doubt: Doubt, lines: &str| {
             let tempered = doubt.temper(Freshness::default(), &HeadLines(lines.as_bytes()));
             tempered.flags.contains(Flags::INVALID)

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_once_is_not_copied() {
+    fn a_response_requested_once_is_not_copied_from_its_owner() {
         let hot = hot();
         ask(&hot, 1, 1);
         assert_eq!(admit(&hot, 1, 10), None);

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_an_order_that_is_dropped_waits_before_it_counts_as_told() {
+    fn the_unpublished_rest_of_a_dropped_order_waits_in_the_queue() {
         let stream = Stream::default();
         {
             let _telling = stream.telling();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found() {
+    fn a_written_stream_position_is_read_back() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(read(directory.path()), None);
         private::write(&directory.path().join(NAME), b"e 5-0\n").expect("there is room");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_nothing() {
+    fn an_incomplete_stream_position_file_is_ignored() {
         let directory = tempfile::tempdir().expect("a directory");
         for text in ["", "e", "e 5-0", "e 5\n", "e 5-0\n\n", " \n"] {
             fs::write(directory.path().join(NAME), text).expect("there is room");

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_since_then_is_the_difference() {
+    fn counts_since_an_earlier_time_are_the_difference() {
         let (counters, mut then, mut now) = (Counters::default(), Counts::default(), Counts::default());
         counters.record(&Outcome::forwarded(Kind::Miss, Why::Absent), 7);
         then.add(&counters);

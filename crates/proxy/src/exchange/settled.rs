@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn it_counts_once_and_for_the_same_gateways_only() {
+    fn a_settled_gateway_counts_once_and_only_for_the_same_origins() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("below");
         let (one, two) = (origins(&["a:1"]), origins(&["a:1", "b"]));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_at_any_listener_counts_until_a_process_with_another_starts() {
+    fn settled_gateways_count_at_any_listener_until_another_process_serves_other_origins() {
         let directory = tempfile::tempdir().expect("a directory");
         let (one, two) = (origins(&["a:1"]), origins(&["b:1"]));
         let start = |listeners: &[&str], origins: &[Origin]| process(directory.path(), listeners, origins);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn without_gateways_there_is_no_file_and_one_that_is_there_counts_no_more() {
+    fn a_process_without_gateways_writes_no_settled_file_and_voids_old_ones() {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, one) = (directory.path(), origins(&["a:1"]));
         let names = BTreeSet::from([format!("{BEGINNING}x")]);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_over_does_not_count() {
+    fn a_settled_file_that_is_a_symbolic_link_does_not_count() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
         fs::write(path.join("other"), "\"x\" http://a:1\n").expect("written");

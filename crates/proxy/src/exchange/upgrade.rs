@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_6455_section_4_1_only_the_answer_to_the_handshake_completes_it() {
+    fn rfc_6455_section_4_1_only_the_matching_accept_completes_the_handshake() {
         const KEY: (&str, &str) = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         const ACCEPT: (&str, &str) = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         const UPGRADE: (&str, &str) = ("upgrade", "WebSocket");

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_reported_in_a_line() {
+    fn an_invalid_url_is_reported_in_a_line() {
         let table = [
             ("a.test/\n", "'a.test/\\n': write the scheme too, such as 'http://a.test/\\n'"),
             ("ftp://a/", "'ftp://a/': scheme 'ftp' is neither http nor https"),

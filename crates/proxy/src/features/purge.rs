@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_nothing_is_reported_in_a_line() {
+    fn a_purge_of_an_invalid_scope_is_reported_in_a_line() {
         for (kind, value, host, expected) in [
             (ScopeKind::Url, "a", None, "'a': write the scheme too, such as 'http://a'"),
             (ScopeKind::Tag, "", None, "no tag: write tag=VALUE"),

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_waits_for_gets_few_permits_and_leaves_half_of_them_free() {
+    fn a_fetch_without_waiting_clients_leaves_half_of_the_permits_free() {
         let limit = Arc::new(ConcurrencyLimit::new(32, 0));
         let spare = || limit.try_enter_spare(claim(&limit, 1, 9));
         let first: Vec<_> = std::iter::from_fn(spare).collect();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_gets_the_permit_that_its_share_allows_and_cancelled_waiters_take_none() {
+    async fn a_waiter_gets_its_share_of_permits_and_a_cancelled_one_none() {
         let limit = Arc::new(ConcurrencyLimit::new(4, 100));
         let mut greedy = hold(&limit, 1, 1);
         let other = [hold(&limit, 2, 2), hold(&limit, 3, 3)];
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fetch_gets_a_permit_by_the_claim_of_any_client_that_waits_for_it() {
+    async fn a_fetch_gets_a_permit_by_the_claim_of_any_waiting_client() {
         let limit = Arc::new(ConcurrencyLimit::new(4, 100));
         let greedy = hold(&limit, 1, 1);
         let wait = |fetch| {

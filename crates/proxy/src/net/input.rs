@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_byte_by_byte_is_parsed_few_times_and_at_its_end() {
+    fn a_head_arriving_byte_by_byte_is_parsed_few_times() {
         let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", "Name: value\r\n".repeat(1_000));
         let (mut looking, head) = (Looking::default(), head.as_bytes());
         let mut parsed = 0;

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_in_progress_at_once() {
+    fn a_limiter_refuses_requests_of_a_holder_beyond_its_concurrent_limit() {
         let limiter = limiter(None, Some(2));
         let (holder, now) = (limiter.holder("a"), Instant::now());
         let mut held = [limiter.enter(holder, now), limiter.enter(holder, now)];

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_version_2_name_the_client_and_what_follows_its_addresses_is_skipped() {
+    fn a_proxy_header_of_version_2_names_the_client() {
         let four = [192, 0, 2, 1, 198, 51, 100, 1, 0xdc, 0x04, 1, 187];
         let six = [Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::LOCALHOST.octets()].concat();
         let six = [&six[..], &[0, 80, 0, 81]].concat();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_a_header_stays_in_the_connection_however_it_comes() {
+    async fn bytes_behind_a_proxy_header_stay_in_the_connection() {
         let long = binary(0x21, 0x11, &[&[192, 0, 2, 7, 0, 0, 0, 0, 0, 9, 0, 0][..], &[0; 700]].concat());
         for header in [b"PROXY TCP4 192.0.2.7 192.0.2.8 9 80\r\n".to_vec(), long] {
             for cut in [1, 12, 40, header.len()] {

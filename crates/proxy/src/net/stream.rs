@@ -243,7 +243,7 @@ mod tests {
     ];
 
     #[tokio::test]
-    async fn what_came_unasked_is_found_without_a_turn_of_the_runtime() {
+    async fn unsolicited_bytes_of_an_origin_are_found_without_polling_the_runtime() {
         for (sent, expected) in UNSOLICITED {
             let (near, mut far) = pair().await;
             let mut near = Stream::Plain(near);

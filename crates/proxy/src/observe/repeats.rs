@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_are_told_apart() {
+    async fn repeats_tell_a_limited_number_of_warnings_apart() {
         let repeats = Repeats::default();
         let mut logged = 0;
         for n in 0..2 * MOST {

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn requests_without_room_in_the_top_list_are_counted_as_others() {
         let begun = Instant::now();
         let mut top = Top::new(begun);
         for at in 0..URLS + 7 {

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_write_at_any_length_is_not_kept() {
+    fn overlong_words_of_clients_are_cut_or_dropped_before_they_queue() {
         let ended = batch(0, 1, 0).seen[0].ended;
         let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
         memo.method = Method::from_bytes(&[b'A'; 9_000]).unwrap();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_origins_have_their_turns_in_order_and_those_of_a_heavy_one_are_spread() {
+    fn origins_take_turns_in_order_and_by_their_weights() {
         let turns = |weights: &[u32]| (0..8).map(|turn| in_turn(weights, turn).unwrap()).collect::<Vec<_>>();
         assert_eq!(turns(&[1, 1, 1]), [0, 1, 2, 0, 1, 2, 0, 1]);
         assert_eq!(turns(&[1, 0, 1]), [0, 2, 0, 2, 0, 2, 0, 2]);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_share_one_lookup_of_a_name_and_an_unknown_name_is_remembered() {
+    async fn requests_share_one_lookup_of_a_name_even_of_an_unknown_one() {
         let (asked, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
         let (counted, gate) = (Arc::clone(&asked), Arc::clone(&held));
         let resolver = Arc::new(Resolver::by(move |name| {
@@ -304,8 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_of_a_watched_name_leaves_when_that_is_resolved_again_and_stands_in_while_it_cannot_be()
-     {
+    async fn an_address_leaves_a_watched_name_only_after_a_successful_new_lookup() {
         let answers = Arc::new(Mutex::new(Vec::<IpAddr>::new()));
         let given = Arc::clone(&answers);
         let resolver = Resolver::by(move |_| Ok(given.lock().unwrap().clone()));

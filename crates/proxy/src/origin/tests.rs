@@ -29,7 +29,7 @@ async fn serve(listener: TcpListener, first: u16) {
 }
 
 #[tokio::test]
-async fn connections_to_an_address_that_has_left_the_answer_get_no_further_request() {
+async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     let [one, two] = ["127.0.0.1", "127.0.0.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
     let first = TcpListener::bind((one, 0)).await.unwrap();
     let port = first.local_addr().unwrap().port();

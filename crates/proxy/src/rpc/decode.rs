@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_coded_comes_back() {
+    fn a_decoded_page_equals_the_coded_one() {
         let page = b"page ".repeat(100_000);
         for (coding, bytes) in coded(&page).into_iter().chain([(Coding::Brotli, brotli(&page))]) {
             assert_eq!(undo(coding, &bytes, 1 << 20).unwrap(), page, "{coding:?}");

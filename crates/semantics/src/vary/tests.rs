@@ -142,7 +142,7 @@ fn the_order_of_equal_languages_counts_for_origins_that_name_theirs() {
 }
 
 #[test]
-fn rfc_9111_section_4_3_4_a_confirmed_response_answers_no_request_of_unknown_fields() {
+fn rfc_9111_section_4_3_4_confirmed_responses_match_only_known_fields() {
     let stored = [("a", "1"), ("b", "1"), ("accept-language", "en, de")];
     let other = [("a", "1"), ("b", "2"), ("accept-language", "de")];
     for (before, after, by_confirmed, by_stored) in [

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_written_with_the_next() {
+    fn a_purge_rule_that_failed_to_write_is_written_with_the_next() {
         let directory = tempfile::tempdir().expect("a directory");
         let purges = Purges::default();
         let (journal, _) = Journal::open(directory.path(), &purges, 1_000);

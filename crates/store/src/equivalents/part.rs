@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_path_is_bounded() {
+    fn fields_urls_and_leaders_of_a_path_are_bounded() {
         let mut part = Part::default();
         for n in 0..10 {
             let known = part.learn(1, format!("params=(\"{n}\")").as_bytes(), 0).unwrap();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_repeats_is_remembered_beside_any_number_of_unique_hashes() {
+    fn a_repeated_hash_is_remembered_among_any_number_of_unique_ones() {
         let mut repeats = Repeats::new(1);
         assert!(!repeats.saw(7) && repeats.saw(7));
         assert!((100..10_000).all(|unique| !repeats.saw(unique)));

@@ -83,7 +83,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn what_is_held_beyond_the_budget_is_withheld_step_by_step_and_given_back() {
+    fn room_beyond_the_budget_is_withheld_step_by_step_and_returned() {
         let (budget, kept) = (256 * MIB, 224 * MIB);
         for (before, held, after) in [
             (0, 256, 0),

@@ -124,7 +124,7 @@ fn each_variant_is_as_old_as_its_own_fetch() {
 }
 
 #[test]
-fn what_is_outdated_when_it_arrives_is_not_stored() {
+fn an_equivalent_response_outdated_on_arrival_is_not_stored() {
     let (store, fills) = stores();
     let slow = begin(&fills, "id=1&utm=1", b"");
     fetch(&fills, "id=1&utm=2", b"", 2, 11);
@@ -161,7 +161,7 @@ fn a_change_reaches_unshared_fetches() {
 }
 
 #[test]
-fn what_comes_from_elsewhere_answers_its_own_url_and_changes_reach_it() {
+fn an_answer_of_another_url_serves_its_own_until_that_changes() {
     let (store, fills) = stores();
     fetch(&fills, "id=0", b"", 0, 10);
     change(&fills, "id=1&utm=2", false);

@@ -70,7 +70,7 @@ async fn a_finished_fill_is_read_by_all_and_stored() {
 }
 
 #[tokio::test]
-async fn a_purged_fill_is_not_stored_and_its_readers_get_all_of_it() {
+async fn a_purged_fill_is_not_stored_and_its_readers_get_everything() {
     let (store, fills, mut writer, readers) = begin();
     writer.stream(head(1, LEN, Some(LEN)));
     append(&mut writer, 0, LEN / 2).await;

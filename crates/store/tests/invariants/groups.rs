@@ -47,7 +47,7 @@ async fn groups_that_nothing_stored_has_make_no_rules() {
 }
 
 #[tokio::test]
-async fn a_fetch_under_way_is_reached_by_an_invalidation_of_a_group_that_was_not_known() {
+async fn a_fill_of_unknown_groups_is_reached_by_a_group_invalidation() {
     let (store, fills) = open(Disks::default());
     let key = key_of("http", "a", "/1");
     let mut early = writer(&fills, &key);
@@ -93,7 +93,7 @@ async fn with_a_disk_any_group_makes_a_rule() {
 }
 
 #[tokio::test]
-async fn an_invalidation_of_a_group_that_was_not_known_reaches_no_group_that_was() {
+async fn an_invalidation_of_an_unknown_group_reaches_no_other_group() {
     let (store, fills) = open(Disks::default());
     let [stored, later] = [key_of("http", "a", "/1"), key_of("http", "a", "/2")];
     finish(writer(&fills, &stored), &[("cache-groups", "\"shared\"")]).await;

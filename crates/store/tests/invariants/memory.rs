@@ -126,7 +126,7 @@ fn a_capacity_of_content_counts_content_alone() {
 }
 
 #[test]
-fn what_is_pruned_is_stored_no_more() {
+fn a_pruned_response_is_no_longer_stored_in_memory() {
     let capacity = Capacity { by: By::Bytes, amount: 1 << 20 };
     let memory = Memory::new(capacity, &Spec::default(), 3);
     let put = |n: u64| memory.put(entry(&key(n), b"", 0, Body::Heap(vec![1; 100].into())), None);
@@ -140,7 +140,7 @@ fn what_is_pruned_is_stored_no_more() {
 }
 
 #[test]
-fn what_is_refreshed_keeps_its_fame() {
+fn a_refreshed_response_keeps_its_use_count_in_the_policy() {
     let capacity = Capacity { by: By::Entries, amount: 2 };
     let memory = Memory::new(capacity, &Spec::parse("lfu").expect("it is one"), 3);
     let put = |n: u64| memory.put(entry(&key(n), b"", 0, Body::Heap([].into())), None);
@@ -153,7 +153,7 @@ fn what_is_refreshed_keeps_its_fame() {
 
 /// The residents fill several slices in each of several shards.
 #[test]
-fn a_look_through_all_meets_each_once_and_takes_out_what_is_there_yet() {
+fn listing_meets_each_resident_once_and_pruning_spares_replaced_ones() {
     const MANY: u64 = 5_000;
     let store = store(Capacity { by: By::Entries, amount: 1 << 18 }, 0).0;
     let put = |n: u64, version| store.memory.put(entry(&key(n), b"", version, Body::Heap([].into())), None);

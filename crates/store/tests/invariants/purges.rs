@@ -169,7 +169,7 @@ fn an_effect_is_the_strongest_of_all_and_lasts() {
 }
 
 #[test]
-fn a_soft_purge_leaves_each_response_as_large_as_it_was_so_that_its_history_counts() {
+fn a_soft_purge_leaves_the_size_of_each_response_unchanged() {
     let (store, fills) = open(Disks::default());
     // Together they cover all sizes within a size class of the allocator.
     let keys: Vec<_> = (0..32).map(|n| key_of("http", "a", &format!("/{}", "x".repeat(n)))).collect();
@@ -220,7 +220,7 @@ pub(super) async fn finish(mut writer: FillWriter, fields: &[(&'static str, &str
 }
 
 #[tokio::test]
-async fn a_purge_takes_precedence_over_a_fill_and_later_requests_do_not_follow_the_fill() {
+async fn a_purge_takes_precedence_over_a_fill_that_began_before() {
     let (store, fills) = open(Disks::default());
     let (key, fields) = (key_of("http", "a", "/1"), &[("cache-groups", "\"g\"")]);
     let mut early = writer(&fills, &key);
@@ -245,7 +245,7 @@ async fn a_purge_takes_precedence_over_a_fill_and_later_requests_do_not_follow_t
 }
 
 #[tokio::test]
-async fn what_was_fetched_before_a_purge_takes_no_place_of_what_was_fetched_since() {
+async fn a_response_fetched_before_a_purge_does_not_replace_a_later_one() {
     let fields = &[("cache-groups", "\"g\"")];
     for effect in [Effect::Invalid, Effect::Stale, Effect::Remove] {
         let (store, fills) = open(Disks::default());
@@ -299,7 +299,7 @@ async fn a_purge_reaches_disks_and_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn what_is_stored_after_a_purge_is_found_after_a_start() {
+async fn a_response_stored_after_a_purge_is_found_after_a_restart() {
     let (directory, key) = (tempfile::tempdir().expect("a directory"), key_of("http", "a", "/1"));
     let (store, fills) = open(disks(&[directory.path()]));
     fills.order(&[host("a")], Effect::Remove, THEN - 1);

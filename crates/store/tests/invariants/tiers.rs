@@ -58,7 +58,7 @@ fn variant(language: &'static str, version: u64, len: u64) -> Head {
 }
 
 #[tokio::test]
-async fn what_memory_has_lost_comes_back_from_the_disk() {
+async fn a_response_lost_from_memory_comes_back_from_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
     for (version, len) in [(1, SMALL), (2, 0), (3, 150_000), (4, LARGE)] {
@@ -135,7 +135,7 @@ async fn variants_that_come_at_the_same_time_belong_together() {
 }
 
 #[tokio::test]
-async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
+async fn a_newer_head_replaces_the_old_one_and_keeps_the_body() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
     for len in [SMALL, 150_000, LARGE] {
@@ -159,7 +159,7 @@ async fn a_newer_head_takes_the_place_of_the_old_one_and_the_body_stays() {
 }
 
 #[tokio::test]
-async fn a_newer_head_with_other_selecting_fields_leaves_nothing_under_the_old_ones() {
+async fn a_newer_head_with_other_selecting_fields_replaces_the_old_variant() {
     let directory = tempfile::tempdir().unwrap();
     let (store, fills) = begin(directory.path());
     for (version, len) in [(1, SMALL), (2, 150_000), (3, LARGE)] {

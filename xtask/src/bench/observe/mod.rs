@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_one_round_and_the_worst_is_told_beside_the_median() {
+    fn ratios_compare_within_a_round_and_report_median_and_worst() {
         let samples = |all: [(f64, f64); 3]| {
             all.map(|(per_second, p99)| Sample { per_second, cpu: 1.0, p50: 1.0, p99 })
         };

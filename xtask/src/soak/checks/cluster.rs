@@ -187,7 +187,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn what_was_published_has_to_be_read_after_the_lag() {
+    fn a_published_version_has_to_be_read_after_the_lag() {
         let now = Instant::now();
         let mut published = Published { recent: vec![(now, 2), (now + LAG, 3)], overdue: 0 };
         assert_eq!(published.least(now + LAG), 0);

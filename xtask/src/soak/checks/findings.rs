@@ -98,7 +98,7 @@ mod tests {
     use super::Findings;
 
     #[test]
-    fn a_violation_breaks_the_promise_and_so_does_a_checker_that_has_checked_nothing() {
+    fn a_violation_or_a_checker_without_checks_breaks_the_promise() {
         let findings = Findings::new("tags", 7);
         assert!(!findings.summary().is_kept());
         findings.reads.add();

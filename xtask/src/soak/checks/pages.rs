@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_tells_its_version_and_every_wrong_byte() {
+    fn a_soak_page_reveals_its_version_and_every_wrong_byte() {
         let pages = pages(false);
         let mut client = Client::to(pages.serve());
         client.ask("PUT /users/0", "").unwrap();

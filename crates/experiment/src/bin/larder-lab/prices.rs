@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn an_invalid_price_file_is_refused_with_the_faulty_key() {
         let machine = |memory: &str, price: &str| {
             format!(
                 "currency = 'USD'\nbeside = '1MiB'\n[[machine]]\nname = 'm'\nmemory = '{memory}'\nprice = {price}\n"

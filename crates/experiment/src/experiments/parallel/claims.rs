@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_limits_a_program_is_what_it_uses_to_the_full() {
+    fn the_limit_of_a_program_is_the_part_in_full_use() {
         // 64 places and 50 ms allow 1,280 pages a second.
         let limit_of = |system: &str, seconds: f64| {
             let cells = [measured(system, 1_324, 64, 0, seconds)];

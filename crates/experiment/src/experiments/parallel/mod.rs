@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_run_has_all_and_a_quick_one_every_number_of_workers() {
+    fn full_runs_have_all_pairs_and_quick_ones_every_number_of_workers() {
         assert_eq!(pairs(Size::Full, LARDER, "near").len(), URLS.len() * WORKERS.len() + 1);
         // One worker for all lists but the shortest, two for the two longest, and four for the longest are omitted.
         assert_eq!(pairs(Size::Full, LARDER, "far").len(), URLS.len() * WORKERS.len() - 6);

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_close_is_measured_more_often_than_the_rest() {
+    fn close_comparisons_are_repeated_more_often_than_the_rest() {
         for size in [Size::Smoke, Size::Quick, Size::Full] {
             let plan = Plan::new(size);
             let cells = plan.all();

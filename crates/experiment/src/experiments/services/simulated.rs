@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_or_is_gone_is_no_hit() {
+    fn a_read_of_a_changed_or_deleted_resource_is_no_hit() {
         let gone = Said { status: 404, ..said(9) };
         let reads =
             [(1, said(1)), (1, said(1)), (1, said(2)), (1, said(2)), (1, gone), (1, gone), (1, said(2))];
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_no_hit() {
+    fn an_answer_that_does_not_fit_in_the_cache_is_no_hit() {
         let reads = Rehearsed((0..40).map(|at| (at % 4, said(at % 4))).collect());
         assert_eq!(reads.hit_ratio(&spec("lru"), 4 * 15, 5), 36.0 / 40.0);
         assert_eq!(reads.hit_ratio(&spec("lru"), 3 * 15, 5), 0.0);

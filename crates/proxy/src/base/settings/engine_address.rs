@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn an_invalid_engine_address_is_refused_with_its_problem() {
         for (text, problem) in [
             ("a:6379", "write the scheme too, such as 'redis://a:6379'"),
             ("http://a", "unknown scheme 'http'"),

@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(trace in 1u128.., span in 1u64.., sampled: bool) {
+        fn a_printed_traceparent_reads_as_the_same(trace in 1u128.., span in 1u64.., sampled: bool) {
             let parent = Traceparent { trace, span, sampled };
             prop_assert_eq!(Traceparent::read(parent.to_string().as_bytes()), Some(parent));
         }

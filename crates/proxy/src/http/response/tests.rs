@@ -6,7 +6,7 @@ fn read(head: &str) -> Result<(Head, usize), Malformed> {
 }
 
 #[test]
-fn the_head_says_how_the_content_ends_and_whether_the_connection_goes_on() {
+fn the_response_head_determines_the_framing_and_the_reuse_of_its_connection() {
     let (length, chunked) = (Framing::Length(5), Framing::Chunked);
     let cases = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5", length, true),
@@ -83,7 +83,7 @@ fn lines_are_found_in_any_case_and_leave_as_they_came() {
 }
 
 #[test]
-fn a_head_is_awaited_to_its_end_and_no_further_than_the_limit() {
+fn a_response_head_is_awaited_until_its_end_or_the_limit() {
     let head = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(1000));
     for end in 0..head.len() {
         assert!(parse(&head.as_bytes()[..end], &Method::GET).expect("a beginning").is_none(), "{end}");

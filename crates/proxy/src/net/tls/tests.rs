@@ -230,7 +230,7 @@ async fn frames_from_mapped_memory_and_from_a_file_carry_the_same_content() {
 }
 
 #[tokio::test]
-async fn frames_from_mapped_memory_begin_behind_other_frames_and_end_with_their_records() {
+async fn frames_sealed_from_mapped_memory_end_with_their_tls_records() {
     let extent = Arena::new().unwrap().extent(None).unwrap();
     extent.append(&bytes(50_000)).unwrap();
     let (_client, secured) = pair(first()).await;

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_has_a_line_too() {
+    fn an_unreadable_request_has_a_line_in_the_access_log() {
         let memo = Memo::unread(([192, 0, 2, 7], 1).into());
         let refused = ended(Outcome::forwarded(Kind::Refused, Why::Refused), 400);
         let combined = line(AccessLog::Combined, &memo, &refused);

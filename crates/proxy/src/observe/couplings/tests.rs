@@ -50,7 +50,7 @@ fn feeds(rounds: u64, with: u64, without: u64) -> Script {
 }
 
 #[test]
-fn a_coupling_is_shown_as_a_sentence_and_as_a_line_of_the_config() {
+fn a_coupling_is_reported_as_a_sentence_and_a_config_line() {
     let script = feeds(680, 92, 3);
     let found = script.history.found(|_| false);
     let [coupling] = &found.couplings[..] else { panic!("{found:?}") };
@@ -64,7 +64,7 @@ fn a_coupling_is_shown_as_a_sentence_and_as_a_line_of_the_config() {
 }
 
 #[test]
-fn what_is_not_clear_is_not_told() {
+fn a_coupling_without_clear_evidence_is_not_reported() {
     let nothing: [String; 0] = [];
     // Too few looks; as many changes with as without the write; hardly more.
     for (rounds, with, without) in [(30, 100, 0), (2_000, 30, 30), (20_000, 35, 30)] {
@@ -98,7 +98,7 @@ fn a_single_event_is_no_coupling() {
 }
 
 #[test]
-fn what_was_written_itself_has_its_reason() {
+fn changes_by_a_write_to_the_same_segment_suggest_no_coupling() {
     let mut script = Script::default();
     for round in 0..1_000 {
         script.look("feeds", round, false);
@@ -176,7 +176,7 @@ proptest! {
 
     /// Times between looks vary by a factor of a thousand. Longer times make both writes and changes more likely.
     #[test]
-    fn what_happens_by_itself_is_not_coupled(seed: u64, writes in 1..60_u64, changes in 1..60_u64) {
+    fn changes_independent_of_writes_suggest_no_coupling(seed: u64, writes in 1..60_u64, changes in 1..60_u64) {
         let mut random = fastrand::Rng::with_seed(seed);
         let happens = |random: &mut fastrand::Rng, span: u64, mean: u64| {
             random.f64() < 1.0 - (-(span as f64) / (mean * SECOND) as f64).exp()

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_admitted_in_a_second_and_at_once() {
+    fn checks_of_hits_are_limited_in_rate_and_in_number_at_once() {
         let limits = Limits::default();
         let admitted = |now| (0..10).filter(|_| limits.admit(4, false, now).is_some()).count();
         assert_eq!((admitted(1), admitted(1), admitted(2)), (4, 0, 4));

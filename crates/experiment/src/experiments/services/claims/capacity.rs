@@ -238,7 +238,7 @@ mod tests {
     use crate::Machine;
 
     #[test]
-    fn a_machine_of_half_a_gigabyte_has_to_have_room_and_be_cheap() {
+    fn a_rented_machine_must_have_room_for_the_cache_and_be_cheap() {
         let machine = |memory: u64, price| Machine { name: "m".to_owned(), memory: memory << 20, price };
         let prices = |small| Prices {
             origin: None,
