@@ -2,8 +2,10 @@
 //! [`open`](crate::open) finds it.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::{fmt, fs, io};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::checked::Check;
 use crate::files::{Stamp, read_all};
@@ -265,7 +267,7 @@ impl Body {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn offset(&self) -> u64 {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use larder_evict::Spec;
+use parking_lot::Mutex;
 
 use crate::engine::Engine;
 use crate::event::{Event, OnEvent, words};
@@ -224,7 +225,7 @@ impl Disk {
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
         let spawned = thread::Builder::new().name(name.into()).spawn(run);
         let thread = spawned.map_err(|error| OpenError::io(format!("cannot start the {name}"), error))?;
-        self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
+        self.threads.get_mut().push(thread);
         Ok(())
     }
 
@@ -381,7 +382,7 @@ impl Drop for Disk {
             *self.shared.late() = Late::Cleared;
         }
         self.shared.queue.add(Command::Stop);
-        let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let threads = self.threads.get_mut();
         for thread in threads.drain(..) {
             // The thread itself has reported a panic.
             let _ = thread.join();

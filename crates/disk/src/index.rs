@@ -5,9 +5,10 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Object, Spec};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::record::ALIGN;
 use crate::segment::Segments;
@@ -340,7 +341,7 @@ fn part(whole: u64, n: u64, count: u64) -> u64 {
 }
 
 fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<ObjectLocation>>> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::snapshot::Snapshot;
 use crate::ticket::Ticket;
@@ -134,10 +136,8 @@ impl Queue {
 
     /// Returns the next command, or `None` if there is none within `patience`.
     pub(crate) fn next(&self, patience: Duration) -> Option<Command> {
-        let (mut waiting, _) = self
-            .filled
-            .wait_timeout_while(self.lock(), patience, |waiting| waiting.commands.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.lock();
+        self.filled.wait_while_for(&mut waiting, |waiting| waiting.commands.is_empty(), patience);
         let command = waiting.commands.pop_front()?;
         waiting.bytes -= command.bytes();
         if let Command::Remove(hash) = command {
@@ -162,7 +162,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::checked::Checked;
 use crate::files::{File, Files, read_all};
@@ -190,18 +192,18 @@ impl Segments {
             totals: Arc::clone(&self.totals),
         });
         segment.extend(end);
-        let mut segments = self.by_number.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.by_number.write();
         segments.insert(number, Arc::clone(&segment));
         segment
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<Arc<Segment>> {
-        self.by_number.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+        self.by_number.read().get(&number).cloned()
     }
 
     /// Returns all segments, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
-        let segments = self.by_number.read().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.by_number.read();
         let mut all: Vec<_> = segments.values().cloned().collect();
         drop(segments);
         all.sort_unstable_by_key(|segment| segment.number);
@@ -217,7 +219,7 @@ impl Segments {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        self.by_number.write().unwrap_or_else(PoisonError::into_inner).remove(&segment.number);
+        self.by_number.write().remove(&segment.number);
         if !segment.retired.swap(true, Ordering::Relaxed) {
             self.totals.held.fetch_add(segment.end(), Ordering::Relaxed);
         }

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::hash::Hasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use crate::event::{Event, OnEvent};
@@ -96,7 +97,7 @@ impl Shared {
     }
 
     pub(crate) fn late(&self) -> MutexGuard<'_, Late> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+        self.late.lock()
     }
 
     pub(crate) fn tell(&self, event: Event) {

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// An object in progress, shared by both threads.
 pub(crate) struct Ticket {
@@ -115,7 +117,7 @@ impl Writing {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByHash> {
-        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_hash.lock()
     }
 }
 

@@ -1,9 +1,11 @@
 //! The interface for the threads that serve requests.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::failure::OpenError;
 use crate::figures::Figures;
@@ -85,7 +87,7 @@ impl Recorder {
     /// do later ones. A call from another thread meanwhile may shorten the time, and does not wait.
     pub fn close(&self, limit: Duration) -> Figures {
         self.shared.close(Instant::now() + limit.min(FOREVER));
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             // A thread that panicked cannot write any more.
             let _ = thread.join();

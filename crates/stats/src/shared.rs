@@ -1,9 +1,9 @@
 //! State that the callers and the writing thread share.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::figures::{Counters, Figures};
@@ -156,5 +156,5 @@ impl Shared {
 
 /// No operation under these locks leaves inconsistent data after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -4,7 +4,9 @@
 //! additions. The writing thread takes the sums at the end of their second. A sheet has a limit, too: the
 //! caller sums further requests under fewer words, or counts them as dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sums::{Mark, Measures, SumTable};
 use crate::transaction::Transaction;
@@ -53,7 +55,7 @@ impl Tally {
     /// Locks the sheet. Only the writing thread contends for this lock, and holds it just while it exchanges
     /// the sheet for an empty one.
     pub fn sheet(&self) -> MutexGuard<'_, Sheet> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Exchanges the sums from before `second` for `empty`; returns whether there were any.

@@ -11,8 +11,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 
 use crate::mapping::Mapping;
@@ -72,7 +73,7 @@ impl Arena {
     pub fn extent(&self, expected: Option<u64>) -> io::Result<Extent> {
         let reserved = expected.unwrap_or(OPEN_ENDED).max(1).next_multiple_of(PAGE);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.files.len();
-        let mut numbers = self.files[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.files[turn].lock();
         if numbers.next.saturating_add(reserved) > LAST_OFFSET {
             *numbers = Numbers { file: memory_file()?, next: 0 };
         }

@@ -10,14 +10,15 @@ mod part;
 mod removed;
 
 use std::hash::Hasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 use larder_semantics::key;
 use larder_semantics::no_vary_search::{self, Variation};
 use larder_semantics::purge::Scope;
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use self::part::{Known, PARTS, Part, Stored};
@@ -249,7 +250,7 @@ impl Equivalents {
     }
 
     fn part(&self, hash: u64) -> MutexGuard<'_, Part> {
-        self.parts[hash as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts[hash as usize % PARTS].lock()
     }
 }
 

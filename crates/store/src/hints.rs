@@ -7,13 +7,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use larder_evict::{AnyShard, By, Capacity, Object, Spec};
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::{early_hints, groups};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::entry::Parts;
 use crate::{Body, Entry, Generation, LinePool};
@@ -114,7 +114,7 @@ impl Hints {
     }
 
     fn table(&self) -> MutexGuard<'_, Box<dyn AnyShard<Entry>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

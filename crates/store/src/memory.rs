@@ -6,11 +6,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use larder_evict::{AnyShard, Capacity, Inserted, Spec};
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use crate::Entry;
@@ -376,5 +377,5 @@ impl Memory {
 }
 
 fn lock(shard: &Shard) -> MutexGuard<'_, Box<dyn AnyShard<UsedResident>>> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }

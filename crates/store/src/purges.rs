@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 
 use self::answered::{Answered, UNKNOWN};
 pub use self::answered::{MOST_OF_ALL, MOST_OF_ORIGIN};
@@ -33,6 +33,7 @@ use self::written::{end_of_name, of_any_site, written};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
 use larder_semantics::{groups, key};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The most rules before the oldest half is merged.
 pub const MOST: usize = 1 << 16;
@@ -254,11 +255,11 @@ impl Purges {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Rules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+        self.rules.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Rules> {
-        self.rules.write().unwrap_or_else(PoisonError::into_inner)
+        self.rules.write()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decisions about the response to a forwarded GET: whether it gets a tag, and whether the client has it already.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use larder_semantics::directives::ResponseDirectives;
@@ -174,7 +174,7 @@ impl Pools {
                 return Some((Arc::clone(&ticket.pool), ticket.generation));
             }
         }
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         // While this lock is held, no change blanks a pool or sets a doubt. If a change has blanked the pool,
         // this code sees it; if it has set a doubt but not blanked yet, the new pool inherits the doubt; a
         // later change finds the new pool.

@@ -1,10 +1,11 @@
 //! One pool: the tags of a path segment, with a limit; only those of the current generation are valid.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_evict::{AnyShard, By, Capacity, Inserted, Lru, Object, Shard};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use crate::identity::Key;
@@ -226,7 +227,7 @@ impl Pool {
     }
 
     fn locked(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shelf.lock()
     }
 }
 

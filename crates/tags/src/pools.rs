@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::identity::Keys;
 use crate::pool::{Pool, PoolReport};
@@ -56,7 +58,7 @@ impl Pools {
     /// Applies other settings and blanks everything: the backend may be another one. While requests may still be in
     /// flight to the old backend, no tags are created, even if the settings have no doubt after changes.
     pub fn change(&self, settings: Settings) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         let until = self.end_of_doubt(settings.doubt.max(Settings::default().doubt));
         state.all().for_each(|pool| {
             pool.doubt_all(until);
@@ -135,7 +137,7 @@ impl Pools {
     }
 
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 }
 

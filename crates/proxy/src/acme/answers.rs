@@ -1,9 +1,10 @@
 //! The responses to challenges in progress, by which an authority verifies that a name leads to this process.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::shared::Shared;
@@ -81,7 +82,7 @@ impl Answers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_token.lock()
     }
 }
 

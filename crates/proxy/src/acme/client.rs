@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use http::{Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use parking_lot::Mutex;
 
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
@@ -41,7 +42,7 @@ impl Asker {
 
     /// Takes the time that the authority has asked to wait since the last call.
     pub(super) fn take_asked(&self) -> Option<Duration> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.asked.lock().take()
     }
 
     async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Problem> {
@@ -98,7 +99,7 @@ impl Asker {
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.trim().parse().ok());
         if let Some(seconds) = seconds {
-            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Duration::from_secs(seconds));
+            *self.asked.lock() = Some(Duration::from_secs(seconds));
         }
     }
 }

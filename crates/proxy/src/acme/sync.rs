@@ -1,7 +1,7 @@
 //! Synchronises a node with the other nodes of its cluster: certificates, failures, and challenge responses.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::answers::Answer;
 use super::files::name_of;
@@ -42,7 +42,7 @@ impl Acme {
 
     /// Serves exactly the challenge responses of other nodes that are in `fields`.
     fn give(&self, shared: &Arc<Shared>, fields: &BTreeMap<String, Vec<u8>>) {
-        let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut elsewhere = self.elsewhere.lock();
         let read = |(field, value): (&String, &Vec<u8>)| {
             let answer: Answer = serde_json::from_slice(value).ok()?;
             field.starts_with(CHALLENGE).then(|| (field.clone(), answer))

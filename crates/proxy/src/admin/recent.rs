@@ -2,11 +2,12 @@
 //! looks after an event still sees it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use larder_store::memory::Usage;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -49,7 +50,7 @@ impl Recent {
     }
 
     fn rows(&self) -> MutexGuard<'_, VecDeque<Row>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,12 +4,13 @@
 //! The thread runs while the queue has entries. If the queue is full, a later hit requests the form again.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{collections::VecDeque, thread};
 
 use larder_semantics::coding::Coding;
 use larder_store::{Body, Entry};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::Cache;
@@ -113,11 +114,7 @@ impl Compressor {
         if entry.body().len() > LONGEST {
             return;
         }
-        let mut list = match self.list.try_lock() {
-            Ok(list) => list,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut list) = self.list.try_lock() else { return };
         if !list.add(entry, coding) {
             self.figures.dropped.fetch_add(1, Ordering::Relaxed);
         } else if !list.is_under_way {
@@ -179,7 +176,7 @@ impl Compressor {
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock()
     }
 }
 

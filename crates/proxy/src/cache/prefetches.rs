@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_predict::{Figures, Planner, Predictor};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use crate::base::clock;
@@ -105,7 +105,7 @@ impl Prefetches {
     }
 
     fn planner(&self) -> MutexGuard<'_, Option<Box<Planner>>> {
-        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.planner.lock()
     }
 }
 

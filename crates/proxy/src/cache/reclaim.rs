@@ -6,14 +6,15 @@
 //! wanted; for a purge without a count, only the need for another sweep is kept.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use larder_semantics::purge::{Effect, Scope};
 use larder_store::Generation;
 use larder_store::reclaim::{Count, Reached};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Cache;
@@ -256,7 +257,7 @@ impl Reclaim {
     /// Waits until a count is wanted, or the pause between two sweeps of memory is over.
     fn rest(&self) {
         let is_idle = |queue: &mut Queue| queue.memory.counts.is_empty();
-        drop(self.changed.wait_timeout_while(self.queue(), REST, is_idle));
+        self.changed.wait_while_for(&mut self.queue(), is_idle, REST);
     }
 
     /// Returns the purges to be counted in memory next, and the generation up to which purges are applied. `None` if
@@ -314,12 +315,11 @@ impl Reclaim {
                 return None;
             }
             // Purges that are being counted in memory will join this sweep soon.
-            let waited = self.changed.wait_timeout(queue, REST);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut queue, REST);
         }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

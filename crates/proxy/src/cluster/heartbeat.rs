@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use redis::Cmd;
@@ -99,7 +99,7 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
     claim.arg("EVAL").arg(CLAIM).arg(2);
     claim.arg(cluster.key(&format!("node:{}", settings.node))).arg(cluster.key("nodes"));
     claim.arg(&cluster.id).arg(millis(settings.drop_out)).arg(&settings.node);
-    *cluster.reached_at.lock().unwrap_or_else(PoisonError::into_inner) = advertise.authority.clone();
+    *cluster.reached_at.lock() = advertise.authority.clone();
     let record = [
         ("advertise", advertise.to_string()),
         ("id", cluster.id.clone()),

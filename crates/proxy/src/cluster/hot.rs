@@ -5,9 +5,9 @@
 //! oldest copy, which makes room. The memory's policy may evict copies earlier.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_evict::{By, Capacity, Sketch};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The requests for a key after which it is copied.
 const OFTEN: u64 = 2;
@@ -92,7 +92,7 @@ impl Hot {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

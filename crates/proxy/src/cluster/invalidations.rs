@@ -2,10 +2,10 @@
 //! position is trusted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use larder_cluster::{Demand, Floor, Follower, Point, Position};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -57,7 +57,7 @@ impl Invalidations {
     }
 
     fn floor(&self) -> MutexGuard<'_, Floor> {
-        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+        self.floor.lock()
     }
 
     pub(super) fn obeyed(&self) {

@@ -5,11 +5,12 @@
 //! long. No timer watches the lease. Each request compares its time, which also works in a process that was stopped
 //! for a while. The request that finds the lease expired invalidates the stored responses before it continues.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_cluster::Lag;
 use larder_semantics::purge::{Effect, Scope};
+use parking_lot::Mutex;
 
 use super::Cluster;
 use crate::base::clock;
@@ -116,7 +117,7 @@ pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
     let (this, held) = (Arc::clone(cluster), Arc::clone(cache));
     let confirmed = move || {
         let trust = &this.invalidations.lease;
-        let _turn = trust.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = trust.turn.lock();
         if !trust.holds() {
             distrust(&this, &held);
         }

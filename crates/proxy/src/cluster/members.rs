@@ -1,10 +1,11 @@
 //! The members of the cluster, as this node has last read them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use larder_cluster::{Node, Ring, key_hash};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::peers::Peer;
@@ -107,7 +108,7 @@ impl Members {
 impl Members {
     /// Returns the nodes that left and have not returned, and the time since that was seen.
     pub(super) fn gone(&self) -> Vec<(Member, Duration)> {
-        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = self.gone.lock();
         let gone = gone.iter().map(|(node, since)| (node.clone(), since.elapsed()));
         gone.filter(|(_, time)| *time < REMEMBERED).collect()
     }
@@ -118,7 +119,7 @@ impl Members {
         if new.standing != Standing::Member {
             return;
         }
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = self.gone.lock();
         let is_here = |node: &Member| new.nodes.iter().any(|other| other.name == node.name);
         let left = old.nodes.iter().filter(|node| !is_here(node));
         gone.extend(left.map(|node| (node.clone(), Instant::now())));

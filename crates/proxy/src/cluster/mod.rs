@@ -28,14 +28,15 @@ pub(crate) mod tier;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_cluster::Seal;
 use larder_evict::Capacity;
 use larder_store::Store;
 use larder_store::fill::Kept;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
@@ -132,7 +133,7 @@ impl Cluster {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let runtime = self.runtime.lock().take();
         let Some(runtime) = runtime else { return Ok(()) };
         let beating = heartbeat::run(Arc::clone(self), address);
         let thread = std::thread::Builder::new().name("cluster".to_owned());

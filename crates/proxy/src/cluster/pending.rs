@@ -5,9 +5,10 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use larder_store::private;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::error::cause;
 
@@ -55,7 +56,7 @@ impl Pending {
     }
 
     fn written(&self) -> MutexGuard<'_, bool> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

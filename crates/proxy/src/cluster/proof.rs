@@ -2,7 +2,7 @@
 //! and the address at which it was asked. So a host that has taken over the address of a former node gets no request,
 //! even if it forwards the challenge to another node.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use larder_cluster::seal::MessageKind;
 use larder_semantics::fields::Fields;
@@ -55,7 +55,7 @@ impl Cluster {
     pub(super) fn proof(&self, head: &Head<'_>) -> Option<String> {
         let nonce = head.fields.first(FIELD)?.strip_prefix(NO_CLIENT)?.strip_prefix(b" ")?;
         let Target::Origin { host, .. } = head.target else { return None };
-        let is_here = *self.reached_at.lock().unwrap_or_else(PoisonError::into_inner) == host;
+        let is_here = *self.reached_at.lock() == host;
         let is_meant = is_here && nonce.len() <= NONCE.1 && self.seal.is_on();
         is_meant.then(|| self.seal.text(MessageKind::Proof, &[host.as_bytes(), nonce]))
     }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use larder_cluster::message::{Message, Order};
 use larder_cluster::seal::MessageKind;
 use larder_cluster::{Missed, Point, Position};
+use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{Notify, watch};
 
@@ -214,7 +215,7 @@ impl Stream {
     }
 
     fn queue(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

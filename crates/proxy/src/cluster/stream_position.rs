@@ -4,10 +4,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_cluster::Follower;
 use larder_store::{Drive, private};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// The file's name. Its one line has the engine's identity and the position of the last entry obeyed.
@@ -70,7 +70,7 @@ impl StreamPositions {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,7 +3,9 @@
 //! Accounts are identified by the site's name. A site keeps its counts after a reload, and a removed site keeps them,
 //! too, so that sums never decrease.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::counters::{Counters, Counts};
 
@@ -88,7 +90,7 @@ impl Accounts {
     }
 
     fn locked(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The span of a request, with a child span for each request to an origin. Without the feature `otlp`, `no_span`
 //! replaces this module.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
+use parking_lot::Mutex;
 
 mod parent;
 
@@ -61,7 +61,7 @@ impl Trace {
 
     /// Takes the finished requests to origins.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.calls.lock())
     }
 }
 
@@ -76,7 +76,7 @@ impl Asking<'_> {
         let Self { trace, span, origin, begun } = self;
         if trace.own.sampled {
             let call = Call { span, origin: origin.to_owned(), begun, took: begun.elapsed(), answer };
-            trace.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+            trace.calls.lock().push(call);
         }
     }
 }

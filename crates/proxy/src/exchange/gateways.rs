@@ -1,10 +1,11 @@
 //! The tag pools of all gateways, which are kept across reloads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_cluster::message;
 use larder_tags::{PoolReport, Pools, Segment, Settings};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::settled::Settled;
@@ -132,7 +133,7 @@ impl Gateways {
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Gateway>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
     /// Returns the contents and counts of all gateways.

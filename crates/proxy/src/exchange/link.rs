@@ -1,10 +1,11 @@
 //! The link between a connection and the flow of its request, and the time that origins take for the request.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::counts::counters::add;
 use crate::http::response::Lines;
@@ -121,7 +122,7 @@ impl Link {
     }
 
     fn interims(&self) -> MutexGuard<'_, Vec<Interim>> {
-        self.0.interims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.interims.lock()
     }
 
     /// Records that the client has left. The waiting flow has to be polled again.

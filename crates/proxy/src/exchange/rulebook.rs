@@ -5,11 +5,12 @@
 
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
+use parking_lot::RwLock;
 
 use crate::base::settings::{Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
@@ -309,7 +310,7 @@ impl Rulebook {
     }
 
     fn several(&self, numbers: Numbers) -> Arc<Ruling> {
-        let kept = self.several.read().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.several.read();
         if let Some(ruling) = kept.get(&numbers) {
             return Arc::clone(ruling);
         }
@@ -329,7 +330,7 @@ impl Rulebook {
         let (caching, caches) = (&self.base.caching, self.base.caches);
         let site = SiteRules { caching, caches, waits: self.compresses_by_response };
         let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site));
-        let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.several.write();
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
         }

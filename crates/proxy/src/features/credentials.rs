@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use larder_semantics::status::Why;
+use parking_lot::Mutex;
 
 use crate::base::low_priority;
 use crate::base::networks::network;
@@ -169,7 +170,7 @@ async fn verify(
 }
 
 fn is_remembered(print: &Print) -> bool {
-    let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut right = RIGHT.lock();
     let used = right.as_mut().and_then(|right| right.get_mut(print));
     let used = used.filter(|used| used.elapsed() < REMEMBERED);
     // While others guess from the same address, a user whose password is in use stays verified.
@@ -177,7 +178,7 @@ fn is_remembered(print: &Print) -> bool {
 }
 
 fn remember(print: Print) {
-    let mut right = RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut right = RIGHT.lock();
     let right = right.get_or_insert_default();
     if right.len() >= MOST_REMEMBERED {
         right.retain(|_, used| used.elapsed() < REMEMBERED);

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use http::HeaderMap;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
 use larder_stats::Sheet;
+use parking_lot::{Mutex, MutexGuard};
 use rustls::ClientConfig;
 
 use crate::acme::Acme;
@@ -389,5 +390,5 @@ impl Clients {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

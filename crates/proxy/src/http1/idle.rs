@@ -7,11 +7,12 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use larder_stats::Sheet;
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
@@ -112,7 +113,7 @@ impl IdleConnections {
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

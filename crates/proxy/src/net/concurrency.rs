@@ -12,10 +12,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Maximum of permits that a site, and a client, may hold, as a multiple of the free permits.
@@ -179,7 +180,7 @@ impl ConcurrencyLimit {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

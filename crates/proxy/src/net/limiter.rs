@@ -6,8 +6,10 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::settings::{Limit, Rate};
 
@@ -136,7 +138,7 @@ impl Limiter {
     }
 
     fn shard(&self, holder: Holder) -> MutexGuard<'_, Shard> {
-        self.shards[holder.0 as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[holder.0 as usize % SHARDS].lock()
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
         held[0] = Ok(None);
         assert!(limiter.enter(holder, now).is_ok());
         drop(held);
-        assert!(limiter.shards.iter().all(|shard| shard.lock().unwrap().in_progress.is_empty()));
+        assert!(limiter.shards.iter().all(|shard| shard.lock().in_progress.is_empty()));
     }
 
     #[test]
@@ -232,7 +234,7 @@ mod tests {
         for number in 0..2 * BUCKETS {
             assert!(limiter.enter(limiter.holder(number), start).is_ok());
         }
-        let buckets = || limiter.shards.iter().map(|shard| shard.lock().unwrap().buckets.len());
+        let buckets = || limiter.shards.iter().map(|shard| shard.lock().buckets.len());
         assert!(buckets().all(|count| count <= OF_A_SHARD));
         assert!(limiter.enter(greedy, start).is_err(), "it is still empty");
         // Full buckets are replaced: the limiter needs no more memory.

@@ -15,13 +15,14 @@
 //! - A write to Q itself explains a change in Q: times with such a write do not count.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use larder_semantics::fields::Fields;
 use larder_semantics::revalidate::same_representation;
 use larder_store::Entry;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::findings::{self, Coupling, Proposal};
 use crate::exchange::plan::Plan;
@@ -386,7 +387,7 @@ impl Couplings {
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock()
     }
 }
 

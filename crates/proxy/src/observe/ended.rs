@@ -2,11 +2,12 @@
 //! follow. Of a hit that takes no waiting, the head is still at hand; of other requests, a [`Memo`] is kept if an
 //! observer needs it.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_semantics::fields::Fields;
 use larder_stats::{Sheet, Tally};
+use parking_lot::MutexGuard;
 
 use super::Observers;
 use super::ledger::Ledger;

@@ -6,13 +6,14 @@ use std::fs::File;
 use std::hash::RandomState;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use larder_stats::{
     Content, Event, Figures, Keep, MayOpen, OpenError, Options, Recorder, Tally, Text, Transaction,
 };
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
@@ -262,7 +263,7 @@ impl Lock {
     }
 
     fn held(&self) -> MutexGuard<'_, Option<File>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

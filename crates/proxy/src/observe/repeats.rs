@@ -2,8 +2,10 @@
 //! second, then every ten seconds, until there are no more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Time after which the number is logged for the first time, and then again.
 const FIRST: Duration = Duration::from_secs(1);
@@ -50,7 +52,7 @@ impl Repeats {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Box<str>, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! The number of slots is fixed, and each takes about 1 KiB at most; a URL replaces another one in the same slot.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::status::Why;
 use larder_store::lines::write_line;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::clock;
 
@@ -94,7 +93,7 @@ impl Verdicts {
     }
 
     fn place(&self, hash: u64) -> MutexGuard<'_, Option<Box<Noted>>> {
-        self.0[hash as usize % PLACES].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0[hash as usize % PLACES].lock()
     }
 }
 

@@ -6,11 +6,12 @@
 //! missing requests from a gap.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -131,13 +132,13 @@ impl Watch {
     }
 
     fn batches_of_late(&self) -> MutexGuard<'_, VecDeque<Arc<Batch>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 
     /// Creates the queue of another worker.
     pub(crate) fn queue(&self) -> Arc<Queue> {
         let queue = Arc::<Queue>::default();
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&queue));
+        self.queues.lock().push(Arc::clone(&queue));
         queue
     }
 
@@ -170,7 +171,7 @@ impl Watch {
 
     fn collect(&self) -> Batch {
         let mut batch = Batch::default();
-        for queue in &*self.queues.lock().unwrap_or_else(PoisonError::into_inner) {
+        for queue in &*self.queues.lock() {
             let Queued { seen, dropped } = queue.take();
             batch.seen.extend(seen);
             batch.dropped += dropped;
@@ -183,7 +184,7 @@ impl Watch {
 impl Queue {
     /// Puts a request into the queue of one of `workers` workers.
     pub(crate) fn put(&self, mut memo: Memo, ended: &Ended, took: Duration, workers: usize) {
-        let mut queued = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queued = self.0.lock();
         if queued.seen.len() >= (PLACES / workers.max(1)).max(LEAST_PLACES) {
             queued.dropped += 1;
             return;
@@ -198,7 +199,7 @@ impl Queue {
     }
 
     fn take(&self) -> Queued {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 

@@ -1,9 +1,11 @@
 //! A site's origins: the choice of the next one, and the backoff after failures.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::balance;
 use crate::base::clock;
@@ -144,7 +146,7 @@ impl Member {
     }
 
     fn trouble(&self) -> MutexGuard<'_, String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trouble.lock()
     }
 }
 

@@ -12,9 +12,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
 use crate::base::clock;
@@ -118,7 +119,7 @@ impl Resolver {
                 });
                 Ok(found)
             }
-            Err(why) => match self.0.watched.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+            Err(why) => match self.0.watched.read().get(host) {
                 Some(known) if !known.is_empty() => Ok(known.as_slice().into()),
                 _ => Err(why),
             },
@@ -127,7 +128,7 @@ impl Resolver {
 
     /// Watches these names, and no others.
     pub(super) fn watch(&self, names: &[String]) {
-        let mut watched = self.0.watched.write().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.0.watched.write();
         watched.retain(|known, _| names.iter().any(|name| **name == **known));
         for name in names {
             watched.entry(name.as_str().into()).or_default();
@@ -146,15 +147,15 @@ impl Resolver {
 
     /// Whether addresses of the watched name `host` are known, and `ip` is not among them.
     pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
-        let watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.0.watched.read();
         watched.get(host).is_some_and(|known| !known.is_empty() && !known.contains(&ip))
     }
 
     /// Changes the known addresses of a name, if it is watched.
     fn change(&self, host: &str, change: impl FnOnce(&mut Vec<IpAddr>)) {
-        let is_watched = self.0.watched.read().unwrap_or_else(PoisonError::into_inner).contains_key(host);
+        let is_watched = self.0.watched.read().contains_key(host);
         if is_watched {
-            let mut watched = self.0.watched.write().unwrap_or_else(PoisonError::into_inner);
+            let mut watched = self.0.watched.write();
             if let Some(known) = watched.get_mut(host) {
                 change(known);
             }
@@ -230,8 +231,7 @@ impl Inner {
     fn next(&self) -> Option<Job> {
         let mut state = self.state();
         state.resting += 1;
-        let waited = self.work.wait_timeout_while(state, REST, |state| state.queue.is_empty());
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        self.work.wait_while_for(&mut state, |state| state.queue.is_empty(), REST);
         state.resting -= 1;
         let next = state.queue.pop_front();
         if next.is_none() {
@@ -241,7 +241,7 @@ impl Inner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -284,14 +284,14 @@ mod tests {
         let (counted, gate) = (Arc::clone(&asked), Arc::clone(&held));
         let resolver = Arc::new(Resolver::by(move |name| {
             counted.fetch_add(1, Ordering::SeqCst);
-            drop(gate.lock().unwrap());
+            drop(gate.lock());
             if name == "known" {
                 Ok(vec!["192.0.2.1".parse().unwrap()])
             } else {
                 Err(io::ErrorKind::NotFound.into())
             }
         }));
-        let closed = held.lock().unwrap();
+        let closed = held.lock();
         let name = |n: usize| if n.is_multiple_of(2) { "known" } else { "unknown" };
         let mut waiting: Vec<_> = (0..10).map(|n| Box::pin(resolver.resolve(name(n), None))).collect();
         assert!(waiting.iter_mut().all(|asked| poll(asked).is_pending()));
@@ -307,9 +307,9 @@ mod tests {
     async fn an_address_leaves_a_watched_name_only_after_a_successful_new_lookup() {
         let answers = Arc::new(Mutex::new(Vec::<IpAddr>::new()));
         let given = Arc::clone(&answers);
-        let resolver = Resolver::by(move |_| Ok(given.lock().unwrap().clone()));
+        let resolver = Resolver::by(move |_| Ok(given.lock().clone()));
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
-        let say = |said: &[IpAddr]| *answers.lock().unwrap() = said.to_vec();
+        let say = |said: &[IpAddr]| *answers.lock() = said.to_vec();
         let left = |resolver: &Resolver| [one, two].map(|ip| resolver.has_left("watched", ip));
         resolver.watch(&["watched".to_owned()]);
         assert_eq!(left(&resolver), [false; 2], "nothing is known yet");

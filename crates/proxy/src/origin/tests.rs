@@ -1,10 +1,11 @@
 //! Tests of the choice of connections when the addresses of a name change.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -38,7 +39,7 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
     tokio::spawn(serve(second, 221));
     let answers = Arc::new(Mutex::new(vec![one]));
     let given = Arc::clone(&answers);
-    let common = Common::by(Resolver::by(move |_| Ok(given.lock().unwrap().clone())));
+    let common = Common::by(Resolver::by(move |_| Ok(given.lock().clone())));
     common.watch(&["origin.test".to_owned()]);
     let connector = Connector::new(Duration::from_secs(20), false, &common);
     let client = Client::new(connector, &Timeouts::default(), &common);
@@ -59,12 +60,12 @@ async fn a_connection_to_an_address_that_left_dns_gets_no_request() {
         client.send(head, request).await.unwrap().0.status.as_u16()
     };
     let resolved_to = async |found: &[IpAddr]| {
-        *answers.lock().unwrap() = found.to_vec();
+        *answers.lock() = found.to_vec();
         common.resolve_again("origin.test").await
     };
     resolved_to(&[one]).await.unwrap();
     assert_eq!([ask().await, ask().await], [211; 2], "a connection is kept");
-    *answers.lock().unwrap() = vec![two];
+    *answers.lock() = vec![two];
     assert_eq!(ask().await, 211, "the name has not been resolved again");
     resolved_to(&[two]).await.unwrap();
     assert_eq!([ask().await, ask().await], [221; 2]);

@@ -1,11 +1,11 @@
 //! Counts of each door since its start, or since a client reset them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use larder_evict::By;
 use larder_rpc::Statistics;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::Visitor;
@@ -99,7 +99,7 @@ impl Tally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,11 +4,12 @@ use std::hash::Hasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
 use larder_disk::{Directory, Disk, Event, OpenError, Options};
 use larder_evict::Spec;
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use super::journal::{self, Journal};
@@ -217,5 +218,5 @@ impl Drive {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -21,8 +21,8 @@ use std::hash::Hasher;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 
 use larder_semantics::purge::Effect;
@@ -129,7 +129,7 @@ impl Journal {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

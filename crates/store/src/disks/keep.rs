@@ -1,13 +1,14 @@
 //! Writes responses to a disk: while they arrive, or after a change.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::StatusCode;
 use larder_disk::{About, Disk, Writer};
 use larder_semantics::fields::{Fields, HeadLines};
 use larder_semantics::stored_head::StoredHead;
 use larder_semantics::vary;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::meta::{Meta, head_key, page_key, variant_key};
 use super::{Disks, Drive, read};
@@ -198,7 +199,7 @@ impl Varying {
     }
 
     fn lock(&self) -> MutexGuard<'_, Numbers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The table of the fills in progress, and the tiers that they publish to.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
 use hashbrown::HashTable;
 use larder_semantics::purge::{Effect, Scope};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::epoch::Cancelled;

@@ -9,10 +9,11 @@ use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use http::{HeaderMap, HeaderName, header};
 use larder_semantics::date;
+use parking_lot::{Mutex, MutexGuard};
 use triomphe::ThinArc;
 
 use super::repeats::Repeats;
@@ -156,7 +157,7 @@ impl LinePool {
 
 impl Pool {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Removes `block` if it is unused.

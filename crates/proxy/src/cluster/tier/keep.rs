@@ -5,8 +5,8 @@
 //! cannot be written, the older one that it was to replace is removed, since that is out of date.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -18,6 +18,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 use larder_store::tier::Stamp;
 use larder_store::{Entry, Store};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{EngineTier, chunk};
@@ -92,7 +93,7 @@ impl Queue {
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 }
 

@@ -14,13 +14,14 @@ pub(crate) mod keep;
 mod reading;
 pub(crate) mod recall;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use larder_cluster::{Breaker, breaker, key_hash};
 use larder_store::tier::{PendingLookup, PendingOffer, Query, Stamp};
 use larder_store::{Entry, Tier, TierName};
+use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, Pipeline};
 use serde::Serialize;
 
@@ -133,7 +134,7 @@ impl EngineTier {
 
 impl Side {
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.breaker.lock()
     }
 
     fn standing(&self) -> breaker::Standing {

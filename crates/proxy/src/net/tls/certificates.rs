@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{SHA256, digest};
+use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -294,7 +295,7 @@ impl Certificates {
 
     /// Replaces all certificates issued by an authority with `issued`.
     pub(crate) fn issue(&self, issued: Issued) {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let all = self.table.load().all.clone();
         self.table.store(Arc::new(Table::new(all, issued)));
     }
@@ -312,7 +313,7 @@ impl Certificates {
     /// Reads the certificates in `files` again if they have changed, or in any case if `all` is set. If a changed pair
     /// is unusable, its previous certificate stays in use. Returns descriptions of the problems.
     pub(crate) fn refresh(&self, files: &[CertificateFiles], all: bool) -> Vec<String> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let old = self.table.load_full();
         let is_known = old.all.iter().map(|certificate| &certificate.files).eq(files);
         if is_known && !all && old.all.iter().all(Certificate::is_current) {

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use parking_lot::{Mutex, MutexGuard};
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::server::ClientHello;
@@ -43,7 +44,7 @@ impl Challenges {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<CertifiedKey>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::accept::{Failure, Session, Unsecured};
 
@@ -47,7 +48,7 @@ impl Counts {
     /// Returns a line about the handshakes that have failed since the last line, if that is at least [`BETWEEN`] before
     /// `now`. Clients that left are not in it: health checks at the level of TCP do so.
     pub(super) fn news(&self, now: u64) -> Option<String> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.at.is_some_and(|at| now.saturating_sub(at) < BETWEEN) {
             return None;
         }

@@ -5,10 +5,11 @@
 //! connection; only requests for a key update go from one to the other.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::aead::{Aad, Nonce};
+use parking_lot::Mutex;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ProtocolVersion, SupportedCipherSuite};
@@ -50,8 +51,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn kernel(&self) -> std::sync::MutexGuard<'_, KernelConnection<ServerConnectionData>> {
-        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kernel(&self) -> parking_lot::MutexGuard<'_, KernelConnection<ServerConnectionData>> {
+        self.kernel.lock()
     }
 }
 

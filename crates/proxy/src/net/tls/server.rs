@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use serde::Serialize;
 use tokio::net::TcpStream;
@@ -119,7 +120,7 @@ impl Server {
     /// Applies a reload to new connections: reads all certificates again, and requests client certificates by
     /// `settings`. An unusable certificate leaves the previous one in use.
     pub(crate) fn reload(&self, settings: &Settings) {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         self.refresh(&settings.certificates, true);
         let terms = self.terms.load();
         let of = |role| match settings.listen.iter().any(|listener| listener.tls && listener.role == role) {
@@ -139,7 +140,7 @@ impl Server {
             tracing::info!("{news}");
         }
         self.tickets.renew();
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         self.refresh(files, false);
         let terms = self.terms.load();
         let auths = [&terms.reverse, &terms.forward].map(|agreement| agreement.client_auth.clone());

@@ -3,12 +3,13 @@
 //! nothing opens a recorded session.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
+use parking_lot::{Mutex, MutexGuard};
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
@@ -93,7 +94,7 @@ impl Tickets {
     }
 
     fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The results of checked hits, by site and first path segment. Independent of sockets and clocks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::findings::{Lifetime, Percentiles, Route, Verdicts};
 
@@ -170,7 +172,7 @@ impl Record {
     }
 
     fn routes(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, String), Account>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The connections of one client to origins that speak HTTP/2.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 use larder_semantics::status::Why;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::connection::{Connection, Stream};
 use crate::origin::resolve::Resolver;
@@ -122,5 +123,5 @@ impl OriginConnections {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

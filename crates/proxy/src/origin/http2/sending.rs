@@ -1,14 +1,15 @@
 //! Sends a request's content on an HTTP/2 stream.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::HeaderMap;
 use http_body::Frame;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 
 use crate::http::body::{ClientGone, Upload};
@@ -73,7 +74,7 @@ impl Drop for Sending {
 
 impl Content {
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
