@@ -225,7 +225,7 @@ impl AdminClient {
         self.runtime.block_on(self.lines_of(method, path, query, take)).map(drop)
     }
 
-    /// Does the same, and returns whether the answer ended before that.
+    /// Passes each line of an answer to `take`, and returns whether the answer ended before `take` returned false.
     async fn lines_of(
         &self,
         method: Method,

@@ -67,7 +67,7 @@ pub fn problems(file: &str, text: &str) -> Vec<String> {
     parse(file, text, &Flags::default()).err().map_or_else(Vec::new, |error| error.problems)
 }
 
-/// Does the same as [`load`], with the file's name and text.
+/// Reads a config as [`load`] does, given the file's name and text.
 fn parse(file: &str, text: &str, flags: &Flags) -> Result<Settings, ConfigError> {
     let mut draft = Draft::default();
     let read = raw::read(file, text, &mut draft);

@@ -71,7 +71,7 @@ pub trait File: Send + Sync + 'static {
     /// The operating system's, here and below.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Does the same as [`read_at`](Self::read_at), but reads only bytes in memory. The error is `WouldBlock`
+    /// Reads as [`read_at`](Self::read_at) does, but only bytes in memory. The error is `WouldBlock`
     /// if there are none, and `Unsupported` where this cannot be determined.
     #[allow(clippy::missing_errors_doc)]
     fn read_at_once(&self, _into: &mut [u8], _at: u64) -> io::Result<usize> {

@@ -30,12 +30,12 @@ impl Disk {
         }
     }
 
-    /// Does the same as [`find`](Self::find), if that need not wait for the disk.
+    /// Finds a record as [`find`](Self::find) does, if that need not wait for the disk.
     pub fn find_at_once(&self, key: &[u8], now: u32, whole: u64) -> AtOnce {
         self.answer(key, now, Reading { whole, at_once: true })
     }
 
-    /// Does the same as [`find`](Self::find), without counting a use.
+    /// Finds a record as [`find`](Self::find) does, without counting a use.
     pub fn peek(&self, key: &[u8], whole: u64) -> Option<Found> {
         match self.look(self.shared.hash(key), key, Reading { whole, at_once: false }) {
             AtOnce::Found(found) => Some(found),

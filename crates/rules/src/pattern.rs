@@ -49,7 +49,7 @@ impl Pattern {
         Self::build(text, Folding::None)
     }
 
-    /// Does the same without regard to the case of ASCII letters.
+    /// Parses a pattern that disregards the case of ASCII letters.
     ///
     /// # Errors
     /// The same as for [`parse`](Self::parse).

@@ -18,7 +18,7 @@ pub fn format(time: u32) -> [u8; 29] {
     out
 }
 
-/// Does the same into `out`.
+/// Writes a time as [`format`] returns it to `out`.
 #[inline]
 pub fn write(time: u32, out: &mut [u8; 29]) {
     let (days, seconds) = (time / 86_400, time % 86_400);

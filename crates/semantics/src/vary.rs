@@ -53,7 +53,7 @@ pub fn write(response: &impl Fields, request: &impl Fields, out: &mut Vec<u8>) -
     write_with(response, &[], request, out)
 }
 
-/// Does the same for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
+/// Returns the signature for a response that also varies by `more`: fields (lower case), and cookies as `cookie:NAME`.
 ///
 /// # Errors
 /// The same as for [`write`].

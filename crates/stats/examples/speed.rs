@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use larder_stats::{Keep, Mark, Measures, Options, Recorder, Sheet, Transaction};
+use larder_stats::{BatchSums, Keep, Mark, Measures, Options, Recorder, Transaction};
 
 fn main() {
     let file = std::env::temp_dir().join(format!("larder-speed-{}.db", std::process::id()));
@@ -132,7 +132,7 @@ fn summing(url: &str) {
     );
 }
 
-fn hit(sheet: &mut Sheet, recorder: &Recorder, second: u32, page: u64) {
+fn hit(sheet: &mut BatchSums, recorder: &Recorder, second: u32, page: u64) {
     let service = sheet.wants_time(second).then_some(Duration::from_micros(1));
     if sheet.takes_apart(second) {
         return recorder.record(transaction(page));

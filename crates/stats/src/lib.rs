@@ -45,6 +45,6 @@ pub use options::{Keep, MayOpen, Options};
 pub use queries::{Counts, Dimension, Group, Measure};
 pub use recorder::Recorder;
 pub use sums::{Mark, Measures};
-pub use tally::{Sheet, Tally};
+pub use tally::{BatchSums, Tally};
 pub use target::describe;
 pub use transaction::{Content, Text, Transaction};

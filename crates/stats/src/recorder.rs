@@ -98,7 +98,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// Does the same as [`Recorder::close`] without time: waiting rows are dropped.
+    /// Closes the recorder at once: waiting rows are dropped.
     fn drop(&mut self) {
         self.close(Duration::ZERO);
     }

@@ -27,7 +27,7 @@ pub struct Mark {
 pub struct Measures {
     /// Bytes sent to the client, the head included.
     pub bytes: u64,
-    /// The time from its arrival to the end of its response, if that was [timed](crate::Sheet::wants_time).
+    /// The time from its arrival to the end of its response, if that was [timed](crate::BatchSums::wants_time).
     pub service: Option<Duration>,
     /// The part of that time that an origin needed; `None` if none was asked.
     pub origin: Option<Duration>,

@@ -1,6 +1,6 @@
 //! Sums of equal requests in the thread that serves them, for requests beyond the rate of rows.
 //!
-//! A thread locks its [`Sheet`] for any number of requests; adding one is a lookup, a comparison and a few
+//! A thread locks its [`BatchSums`] for any number of requests; adding one is a lookup, a comparison and a few
 //! additions. The writing thread takes the sums at the end of their second. A sheet has a limit, too: the
 //! caller sums further requests under fewer words, or counts them as dropped.
 
@@ -16,10 +16,10 @@ const TIMED: u32 = 16;
 
 /// A thread's sheet, shared with the writing thread.
 #[derive(Clone)]
-pub struct Tally(Arc<Mutex<Sheet>>);
+pub struct Tally(Arc<Mutex<BatchSums>>);
 
 /// Sums of the requests of one or two seconds.
-pub struct Sheet {
+pub struct BatchSums {
     sums: SumTable,
     /// The requests of a second that have separate rows.
     rate: u32,
@@ -37,7 +37,7 @@ pub struct Sheet {
 
 impl Tally {
     pub(crate) fn new(rate: u32) -> Self {
-        let sheet = Sheet {
+        let sheet = BatchSums {
             sums: SumTable::new(rate),
             rate,
             second: 0,
@@ -54,7 +54,7 @@ impl Tally {
 
     /// Locks the sheet. Only the writing thread contends for this lock, and holds it just while it exchanges
     /// the sheet for an empty one.
-    pub fn sheet(&self) -> MutexGuard<'_, Sheet> {
+    pub fn sheet(&self) -> MutexGuard<'_, BatchSums> {
         self.0.lock()
     }
 
@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-impl Sheet {
+impl BatchSums {
     /// Whether the next request should be timed.
     pub fn wants_time(&mut self, second: u32) -> bool {
         self.untimed += 1;

@@ -146,7 +146,7 @@ impl Body {
         }
     }
 
-    /// Does the same as [`copy`](Self::copy) without blocking the thread: another thread waits for the disk.
+    /// Copies as [`copy`](Self::copy) does, without blocking the thread: another thread waits for the disk.
     ///
     /// # Errors
     /// The same as [`copy`](Self::copy).

@@ -141,8 +141,8 @@ impl Memory {
         self.put_unless(entry, replaces, |_| false)
     }
 
-    /// Does the same for an `entry` that a purge has reached: a response fetched since then stays instead.
-    /// Returns false then, too.
+    /// Stores an `entry` that a purge has reached. Returns false, too, if a response was fetched since then, which stays
+    /// instead.
     pub(crate) fn put_outdated(&self, entry: Entry, replaces: Option<&Entry>) -> bool {
         let (signature, checked) = (entry.signature().to_vec(), entry.checked());
         self.put_unless(entry, replaces, |stored| {

@@ -224,7 +224,7 @@ impl Purges {
         self.reach_until(Generation::LAST, since, key, tagged)
     }
 
-    /// Does the same for purges no later than `until`. A scope that was purged again after `until` is ignored.
+    /// Returns the effect of the purges no later than `until`. A scope that was purged again after `until` is ignored.
     pub(crate) fn reach_until(
         &self,
         until: Generation,

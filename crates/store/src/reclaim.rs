@@ -124,8 +124,8 @@ impl Store {
         count.in_memory = Arc::new(seen);
     }
 
-    /// Does the same on the disks. Returns false if responses there vary, which need a sweep. Blocks while
-    /// the disks read.
+    /// Counts the responses on the disks. Returns false if responses there vary, which need a sweep. Blocks while the
+    /// disks read.
     pub fn count_urls_on_disks(&self, count: &mut Count) -> bool {
         if !self.has_near() {
             return true;
@@ -220,7 +220,7 @@ impl Store {
         count.ordered.removes()
     }
 
-    /// Does the same for a response on a disk, unless it was counted in memory; returns true if the purge removes it.
+    /// Counts a response on a disk, unless it was counted in memory; returns true if the purge removes it.
     fn count_on_disk(&self, response: &DiskResponse<'_>, count: &mut Count) -> bool {
         if !count.ordered.reaches_on_disk(response) {
             return false;

@@ -80,7 +80,7 @@ impl Store {
         left
     }
 
-    /// Does the same without changing the store.
+    /// Returns `entry` as purges have left it, without changing the store; `None` if one removes it.
     pub fn left(&self, entry: &Entry) -> Option<Entry> {
         match self.reach(entry) {
             Some(reach) => reach.apply_to(entry, self.purges.now()),

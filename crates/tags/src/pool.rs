@@ -120,7 +120,7 @@ impl Pool {
         count(&self.counts.blanked);
     }
 
-    /// Does the same for every segment.
+    /// Invalidates the tags of every segment.
     pub(crate) fn blank_all(&self) {
         self.eras.iter().for_each(|era| _ = era.generation.fetch_add(1, Ordering::SeqCst));
         count(&self.counts.blanked);
@@ -131,7 +131,7 @@ impl Pool {
         self.era(segment).doubtful_until.fetch_max(until, Ordering::SeqCst);
     }
 
-    /// Does the same for every segment.
+    /// Forbids new tags before second `until`.
     pub(crate) fn doubt_all(&self, until: u32) {
         self.eras.iter().for_each(|era| _ = era.doubtful_until.fetch_max(until, Ordering::SeqCst));
     }

@@ -178,7 +178,7 @@ impl Heap {
         self.validate_but(0, residents)
     }
 
-    /// Does the same for a heap that lacks `others` of the residents.
+    /// Checks the heap if it lacks `others` of the residents.
     pub(crate) fn validate_but<R: Residents>(&self, others: usize, residents: &R) -> Result<(), String> {
         for (at, &entry) in self.entries.iter().enumerate() {
             let slot = slot_of(entry);

@@ -29,7 +29,7 @@ pub(crate) struct Lease {
     /// Allows one thread at a time to distrust the stored responses.
     turn: Mutex<()>,
     /// Whether the log says that the lease has expired.
-    is_said: AtomicBool,
+    expiry_logged: AtomicBool,
     distrusted: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Lease {
             lag: Lag::new(settings.max_invalidation_lag),
             always,
             turn: Mutex::default(),
-            is_said: AtomicBool::new(false),
+            expiry_logged: AtomicBool::new(false),
             distrusted: AtomicU64::new(0),
         }
     }
@@ -68,7 +68,7 @@ impl Lease {
 
     /// Whether this node has received the purges of other nodes in time. If not, responses of other nodes are as
     /// doubtful as its own: only an origin can revalidate them.
-    pub(crate) fn hears(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.always || clock::millis() < self.heard.load(Ordering::Relaxed)
     }
 
@@ -76,7 +76,7 @@ impl Lease {
     pub(super) fn heard(&self, asked: u64) {
         self.heard.fetch_max(self.lag.until(asked), Ordering::Relaxed);
         self.extend(asked);
-        if self.is_said.swap(false, Ordering::Relaxed) {
+        if self.expiry_logged.swap(false, Ordering::Relaxed) {
             tracing::info!("purges of other nodes arrive again");
         }
     }
@@ -100,7 +100,7 @@ impl Lease {
 impl Cluster {
     /// Whether stored responses may answer, as far as it depends on other nodes.
     #[inline]
-    pub(crate) fn is_sure(&self) -> bool {
+    pub(crate) fn may_serve_stored(&self) -> bool {
         self.invalidations.lease.holds()
     }
 }
@@ -108,7 +108,7 @@ impl Cluster {
 /// Waits until a request may look up stored responses. If this node has received no purges for too long, all
 /// responses are distrusted first.
 pub(crate) async fn confirm(cluster: &Arc<Cluster>, cache: &Arc<Cache>) {
-    if !cluster.invalidations.lease.is_said.swap(true, Ordering::Relaxed) {
+    if !cluster.invalidations.lease.expiry_logged.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             "purges of other nodes do not arrive; each stored response is validated before use, once in {:?}",
             cluster.settings.max_invalidation_lag

@@ -100,12 +100,12 @@ struct Waiting {
 }
 
 /// Orders that are being published. If the flow of a request is dropped, the rest of them is published later.
-struct Untold<'c> {
+struct UnpublishedPurges<'c> {
     stream: &'c Stream,
     parts: VecDeque<Order>,
 }
 
-impl Drop for Untold<'_> {
+impl Drop for UnpublishedPurges<'_> {
     fn drop(&mut self) {
         self.parts.drain(..).for_each(|part| self.stream.wait(part));
     }
@@ -119,12 +119,12 @@ struct UnderWay {
 }
 
 /// An order that is being put in force and published, until it is dropped.
-pub(crate) struct Telling<'s> {
+pub(crate) struct PublishGuard<'s> {
     stream: &'s Stream,
     number: u64,
 }
 
-impl Drop for Telling<'_> {
+impl Drop for PublishGuard<'_> {
     fn drop(&mut self) {
         self.stream.telling.send_modify(|under_way| _ = under_way.numbers.remove(&self.number));
     }
@@ -169,14 +169,14 @@ impl Stream {
     }
 
     /// Records that an order is about to be put in force and published: other nodes' responses may be older.
-    pub(crate) fn telling(&self) -> Telling<'_> {
+    pub(crate) fn telling(&self) -> PublishGuard<'_> {
         let mut number = 0;
         self.telling.send_modify(|under_way| {
             number = under_way.begun;
             under_way.begun += 1;
             under_way.numbers.insert(number);
         });
-        Telling { stream: self, number }
+        PublishGuard { stream: self, number }
     }
 
     fn wait(&self, order: Order) {
@@ -243,7 +243,7 @@ impl Cluster {
         let stream = &self.invalidations.stream;
         let _telling = stream.telling();
         // Dropped before `_telling`: the rest of the order waits before it counts as published.
-        let mut untold = Untold { stream, parts: parts(order).into() };
+        let mut untold = UnpublishedPurges { stream, parts: parts(order).into() };
         let mut last = None;
         while let Some(part) = untold.parts.front() {
             match self.add(part).await {
@@ -489,7 +489,8 @@ mod tests {
         let stream = Stream::default();
         {
             let _telling = stream.telling();
-            let _untold = Untold { stream: &stream, parts: [Order::Begin, Order::Distrust].into() };
+            let _untold =
+                UnpublishedPurges { stream: &stream, parts: [Order::Begin, Order::Distrust].into() };
             assert_eq!((stream.waiting(), stream.ordered()), (0, None));
         }
         assert_eq!((stream.waiting(), stream.ordered()), (2, None));

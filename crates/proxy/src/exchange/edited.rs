@@ -33,11 +33,11 @@ impl<'e, W: FieldWriter> EditedFields<'e, W> {
 
     /// Appends the fields that are added. Without content, as in a 304, no coding is named.
     pub(super) fn finish(mut self, is_bodiless: bool) {
-        let Negotiated { coding, varies, is_said, .. } = std::mem::take(&mut self.negotiated);
+        let Negotiated { coding, varies, expiry_logged, .. } = std::mem::take(&mut self.negotiated);
         if let Some(coding) = coding.filter(|_| !is_bodiless) {
             self.field(b"Content-Encoding", coding.token().as_bytes());
         }
-        if varies && !is_said {
+        if varies && !expiry_logged {
             self.field(b"Vary", b"Accept-Encoding");
         }
         let missing = std::mem::take(&mut self.missing);

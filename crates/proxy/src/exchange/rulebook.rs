@@ -225,7 +225,7 @@ impl Rulebook {
         }
     }
 
-    /// Does the same for a path that origins may read as another one. If other rules hold for that one, the response is
+    /// Returns what the rules say about a path that origins may read as another one. If other rules hold for that one, the response is
     /// neither stored nor taken from the cache.
     #[cold]
     fn ruled_in_doubt<F: Fields>(

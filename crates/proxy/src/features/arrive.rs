@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use larder_stats::Sheet;
+use larder_stats::BatchSums;
 
 use super::validator;
 use crate::base::clock;
@@ -23,7 +23,7 @@ use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
 use crate::http::head::{Framing, Head, Refusal};
 use crate::net::tls::client_certificates::ClientIdentity;
-use crate::observe::memo::Memo;
+use crate::observe::memo::RequestRecord;
 use crate::observe::sums::Hit;
 
 /// The client at the other end of a connection.
@@ -53,7 +53,7 @@ pub(crate) enum Step<'c> {
     /// The flow answers it.
     Ask(PendingRequest),
     /// It is refused.
-    Refuse(Refusal, Option<Box<Memo>>),
+    Refuse(Refusal, Option<Box<RequestRecord>>),
 }
 
 /// The arrival of a request that is answered at once.
@@ -75,7 +75,7 @@ pub(crate) struct PendingRequest {
     pub(crate) delimited: Framing,
     /// Whether the client waits for `100 Continue`.
     pub(crate) expects: bool,
-    pub(crate) memo: Option<Memo>,
+    pub(crate) memo: Option<RequestRecord>,
     /// Counts the other end as a connection, if it requests a tunnel.
     pub(crate) permit: Option<ConnectionPermit>,
 }
@@ -89,7 +89,7 @@ impl Client {
         worker: &Arc<Worker>,
         plan: &Plan,
         head: &mut Head<'_>,
-        sheet: Option<&mut Sheet>,
+        sheet: Option<&mut BatchSums>,
         key: &mut Vec<u8>,
     ) -> Step<'_> {
         let sender = match self.sender(worker, plan, head) {
@@ -176,7 +176,7 @@ impl Visit<'_> {
     }
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
-    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &Head<'_>) -> Option<Memo> {
+    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &Head<'_>) -> Option<RequestRecord> {
         worker.note(plan, self.role, head, (self.client, self.identity), self.begun)
     }
 }

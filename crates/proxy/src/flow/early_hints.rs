@@ -51,7 +51,7 @@ fn is_hinted(cx: Context<'_>, request: &Request) -> bool {
         && !request.is_prefetch
         // This node knows all purges that it must know.
         && request.awaited.is_none()
-        && cx.worker.shared.is_sure()
+        && cx.worker.shared.may_serve_stored()
         && !request.fields.contains("authorization")
         && !client_cert::names_client(&request.fields)
         && !request.fields.contains("range")

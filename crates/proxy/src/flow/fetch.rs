@@ -32,7 +32,7 @@ use crate::flow::context::{Context, failure};
 use crate::flow::decide::may_stand_in;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
-use crate::flow::keeping::{self, Keeping, News, Update, is_by_request, judge};
+use crate::flow::keeping::{self, News, StorageTerms, Update, is_by_request, judge};
 use crate::flow::revalidation::Revalidation;
 use crate::flow::stored::Lookup;
 use crate::flow::upstream::{self, Answer};
@@ -136,7 +136,7 @@ enum Meaning {
 struct Joined {
     fields: HeaderMap,
     length: Option<u64>,
-    keeping: Keeping,
+    keeping: StorageTerms,
 }
 
 /// An answer from the origin, and the request and stored response that it is about.
@@ -198,9 +198,9 @@ impl Fetched<'_> {
         Some(Joined { fields, length, keeping })
     }
 
-    fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<Keeping, Why> {
+    fn judge(&self, rules: &Rules, status: StatusCode, fields: &impl Fields) -> Result<StorageTerms, Why> {
         let keeping = judge(rules, self.request, status, fields, self.times)?;
-        Ok(Keeping { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
+        Ok(StorageTerms { freshness: self.doubt.temper(keeping.freshness, fields), ..keeping })
     }
 
     /// Returns the validation history of the URL, with this answer.
@@ -300,10 +300,10 @@ impl Fetched<'_> {
         &self,
         status: StatusCode,
         fields: HeaderMap,
-        keeping: Keeping,
+        keeping: StorageTerms,
         length: Option<u64>,
     ) -> Arc<Head> {
-        let Keeping { freshness, signature } = keeping;
+        let StorageTerms { freshness, signature } = keeping;
         let stored = storable::storable_fields(self.cx.rules, fields);
         let fields = self.cx.worker.cache.store.memory.keep(&stored, freshness.date);
         let cost = self.request.origin.micros();

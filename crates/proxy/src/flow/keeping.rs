@@ -15,12 +15,12 @@ use crate::cache::history::Histories;
 use crate::exchange::request::Request;
 
 /// The freshness and variant under which a response may be stored.
-pub(crate) struct Keeping {
+pub(crate) struct StorageTerms {
     pub(super) freshness: Freshness,
     pub(super) signature: Vec<u8>,
 }
 
-impl Keeping {
+impl StorageTerms {
     /// Returns the freshness lifetime of the response, in seconds.
     pub(crate) fn lifetime(&self) -> u32 {
         self.freshness.lifetime
@@ -37,9 +37,9 @@ pub(crate) fn judge(
     status: StatusCode,
     fields: &impl Fields,
     times: Times,
-) -> Result<Keeping, Why> {
+) -> Result<StorageTerms, Why> {
     let freshness = storable::storable(rules, &Method::GET, &request.fields, status, fields, times)?;
-    Ok(Keeping { freshness, signature: signature(request, fields, &[])? })
+    Ok(StorageTerms { freshness, signature: signature(request, fields, &[])? })
 }
 
 /// Returns the signature for a response to `request` with these fields. `stored` is the earlier signature of a stored
@@ -62,7 +62,7 @@ pub(super) struct Update<'u> {
     times: Times,
     /// All fields, as this client gets them.
     fields: HeaderMap,
-    keeping: Result<Keeping, Why>,
+    keeping: Result<StorageTerms, Why>,
 }
 
 impl<'u> Update<'u> {
@@ -79,7 +79,7 @@ impl<'u> Update<'u> {
             storable::storable(rules, &Method::GET, &request.fields, stored.status(), &fields, times);
         let keeping = judged.and_then(|freshness| {
             let freshness = doubt.temper(freshness, &fields);
-            Ok(Keeping { freshness, signature: signature(request, &fields, stored.signature())? })
+            Ok(StorageTerms { freshness, signature: signature(request, &fields, stored.signature())? })
         });
         Self { stored, rules, times, fields, keeping }
     }
@@ -89,7 +89,7 @@ impl<'u> Update<'u> {
     /// # Errors
     /// The reason why it may not be stored any more.
     pub(super) fn entry(&self, memory: &Memory, born: Generation) -> Result<Entry, Why> {
-        let Keeping { freshness, signature } = self.keeping.as_ref().map_err(|why| *why)?;
+        let StorageTerms { freshness, signature } = self.keeping.as_ref().map_err(|why| *why)?;
         let fields = storable::storable_fields(self.rules, self.fields.clone());
         let fields = memory.keep(&fields, freshness.date);
         self.stored.refreshed(signature, &fields, *freshness, born).ok_or(Why::TooLarge)

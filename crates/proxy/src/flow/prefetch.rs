@@ -280,7 +280,7 @@ impl Order {
             && is_plain
             && request.route.number() == self.site
             && request.ruling.may_prefetch(self.client.ip())
-            && worker.shared.is_sure()
+            && worker.shared.may_serve_stored()
             && !worker.cache.hit_for_miss.marked(request.hash, clock::now())
     }
 }

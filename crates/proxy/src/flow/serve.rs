@@ -61,7 +61,7 @@ pub(crate) fn at_once(
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
     let has_content = head.framing != Framing::Length(0);
-    if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.is_sure() {
+    if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.may_serve_stored() {
         return None;
     }
     let role = asker.role;
@@ -172,7 +172,7 @@ pub(crate) async fn catch_up(worker: &Worker, request: &mut Request) -> Result<(
     if request.awaited.is_some() && !Box::pin(session::catch_up(cluster.map(Arc::as_ref), request)).await {
         return Err(Box::new(refusal(BEHIND)));
     }
-    if let Some(cluster) = cluster.filter(|cluster| !cluster.is_sure()) {
+    if let Some(cluster) = cluster.filter(|cluster| !cluster.may_serve_stored()) {
         lease::confirm(cluster, &worker.cache).await;
     }
     Ok(())
@@ -325,8 +325,8 @@ pub(crate) fn asks_peers(cluster: Option<&Cluster>, rules: &Rules, request: &Req
     // Requests to other nodes do not carry client certificates.
     let is_for_all =
         || !rules.validated && !client_cert::names_client(&request.fields) && !request.asked.no_store;
-    let hears = cluster.is_some_and(|cluster| cluster.invalidations.lease.hears());
-    hears && !request.by_peer && request.awaited.is_none() && is_for_all()
+    let is_current = cluster.is_some_and(|cluster| cluster.invalidations.lease.is_current());
+    is_current && !request.by_peer && request.awaited.is_none() && is_for_all()
 }
 
 /// Whether the answer to this request is of no use to other requests for the same URL that accept the stored response.

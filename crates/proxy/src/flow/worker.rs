@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
-use larder_stats::Sheet;
+use larder_stats::BatchSums;
 use parking_lot::{Mutex, MutexGuard};
 use rustls::ClientConfig;
 
@@ -39,7 +39,7 @@ use crate::net::tls::nodes::Nodes;
 use crate::net::tls::server::Server;
 use crate::observe::Observers;
 use crate::observe::ended::Witness;
-use crate::observe::memo::{Ended, Memo};
+use crate::observe::memo::{Ended, RequestRecord};
 use crate::observe::sums::Hit;
 use crate::observe::validation::limits::Sampler;
 use crate::origin::{Client, Connector, Destinations, connect};
@@ -212,8 +212,8 @@ impl Shared {
 
     /// Whether stored responses may answer requests, as far as that depends on other nodes.
     #[inline]
-    pub(crate) fn is_sure(&self) -> bool {
-        self.cluster.as_ref().is_none_or(|cluster| cluster.is_sure())
+    pub(crate) fn may_serve_stored(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.may_serve_stored())
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -284,29 +284,35 @@ impl Worker {
         head: &Head<'_>,
         client: (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Option<Instant>,
-    ) -> Option<Memo> {
-        let begin = || Memo::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
+    ) -> Option<RequestRecord> {
+        let begin = || RequestRecord::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
         self.witness.needs_memos(plan).then(|| self.witness.traced(begin(), &head.fields))
     }
 
     /// Returns the record of a request that could not be read; `None` if no observer needs it.
-    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<Memo> {
-        self.witness.needs_memos(plan).then(|| Memo::unread(client))
+    pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<RequestRecord> {
+        self.witness.needs_memos(plan).then(|| RequestRecord::unread(client))
     }
 
     /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
-    pub(crate) fn note_call(&self, plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Option<Memo> {
-        let memo = || self.witness.traced(Memo::of_call(plan, door, url, client), &HeaderMap::new());
+    pub(crate) fn note_call(
+        &self,
+        plan: &Plan,
+        door: Door,
+        url: &str,
+        client: SocketAddr,
+    ) -> Option<RequestRecord> {
+        let memo = || self.witness.traced(RequestRecord::of_call(plan, door, url, client), &HeaderMap::new());
         self.witness.needs_memos(plan).then(memo)
     }
 
     /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
-    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
+    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, BatchSums>> {
         self.witness.sheet()
     }
 
     /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
-    pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut Sheet>, now: u32) -> Option<Instant> {
+    pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut BatchSums>, now: u32) -> Option<Instant> {
         let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.witness.needs_records(plan);
         is_timed.then(Instant::now)
     }
@@ -316,7 +322,7 @@ impl Worker {
     pub(crate) fn record_hit(
         &self,
         plan: &Plan,
-        sheet: Option<&mut Sheet>,
+        sheet: Option<&mut BatchSums>,
         hit: &Hit<'_>,
         reply: &Reply,
         bytes: u64,
@@ -325,13 +331,13 @@ impl Worker {
     }
 
     /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
-    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<Memo>) {
+    pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<RequestRecord>) {
         memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
         self.record(plan, &Ended::by(reply, bytes), memo);
     }
 
     /// Tells the observers of a request with this end.
-    pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
+    pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<RequestRecord>) {
         self.witness.request(plan, ended, memo);
     }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::StatusCode;
-use larder_stats::Sheet;
+use larder_stats::BatchSums;
 
 use super::answer::answer;
 use super::tunnel::{self, Opened};
@@ -33,7 +33,7 @@ use crate::http::head::{self, Parsed, Refusal};
 use crate::http2;
 use crate::net::io::{Reading, Writing};
 use crate::net::{input::Looking, linger};
-use crate::observe::memo::Memo;
+use crate::observe::memo::RequestRecord;
 
 /// A client's connection.
 pub(crate) struct Connection {
@@ -80,7 +80,7 @@ pub(super) enum Look {
     /// Memory cannot answer the request.
     Ask(Box<Ask>),
     /// The request is not acceptable.
-    Refuse(Refusal, Option<Box<Memo>>),
+    Refuse(Refusal, Option<Box<RequestRecord>>),
     /// The client uses HTTP/2.
     Http2,
 }
@@ -89,7 +89,7 @@ pub(super) enum Look {
 pub(super) struct Begun {
     reply: Reply,
     framing: Framing,
-    memo: Option<Memo>,
+    memo: Option<RequestRecord>,
     since: Instant,
     before: usize,
 }
@@ -118,7 +118,7 @@ impl Connection {
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>, plan: &Plan) -> Poll<io::Result<usize>> {
         let received = self.reading.poll_receive(cx);
         match &received {
-            Poll::Ready(Err(error)) => self.writing.blame(error),
+            Poll::Ready(Err(error)) => self.writing.send_alert(error),
             Poll::Ready(Ok(_)) => self.reading.within(plan.settings.timeouts.head),
             Poll::Pending => {}
         }
@@ -135,8 +135,8 @@ impl Connection {
     }
 
     /// Closes a connection without a request in progress.
-    pub(super) fn part(self: Box<Self>) {
-        self.writing.part();
+    pub(super) fn close(self: Box<Self>) {
+        self.writing.close();
     }
 
     /// Ready if more bytes may have arrived; otherwise `cx` is woken when they have.
@@ -147,7 +147,7 @@ impl Connection {
     /// Answers the requests that have arrived, as far as that needs no waiting. They have been read since `since`.
     ///
     /// Hits are summed on `sheet`, which belongs to the worker.
-    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut Sheet>, since: Instant) -> Look {
+    pub(super) fn look(&mut self, plan: &Plan, mut sheet: Option<&mut BatchSums>, since: Instant) -> Look {
         while !self.reading.input.is_empty() {
             // A client that does not read replies must not make them accumulate here.
             if self.writing.out.len() >= GATHER {
@@ -168,7 +168,7 @@ impl Connection {
     fn answer_next(
         &mut self,
         plan: &Plan,
-        mut sheet: Option<&mut Sheet>,
+        mut sheet: Option<&mut BatchSums>,
         since: Instant,
     ) -> ControlFlow<Look> {
         if self.is_new && self.begins_http2(plan) {
@@ -290,7 +290,7 @@ impl Connection {
     /// Ends the connection, or continues it in another protocol.
     async fn end(self: Box<Self>, end: Next, plan: &Plan) {
         match end {
-            Next::Look | Next::Wait | Next::Close => self.part(),
+            Next::Look | Next::Wait | Next::Close => self.close(),
             Next::Reset => self.writing.reset(),
             Next::Http2 => Box::pin(self.http2()).await,
             Next::Tunnel(tunnel, opened) => Box::pin(self.tunnel(tunnel, *opened, plan)).await,
@@ -356,7 +356,7 @@ impl Connection {
                 }
                 Ok(0) => return Ok(Next::Close),
                 Err(error) => {
-                    self.writing.blame(&error);
+                    self.writing.send_alert(&error);
                     return Ok(Next::Close);
                 }
             }
@@ -427,7 +427,12 @@ impl Connection {
     }
 
     /// Answers a request that is malformed or beyond a limit, and closes the connection.
-    async fn refuse(&mut self, plan: &Plan, refusal: Refusal, memo: Option<Memo>) -> io::Result<Next> {
+    async fn refuse(
+        &mut self,
+        plan: &Plan,
+        refusal: Refusal,
+        memo: Option<RequestRecord>,
+    ) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
         let memo = memo.or_else(|| self.worker.note_unread(plan, self.client.address));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use larder_stats::Sheet;
+use larder_stats::BatchSums;
 use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use tokio::task::unconstrained;
@@ -181,7 +181,7 @@ impl IdleLoop {
         if !self.calls.is_empty() {
             cx.waker().wake_by_ref();
         } else if self.drain.poll(cx) {
-            self.connections.drain().for_each(|idle| idle.connection.part());
+            self.connections.drain().for_each(|idle| idle.connection.close());
         }
         self.sweep(cx);
         Poll::Pending
@@ -245,7 +245,7 @@ impl IdleLoop {
             }
             Poll::Ready(Ok(1..)) => true,
             Poll::Ready(Ok(0) | Err(_)) => {
-                self.connections.remove(place).connection.part();
+                self.connections.remove(place).connection.close();
                 false
             }
         }
@@ -253,7 +253,13 @@ impl IdleLoop {
 
     /// Answers the requests of a connection, and adds to the group's hits. Returns whether all replies can be sent from
     /// here; if not, the connection moves to a separate task.
-    fn answer(&mut self, place: usize, sheet: Option<&mut Sheet>, begun: Instant, hits: &mut u64) -> bool {
+    fn answer(
+        &mut self,
+        place: usize,
+        sheet: Option<&mut BatchSums>,
+        begun: Instant,
+        hits: &mut u64,
+    ) -> bool {
         let Some(idle) = self.connections.get_mut(place) else { return false };
         let look = idle.connection.look(&self.plan, sheet, begun.into_std());
         *hits += idle.connection.take_untimed();
@@ -283,7 +289,7 @@ impl IdleLoop {
             }
             (Ok(false), false) => self.leave(place, Look::Nothing),
             (Ok(false), true) => self.leave(place, Look::Last),
-            (Ok(true), true) => self.connections.remove(place).connection.part(),
+            (Ok(true), true) => self.connections.remove(place).connection.close(),
             (Err(_), _) => drop(self.connections.remove(place)),
         }
     }
@@ -310,7 +316,7 @@ impl IdleLoop {
             let since = now.saturating_sub(idle.as_millis() as u64);
             let is_over = |(place, idle): (usize, &IdleConnection)| (idle.since <= since).then_some(place);
             let over: Vec<_> = self.connections.iter().filter_map(is_over).collect();
-            over.into_iter().for_each(|place| self.connections.remove(place).connection.part());
+            over.into_iter().for_each(|place| self.connections.remove(place).connection.close());
             let oldest = self.connections.iter().map(|(_, idle)| idle.since).min().unwrap_or(now);
             let wait = Duration::from_millis(oldest - since).max(SWEEP);
             let wait = self.doze(now).map_or(wait, |next| wait.min(next));

@@ -11,14 +11,14 @@ use crate::exchange::reply::{Reply, Tunnel};
 use crate::exchange::tunnel::{Abort, carry_for};
 use crate::flow::drain::ConnectionPermit;
 use crate::net::io::{Reading, Writing};
-use crate::observe::memo::Memo;
+use crate::observe::memo::RequestRecord;
 
 /// The reply that opened a tunnel, and its length in bytes. The request is recorded when the tunnel ends, with all its
 /// bytes.
 pub(super) struct Opened {
     pub(super) reply: Box<Reply>,
     pub(super) bytes: u64,
-    pub(super) memo: Option<Memo>,
+    pub(super) memo: Option<RequestRecord>,
     /// Counts the other end as a connection.
     pub(super) permit: Option<ConnectionPermit>,
 }

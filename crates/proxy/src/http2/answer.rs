@@ -21,7 +21,7 @@ use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
 use crate::http::head::{Framing, Refusal};
-use crate::observe::memo::Memo;
+use crate::observe::memo::RequestRecord;
 
 /// A request that memory could not answer at once.
 pub(super) struct Ask {
@@ -36,7 +36,7 @@ pub(super) struct Begun {
     pub(super) reply: Reply,
     /// The bytes that were written.
     pub(super) sent: u64,
-    pub(super) memo: Option<Memo>,
+    pub(super) memo: Option<RequestRecord>,
     pub(super) since: Instant,
 }
 
@@ -98,7 +98,7 @@ async fn refuse(
     worker: &Worker,
     plan: &Plan,
     (refusal, head_only): (Refusal, bool),
-    memo: Option<Memo>,
+    memo: Option<RequestRecord>,
 ) {
     let mut reply = serve::refusal(refusal);
     tracing::debug!("refused with {}: {}", refusal.status.as_u16(), refusal.reason);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
-use larder_stats::Sheet;
+use larder_stats::BatchSums;
 
 use super::answer::{Ask, Begun, answer, finish};
 use super::request::{self, FEW};
@@ -28,7 +28,7 @@ use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, NO_LINE, Refusal};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
-use crate::observe::memo::Memo;
+use crate::observe::memo::RequestRecord;
 
 /// Bytes of replies after which a turn ends and sends them. With twice as many, a reply of 1 KiB costs 2% more CPU time.
 const TURN: u64 = 32 << 10;
@@ -42,7 +42,7 @@ thread_local! {
 
 /// A client's connection.
 pub(crate) struct Connection {
-    desk: Desk,
+    desk: Responder,
     session: Arc<Session>,
     reading: Reading,
     deadline: Deadline,
@@ -50,7 +50,7 @@ pub(crate) struct Connection {
 }
 
 /// The part of a connection that answers requests.
-struct Desk {
+struct Responder {
     worker: Arc<Worker>,
     session: Arc<Session>,
     client: Client,
@@ -58,7 +58,7 @@ struct Desk {
     /// Hits whose duration has not been counted.
     untimed: u64,
     /// Replies to refused requests, with their lengths in bytes, which have not been recorded yet.
-    refused: Vec<(Reply, u64, Option<Memo>)>,
+    refused: Vec<(Reply, u64, Option<RequestRecord>)>,
 }
 
 /// The event that a connection waits for, which determines the time limit.
@@ -88,7 +88,7 @@ struct Refused {
     /// Whether its method is HEAD.
     head_only: bool,
     refusal: Refusal,
-    memo: Option<Memo>,
+    memo: Option<RequestRecord>,
 }
 
 /// The result of a turn.
@@ -132,7 +132,8 @@ impl Connection {
         let unsent = worker.shared.unsent.clone();
         let session = Arc::new(Session::new(wire, writing, (client.address.ip(), unsent), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
-        let desk = Desk { worker, session: shared, client, key: Vec::new(), untimed: 0, refused: Vec::new() };
+        let desk =
+            Responder { worker, session: shared, client, key: Vec::new(), untimed: 0, refused: Vec::new() };
         let deadline = Deadline::new(Duration::ZERO);
         Self { desk, session, reading, deadline, awaits: Awaits::End }
     }
@@ -145,7 +146,7 @@ impl Connection {
             Ok(()) => Box::pin(self.end()).await,
             Err(error) => {
                 let mut state = self.session.state();
-                state.writing.blame(&error);
+                state.writing.send_alert(&error);
                 state.writing.notify();
                 tracing::trace!(client = %self.desk.client.address, "connection ended: {error}");
             }
@@ -300,8 +301,14 @@ impl Connection {
     }
 }
 
-impl Desk {
-    fn handle(&mut self, state: &mut State, plan: &Arc<Plan>, event: Event<'_>, sheet: Option<&mut Sheet>) {
+impl Responder {
+    fn handle(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<Plan>,
+        event: Event<'_>,
+        sheet: Option<&mut BatchSums>,
+    ) {
         match event {
             Event::Head { stream, head, end } => {
                 self.request(state, plan, Opened { stream, end }, &head, sheet);
@@ -324,7 +331,7 @@ impl Desk {
         plan: &Arc<Plan>,
         opened: Opened,
         received: &Received<'_>,
-        sheet: Option<&mut Sheet>,
+        sheet: Option<&mut BatchSums>,
     ) {
         let (mut few, mut many);
         let lines = match received.fields.count() {
@@ -355,8 +362,8 @@ impl Desk {
         plan: &Arc<Plan>,
         opened: Opened,
         mut head: Head<'_>,
-        mut sheet: Option<&mut Sheet>,
-    ) -> Result<(), (Refusal, Option<Box<Memo>>)> {
+        mut sheet: Option<&mut BatchSums>,
+    ) -> Result<(), (Refusal, Option<Box<RequestRecord>>)> {
         let head_only = head.method == Method::HEAD;
         let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), &mut self.key);
         let (mut reply, visit) = match step {

@@ -470,15 +470,15 @@ impl Writing {
         }
     }
 
-    /// Does the same for the last time: dropping the other half closes the socket.
-    pub(crate) fn part(mut self) {
+    /// Sends `close_notify`, and leaves it to the other half to close the socket.
+    pub(crate) fn close(mut self) {
         self.notify();
         // Otherwise, a system call would end the stream just before another one closes the socket.
         self.half.forget();
     }
 
     /// Sends the TLS alert for `error`, if the client's records caused it, before the connection is closed.
-    pub(crate) fn blame(&mut self, error: &io::Error) {
+    pub(crate) fn send_alert(&mut self, error: &io::Error) {
         let fault = error.get_ref().and_then(|error| error.downcast_ref::<Fault>());
         if let (Some(tls), Some(fault)) = (&mut self.tls, fault) {
             tls.fail(*fault);

@@ -1,17 +1,17 @@
 //! The end of a request: one event, which the counters, the access log, the live log, the traces and the statistics
-//! follow. Of a hit that takes no waiting, the head is still at hand; of other requests, a [`Memo`] is kept if an
+//! follow. Of a hit that takes no waiting, the head is still at hand; of other requests, a [`RequestRecord`] is kept if an
 //! observer needs it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use larder_semantics::fields::Fields;
-use larder_stats::{Sheet, Tally};
+use larder_stats::{BatchSums, Tally};
 use parking_lot::MutexGuard;
 
 use super::Observers;
 use super::ledger::Ledger;
-use super::memo::{Ended, Memo};
+use super::memo::{Ended, RequestRecord};
 use super::sums::Hit;
 use super::watch::Queue;
 use crate::exchange::plan::Plan;
@@ -39,7 +39,7 @@ impl Witness {
     }
 
     /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
-    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
+    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, BatchSums>> {
         self.tally.as_ref().map(Tally::sheet)
     }
 
@@ -54,7 +54,7 @@ impl Witness {
     }
 
     /// Adds a span to the record of a request with these fields, if requests are traced.
-    pub(crate) fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
+    pub(crate) fn traced(&self, mut memo: RequestRecord, fields: &impl Fields) -> RequestRecord {
         memo.trace = self.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
         memo
     }
@@ -65,7 +65,7 @@ impl Witness {
     pub(crate) fn hit(
         &self,
         plan: &Plan,
-        sheet: Option<&mut Sheet>,
+        sheet: Option<&mut BatchSums>,
         hit: &Hit<'_>,
         reply: &Reply,
         bytes: u64,
@@ -83,7 +83,7 @@ impl Witness {
     }
 
     /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
-    pub(crate) fn request(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
+    pub(crate) fn request(&self, plan: &Plan, ended: &Ended, memo: Option<RequestRecord>) {
         self.count(plan, ended);
         let Some(memo) = memo else { return };
         let took = memo.elapsed();
@@ -104,7 +104,7 @@ impl Witness {
     }
 
     /// Tells the observers that need a record of each request.
-    fn show(&self, plan: &Plan, ended: &Ended, memo: &Memo, took: Duration) {
+    fn show(&self, plan: &Plan, ended: &Ended, memo: &RequestRecord, took: Duration) {
         if plan.logs() {
             self.observers.access.write(plan.settings.access_log, memo, ended, took);
         }

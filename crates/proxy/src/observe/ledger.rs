@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
-use super::memo::{Ended, Memo};
+use super::memo::{Ended, RequestRecord};
 use crate::base::clock;
 use crate::base::error::{Error, cause};
 use crate::base::explanation::Written;
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Returns the row of a request that took `took`.
-    pub(super) fn row(&self, memo: Memo, ended: &Ended, took: Duration) -> Transaction {
+    pub(super) fn row(&self, memo: RequestRecord, ended: &Ended, took: Duration) -> Transaction {
         let Ended { status, outcome, age, bytes, .. } = *ended;
         let took = took.as_micros() as u64;
         Transaction {

@@ -24,7 +24,7 @@ const UNREAD: &str = "-";
 
 /// The data of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Memo {
+pub(crate) struct RequestRecord {
     pub(super) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(super) identity: Option<Arc<ClientIdentity>>,
@@ -99,7 +99,7 @@ impl Ended {
     }
 }
 
-impl Memo {
+impl RequestRecord {
     /// Creates the data of a request that was read at `begun`.
     pub(crate) fn begin(
         plan: &Plan,
@@ -253,7 +253,10 @@ mod tests {
             ("http://a *", ""),
             ("-", ""),
         ] {
-            let memo = Memo { target: target.to_owned(), ..Memo::unread(([127, 0, 0, 1], 1).into()) };
+            let memo = RequestRecord {
+                target: target.to_owned(),
+                ..RequestRecord::unread(([127, 0, 0, 1], 1).into())
+            };
             assert_eq!(memo.route(), route, "{target}");
         }
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, Version};
-use larder_stats::{Mark, Measures, Sheet, Transaction};
+use larder_stats::{BatchSums, Mark, Measures, Transaction};
 
 use super::ledger::{COMMON, Ledger};
-use super::memo::{self, Ended, Memo};
+use super::memo::{self, Ended, RequestRecord};
 use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
 use crate::counts::versions;
@@ -39,15 +39,15 @@ pub(crate) struct Hit<'h> {
 }
 
 impl Hit<'_> {
-    pub(crate) fn memo(&self, plan: &Plan) -> Memo {
+    pub(crate) fn memo(&self, plan: &Plan) -> RequestRecord {
         let begun = self.begun.unwrap_or_else(Instant::now);
-        Memo::begin(plan, self.role, self.head, (self.client, self.identity), begun)
+        RequestRecord::begin(plan, self.role, self.head, (self.client, self.identity), begun)
     }
 }
 
 impl Ledger {
     /// Records a hit that was served without waiting.
-    pub(crate) fn record_hit(&self, plan: &Plan, sheet: &mut Sheet, hit: &Hit<'_>, ended: &Ended) {
+    pub(crate) fn record_hit(&self, plan: &Plan, sheet: &mut BatchSums, hit: &Hit<'_>, ended: &Ended) {
         let service = hit.begun.map(|begun| begun.elapsed());
         let row = || self.row(hit.memo(plan), ended, service.unwrap_or_default());
         if sheet.takes_apart(hit.now) {
@@ -67,7 +67,7 @@ impl Ledger {
     }
 
     /// Records a request that took `took`.
-    pub(crate) fn record(&self, sheet: &mut Sheet, memo: Memo, ended: &Ended, took: Duration) {
+    pub(crate) fn record(&self, sheet: &mut BatchSums, memo: RequestRecord, ended: &Ended, took: Duration) {
         if sheet.takes_apart(clock::now()) {
             return self.recorder.record(self.row(memo, ended, took));
         }
@@ -89,7 +89,7 @@ impl Ledger {
     /// Begins a sum. If the maximum of URLs is reached, all requests of a site share a sum, under the hash `general`.
     fn sum(
         &self,
-        sheet: &mut Sheet,
+        sheet: &mut BatchSums,
         mut mark: Mark,
         of: &Measures,
         general: impl FnOnce() -> u64,

@@ -274,12 +274,12 @@ mod tests {
     use super::*;
     use crate::base::outcome::{Kind, Outcome};
     use crate::exchange::route::SiteNumber;
-    use crate::observe::memo::{Ended, Memo};
+    use crate::observe::memo::{Ended, RequestRecord};
 
     fn seen(url: &str, kind: Kind, why: Why, bytes: u64) -> EndedRequest {
         let outcome =
             Outcome { origin_time: Some(Duration::from_micros(5)), ..Outcome::forwarded(kind, why) };
-        let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        let mut memo = RequestRecord::unread(([127, 0, 0, 1], 1).into());
         url.clone_into(&mut memo.target);
         EndedRequest {
             memo,

@@ -153,11 +153,11 @@ mod tests {
     use super::*;
     use crate::base::outcome::Outcome;
     use crate::exchange::route::SiteNumber;
-    use crate::observe::memo::{Ended, Memo};
+    use crate::observe::memo::{Ended, RequestRecord};
 
     fn seen() -> EndedRequest {
         let outcome = Outcome::hit(Kind::Hit, Why::Fresh, 7);
-        let mut memo = Memo::unread(([192, 0, 2, 1], 1).into());
+        let mut memo = RequestRecord::unread(([192, 0, 2, 1], 1).into());
         memo.version = Some(http::Version::HTTP_2);
         "http://a/b/c".clone_into(&mut memo.target);
         let ended =

@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::memo::{Ended, Memo, Visit};
+use super::memo::{Ended, RequestRecord, Visit};
 
 /// Maximum of concurrent watchers.
 pub(crate) const MOST: usize = 16;
@@ -37,7 +37,7 @@ const LONG_METHOD: &[u8] = b"LONG-METHOD";
 /// A request that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedRequest {
-    pub(crate) memo: Memo,
+    pub(crate) memo: RequestRecord,
     pub(crate) ended: Ended,
     pub(crate) took: Duration,
 }
@@ -183,7 +183,7 @@ impl Watch {
 
 impl Queue {
     /// Puts a request into the queue of one of `workers` workers.
-    pub(crate) fn put(&self, mut memo: Memo, ended: &Ended, took: Duration, workers: usize) {
+    pub(crate) fn put(&self, mut memo: RequestRecord, ended: &Ended, took: Duration, workers: usize) {
         let mut queued = self.0.lock();
         if queued.seen.len() >= (PLACES / workers.max(1)).max(LEAST_PLACES) {
             queued.dropped += 1;
@@ -261,7 +261,7 @@ mod tests {
     use larder_semantics::status::Why;
 
     fn batch(first: u64, seen: usize, dropped: u64) -> Arc<Batch> {
-        let memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        let memo = RequestRecord::unread(([127, 0, 0, 1], 1).into());
         let outcome = Outcome::forwarded(Kind::Miss, Why::Absent);
         let ended = Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes: 1, saved: None };
         Arc::new(Batch {
@@ -317,7 +317,7 @@ mod tests {
         let queue = Queue::default();
         let ended = batch(0, 1, 0).seen[0].ended;
         for _ in 0..LEAST_PLACES + 5 {
-            queue.put(Memo::unread(([127, 0, 0, 1], 1).into()), &ended, Duration::ZERO, usize::MAX);
+            queue.put(RequestRecord::unread(([127, 0, 0, 1], 1).into()), &ended, Duration::ZERO, usize::MAX);
         }
         let Queued { seen, dropped } = queue.take();
         assert_eq!((seen.len(), dropped), (LEAST_PLACES, 5));
@@ -326,14 +326,14 @@ mod tests {
     #[test]
     fn overlong_words_of_clients_are_cut_or_dropped_before_they_queue() {
         let ended = batch(0, 1, 0).seen[0].ended;
-        let mut memo = Memo::unread(([127, 0, 0, 1], 1).into());
+        let mut memo = RequestRecord::unread(([127, 0, 0, 1], 1).into());
         memo.method = Method::from_bytes(&[b'A'; 9_000]).unwrap();
         memo.visit =
             Visit { agent: Some("a".repeat(9_000)), referer: Some("r".repeat(9_000)), ..Visit::default() };
         memo.target = "t".repeat(9_000);
         let queue = Queue::default();
         queue.put(memo, &ended, Duration::ZERO, 1);
-        let Memo { method, visit, target, .. } = &queue.take().seen[0].memo;
+        let RequestRecord { method, visit, target, .. } = &queue.take().seen[0].memo;
         assert!(method.as_str().len() <= LONGEST_METHOD && target.len() == LONGEST_URL);
         assert!(visit.agent.is_none() && visit.referer.is_none());
     }

@@ -97,7 +97,7 @@ impl Connection {
             Door::Line => self.converse(line::Server::new(form, limits)).await,
         };
         match ended {
-            Ok(Ending::Silent) => self.writing.part(),
+            Ok(Ending::Silent) => self.writing.close(),
             Ok(Ending::Answered) => linger(&mut self.reading, &mut self.writing).await,
             Ok(Ending::Failed) => self.writing.reset(),
             Err(error) => {

@@ -15,7 +15,7 @@ use crate::base::settings::Door;
 use crate::exchange::plan::Plan;
 use crate::flow::worker::Worker;
 use crate::net::byte_budget::ByteBudget;
-use crate::observe::memo::{Ended, Memo};
+use crate::observe::memo::{Ended, RequestRecord};
 
 mod budget;
 mod connection;
@@ -59,12 +59,12 @@ struct Visitor {
 
 impl Visitor {
     /// Returns the data of a call for `url`; `None` if no log or statistics need it.
-    fn note(&self, plan: &Plan, url: &str) -> Option<Memo> {
+    fn note(&self, plan: &Plan, url: &str) -> Option<RequestRecord> {
         self.worker.note_call(plan, self.door, url, self.client)
     }
 
     /// Counts a call that arrived at `begun`.
-    fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<Memo>) {
+    fn record(&self, plan: &Plan, begun: Instant, ended: &Ended, memo: Option<RequestRecord>) {
         let tally = self.doors.figures.of(self.door);
         let took = begun.elapsed();
         tally.record(&ended.outcome, ended.bytes, took);

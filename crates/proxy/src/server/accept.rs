@@ -198,7 +198,7 @@ async fn secure(
     match accepted {
         // An authority that has verified a name sends no request.
         Ok((secured, _)) if secured.session.is_challenge => {
-            secured_halves(secured, &listening.worker.plan().settings.timeouts).1.part();
+            secured_halves(secured, &listening.worker.plan().settings.timeouts).1.close();
         }
         Ok((secured, identity)) => {
             let ends = secured_halves(secured, &listening.worker.plan().settings.timeouts);

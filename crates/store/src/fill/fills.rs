@@ -101,7 +101,7 @@ impl Fills {
         table.of(key).find(may_follow).map(Fill::reader)
     }
 
-    /// Does the same as [`join_own`](Self::join_own) for a request that `arrived` at that time, and needs a
+    /// Joins a fill as [`join_own`](Self::join_own) does, for a request that `arrived` at that time, and needs a
     /// response fetched later, by requests with the same need.
     pub fn join_reload(self: &Arc<Self>, key: &[u8], signature: &[u8], arrived: Instant) -> Reloading {
         let hashed = self.hashed(key);
@@ -161,7 +161,7 @@ impl Fills {
         self.epoch_of(self.store.memory.hash(key))
     }
 
-    /// Does the same for the key with this hash in memory.
+    /// Returns the epoch for a fetch of the key with this hash in memory.
     pub fn epoch_of(&self, hash: u64) -> Epoch {
         let begins = self.begins();
         let table = self.part(hash);
@@ -198,7 +198,8 @@ impl Fills {
         self.store.memory.remove(key)
     }
 
-    /// Does the same, but keeps the responses in memory that `may_stay`; they are validated before any use.
+    /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
+    /// before any use.
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
         self.store.equivalents.note_removed(key);
         self.cancel(key);
@@ -322,7 +323,7 @@ impl Fills {
         fill.joinable.store(false, Ordering::Release);
     }
 
-    /// Does the same if the fill has no reader; returns false if it has one.
+    /// Stops new followers if there is no reader; returns false if there is one.
     pub(super) fn close_unread(&self, fill: &Fill) -> bool {
         let _table = self.part(fill.hash);
         let is_unread = locked(&fill.readers).positions.is_empty();

@@ -74,7 +74,7 @@ impl Cluster {
         let view = self.members.view();
         let may_ask = !request.fields.contains(CLIENT_CERT);
         let reuse = reuse(freshness, &request.asked, clock::now());
-        if !self.invalidations.lease.hears() {
+        if !self.invalidations.lease.is_current() {
             Some("purges of other nodes do not arrive".to_owned())
         } else if self.invalidations.stream.ordered().is_none() {
             Some(Unfit::Unpublished.to_string())

@@ -217,7 +217,7 @@ impl Tier for Cluster {
 impl Cluster {
     /// Returns the second tier, if this node may ask it for `key`: it owns the key, or stands in for the owner.
     fn tier_for(&self, key: &[u8], is_for_node: bool) -> Option<&EngineTier> {
-        let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.hears())?;
+        let tier = self.tier.as_ref().filter(|_| self.invalidations.lease.is_current())?;
         let view = self.members.view();
         let is_own = || view.owner(key).is_some_and(|owner| owner.id == self.id);
         (view.standing == Standing::Member && (is_for_node || is_own())).then_some(tier)

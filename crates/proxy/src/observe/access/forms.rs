@@ -10,7 +10,7 @@ use http::Version;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::super::memo::{Ended, Memo};
+use super::super::memo::{Ended, RequestRecord};
 use crate::base::outcome::{Kind, Tier};
 use crate::base::settings::{AccessLog, Door};
 use crate::base::shown::{is_hidden, write_json};
@@ -18,7 +18,7 @@ use crate::counts::versions;
 
 /// A request that has ended, and the time of its end.
 pub(super) struct Entry<'e> {
-    pub(super) memo: &'e Memo,
+    pub(super) memo: &'e RequestRecord,
     pub(super) ended: &'e Ended,
     pub(super) took: Duration,
     /// Milliseconds since the UNIX epoch.
@@ -84,7 +84,8 @@ impl Entry<'_> {
     // Writing to a string does not fail.
 
     fn text(&self, line: &mut String) {
-        let Self { memo: Memo { method, target, .. }, ended: Ended { status, bytes, .. }, .. } = self;
+        let Self { memo: RequestRecord { method, target, .. }, ended: Ended { status, bytes, .. }, .. } =
+            self;
         let (time, client, micros, cache) = (self.date(), self.client(), self.took.as_micros(), self.cache());
         let _ = write!(line, "{time} {client} {method} {target} {status} {bytes}B {micros}us {cache}");
         for (name, value) in [("client-cert", self.memo.subject()), ("user", self.memo.user.as_deref())] {
@@ -254,7 +255,7 @@ mod tests {
     use crate::base::outcome::Outcome;
     use crate::exchange::route::SiteNumber;
 
-    fn line(form: AccessLog, memo: &Memo, ended: &Ended) -> String {
+    fn line(form: AccessLog, memo: &RequestRecord, ended: &Ended) -> String {
         let mut line = String::new();
         let entry = Entry { memo, ended, took: Duration::from_micros(12_345), millis: 1_700_000_000_042 };
         entry.write(form, &mut line);
@@ -265,9 +266,9 @@ mod tests {
         Ended { status, site: SiteNumber::NONE, outcome, age: None, bytes: 99, saved: None }
     }
 
-    fn memo(target: &str) -> Memo {
+    fn memo(target: &str) -> RequestRecord {
         let client = ([192, 0, 2, 7], 1).into();
-        let mut memo = Memo::unread(client);
+        let mut memo = RequestRecord::unread(client);
         memo.target = target.to_owned();
         memo.method = http::Method::GET;
         memo.version = Some(Version::HTTP_11);
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_request_has_a_line_in_the_access_log() {
-        let memo = Memo::unread(([192, 0, 2, 7], 1).into());
+        let memo = RequestRecord::unread(([192, 0, 2, 7], 1).into());
         let refused = ended(Outcome::forwarded(Kind::Refused, Why::Refused), 400);
         let combined = line(AccessLog::Combined, &memo, &refused);
         assert_eq!(combined, "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"-\" 400 99 \"-\" \"-\"\n");

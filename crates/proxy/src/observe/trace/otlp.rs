@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::{
     self as sdk, BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
-use super::super::memo::{Ended, Memo};
+use super::super::memo::{Ended, RequestRecord};
 use super::TraceReport;
 use crate::base::networks::host_of;
 use crate::base::settings::Door;
@@ -114,7 +114,7 @@ impl Exporter {
     }
 
     /// Queues the spans of a request that has just ended.
-    pub(super) fn export(&self, trace: &Trace, memo: &Memo, ended: &Ended, took: Duration) {
+    pub(super) fn export(&self, trace: &Trace, memo: &RequestRecord, ended: &Ended, took: Duration) {
         let span = SpanData {
             parent_span_id: trace.parent.map_or(SpanId::INVALID, SpanId::from),
             parent_span_is_remote: trace.parent.is_some(),
@@ -141,7 +141,7 @@ impl Exporter {
     }
 
     /// Creates a span with the common data of all spans.
-    fn span(&self, own: Traceparent, memo: &Memo, begun: Instant, took: Duration) -> SpanData {
+    fn span(&self, own: Traceparent, memo: &RequestRecord, begun: Instant, took: Duration) -> SpanData {
         let (trace, span) = (TraceId::from(own.trace), SpanId::from(own.span));
         let start = SystemTime::now().checked_sub(begun.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
         SpanData {
@@ -195,7 +195,7 @@ fn status(is_error: bool, why: &'static str) -> Status {
 }
 
 /// Returns the attributes of a request, with the names of OpenTelemetry's HTTP conventions where they exist.
-fn attributes(memo: &Memo, ended: &Ended) -> Vec<KeyValue> {
+fn attributes(memo: &RequestRecord, ended: &Ended) -> Vec<KeyValue> {
     let outcome = &ended.outcome;
     let mut attributes = vec![
         KeyValue::new("http.request.method", memo.method.to_string()),
@@ -219,7 +219,7 @@ fn attributes(memo: &Memo, ended: &Ended) -> Vec<KeyValue> {
 }
 
 /// Returns the attributes of a request to an origin.
-fn call_attributes(call: &Call, memo: &Memo) -> Vec<KeyValue> {
+fn call_attributes(call: &Call, memo: &RequestRecord) -> Vec<KeyValue> {
     let host = host_of(&call.origin);
     let mut attributes = vec![
         KeyValue::new("http.request.method", memo.method.to_string()),
