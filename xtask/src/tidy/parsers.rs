@@ -1,5 +1,5 @@
 //! Where messages of HTTP/1 are parsed: only where they arrive. A module that prints a message to have it parsed again
-//! can pass its parts on (`Head::compose`, `FieldWriter`).
+//! can pass its parts on (`RequestHead::compose`, `FieldWriter`).
 
 use super::Text;
 use super::layers::without_tests;
