@@ -1,7 +1,7 @@
 //! Functions that only a few files may use.
 //!
 //! Messages of HTTP/1 are parsed only where they arrive: a module that prints a message to have it parsed again can pass
-//! its parts on (`Head::compose`, `FieldWriter`). Whether a stored response answers a request is decided only in
+//! its parts on (`RequestHead::compose`, `FieldWriter`). Whether a stored response answers a request is decided only in
 //! `flow/decide.rs`: a second decision would differ some day.
 
 use super::Text;

@@ -52,7 +52,7 @@ pub(super) struct Shared {
     cipher: Cipher,
     /// The number up to which this node has applied the changes.
     known: AtomicU64,
-    expiry_logged: AtomicBool,
+    is_said: AtomicBool,
     began: Instant,
 }
 
@@ -67,8 +67,8 @@ impl Shared {
     pub(super) fn new(cluster: &Arc<Cluster>) -> Option<Self> {
         let cipher = cluster.cipher.clone()?;
         let cluster = Arc::clone(cluster);
-        let (known, expiry_logged) = (AtomicU64::new(0), AtomicBool::new(false));
-        Some(Self { cluster, cipher, known, expiry_logged, began: Instant::now() })
+        let (known, is_said) = (AtomicU64::new(0), AtomicBool::new(false));
+        Some(Self { cluster, cipher, known, is_said, began: Instant::now() })
     }
 
     /// Whether enough time has passed since the start to know the other nodes.
@@ -192,7 +192,7 @@ impl Shared {
 
     fn open(&self, field: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let value = self.cipher.open(field, sealed);
-        if value.is_none() && !self.expiry_logged.swap(true, Ordering::Relaxed) {
+        if value.is_none() && !self.is_said.swap(true, Ordering::Relaxed) {
             let field = field.escape_debug();
             tracing::warn!("'{field}' on the engine was ignored: no node with this cluster's token wrote it");
         }

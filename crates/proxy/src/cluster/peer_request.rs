@@ -13,7 +13,7 @@ use super::{Cluster, session};
 use crate::base::settings::Role;
 use crate::exchange::position::Awaited;
 use crate::exchange::request::Request;
-use crate::http::head::{Head, Refusal, Target};
+use crate::http::head::{Refusal, RequestHead, Target};
 
 /// The field in which a node describes the client of a request to another node: role and address; then the seal of
 /// this request, and the position up to which the node has followed the purges.
@@ -41,7 +41,7 @@ impl PeerRequest {
         cluster: Option<&Cluster>,
         role: Role,
         client: SocketAddr,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
     ) -> Self {
         let shown = || {
             let (cluster, value) = (cluster?, session::last_shown(&head.fields)?);
@@ -56,7 +56,7 @@ impl PeerRequest {
     ///
     /// # Errors
     /// The refusal of a request that does not come from a node.
-    pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &Head<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn of_peer(cluster: Option<&Cluster>, head: &RequestHead<'_>) -> Result<Self, Refusal> {
         let cluster =
             cluster.filter(|_| matches!(head.method, Method::GET | Method::HEAD)).ok_or(STRANGER)?;
         let value = head.fields.first(FIELD).and_then(|value| std::str::from_utf8(value).ok());
@@ -108,7 +108,7 @@ impl Asked<'_> {
     }
 }
 
-fn url_of<'b>(head: &Head<'b>) -> [&'b str; 3] {
+fn url_of<'b>(head: &RequestHead<'b>) -> [&'b str; 3] {
     match head.target {
         Target::Absolute { scheme, authority, path } => [scheme, authority, path],
         Target::Origin { host, path } => ["", host, path],

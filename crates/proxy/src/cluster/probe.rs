@@ -80,13 +80,13 @@ impl Drop for Asking<'_> {
 }
 
 /// Whether `head`, sent to the listener for nodes, is a probe of this node.
-pub(crate) fn is_asked(head: &head::Head<'_>) -> bool {
+pub(crate) fn is_asked(head: &head::RequestHead<'_>) -> bool {
     head.method == Method::HEAD && head.fields.first(FIELD).is_some_and(|value| value.starts_with(NO_CLIENT))
 }
 
 /// Appends the answer to a probe: that this node is present, and if it was challenged, the [proof](super::proof) that
 /// it is a node.
-pub(crate) fn answer(out: &mut Vec<u8>, cluster: Option<&Cluster>, head: &head::Head<'_>) {
+pub(crate) fn answer(out: &mut Vec<u8>, cluster: Option<&Cluster>, head: &head::RequestHead<'_>) {
     out.extend_from_slice(b"HTTP/1.1 204 No Content\r\n");
     if let Some(proof) = cluster.and_then(|cluster| cluster.proof(head)) {
         write_line(out, FIELD.as_bytes(), proof.as_bytes());

@@ -12,7 +12,7 @@ use super::Cluster;
 use super::peer_request::FIELD;
 use super::probe::NO_CLIENT;
 use super::sealed::Forged;
-use crate::http::head::{Head, Target};
+use crate::http::head::{RequestHead, Target};
 use crate::http::response;
 use crate::origin::{Challenge, Prove};
 
@@ -52,7 +52,7 @@ impl Prove for Prover {
 
 impl Cluster {
     /// Returns the proof for the challenge in `head`, if there is one and it is meant for this node.
-    pub(super) fn proof(&self, head: &Head<'_>) -> Option<String> {
+    pub(super) fn proof(&self, head: &RequestHead<'_>) -> Option<String> {
         let nonce = head.fields.first(FIELD)?.strip_prefix(NO_CLIENT)?.strip_prefix(b" ")?;
         let Target::Origin { host, .. } = head.target else { return None };
         let is_here = *self.reached_at.lock() == host;

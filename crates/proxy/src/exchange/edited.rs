@@ -33,11 +33,12 @@ impl<'e, W: FieldWriter> EditedFields<'e, W> {
 
     /// Appends the fields that are added. Without content, as in a 304, no coding is named.
     pub(super) fn finish(mut self, is_bodiless: bool) {
-        let Negotiated { coding, varies, expiry_logged, .. } = std::mem::take(&mut self.negotiated);
+        // The coding of the content changes no field that is added here; edits do.
+        let Negotiated { coding, varies, is_said, .. } = std::mem::take(&mut self.negotiated);
         if let Some(coding) = coding.filter(|_| !is_bodiless) {
             self.field(b"Content-Encoding", coding.token().as_bytes());
         }
-        if varies && !expiry_logged {
+        if varies && !is_said {
             self.field(b"Vary", b"Accept-Encoding");
         }
         let missing = std::mem::take(&mut self.missing);
@@ -46,13 +47,14 @@ impl<'e, W: FieldWriter> EditedFields<'e, W> {
             self.out.mapped(name, value);
         }
         let is_unsaid = |(at, _): &(usize, &String)| *at >= 64 || self.said >> at & 1 == 0;
-        let mut unsaid =
-            self.edits.vary.iter().enumerate().filter(is_unsaid).map(|(_, name)| name.as_bytes());
-        if let Some(first) = unsaid.next() {
+        let unsaid = self.edits.vary.iter().enumerate().filter(is_unsaid).map(|(_, name)| name.as_bytes());
+        let mut unsaid = unsaid.peekable();
+        if unsaid.peek().is_some() {
             self.out.field_with(b"Vary", |out| {
-                out.extend_from_slice(first);
-                unsaid
-                    .for_each(|name| [b", ", name].into_iter().for_each(|part| out.extend_from_slice(part)));
+                for (number, name) in unsaid.enumerate() {
+                    out.extend_from_slice(if number > 0 { b", " } else { b"" });
+                    out.extend_from_slice(name);
+                }
             });
         }
     }

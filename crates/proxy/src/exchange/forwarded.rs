@@ -14,7 +14,7 @@ use larder_semantics::fields::{is_open, list};
 
 use super::arrival::Arrival;
 use crate::base::settings::Role;
-use crate::http::head::{Head, Lines, Refusal, Target, authority};
+use crate::http::head::{Lines, Refusal, RequestHead, Target, authority};
 use crate::http::names::{CLIENT_CERT, CLIENT_CERT_CHAIN, PURGE};
 
 /// Fields that origins may trust although they are not part of the cache key. [`is_dropped`] also drops those with these
@@ -133,7 +133,7 @@ pub(crate) fn believe(
     trust: &[IpNet],
     arrival: Arrival,
     peer: SocketAddr,
-    head: &mut Head<'_>,
+    head: &mut RequestHead<'_>,
 ) -> Result<SocketAddr, Refusal> {
     let is_reverse = arrival.role == Role::Reverse;
     if is_reverse

@@ -13,7 +13,7 @@ use larder_semantics::coding::Coding;
 pub(crate) struct Negotiated {
     pub(super) varies: bool,
     /// Whether the origin's `Vary` names `Accept-Encoding` already.
-    pub(super) expiry_logged: bool,
+    pub(super) is_said: bool,
     pub(super) coding: Option<Coding>,
     /// Whether the origin's coding is decoded.
     is_undone: bool,
@@ -22,9 +22,9 @@ pub(crate) struct Negotiated {
 }
 
 impl Negotiated {
-    /// For a response that is sent to this client in `coding`; `expiry_logged`: its `Vary` names `Accept-Encoding` already.
-    pub(crate) fn new(coding: Option<Coding>, expiry_logged: bool) -> Self {
-        Self { varies: true, expiry_logged, coding, is_undone: false, is_weak: false }
+    /// For a response that is sent to this client in `coding`; `is_said`: its `Vary` names `Accept-Encoding` already.
+    pub(crate) fn new(coding: Option<Coding>, is_said: bool) -> Self {
+        Self { varies: true, is_said, coding, is_undone: false, is_weak: false }
     }
 
     /// Marks the origin's coding as decoded.
@@ -76,8 +76,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn lines(before: &str, coding: Option<Coding>, expiry_logged: bool, is_bodiless: bool) -> String {
-        changed(before, Negotiated::new(coding, expiry_logged), is_bodiless)
+    fn lines(before: &str, coding: Option<Coding>, is_said: bool, is_bodiless: bool) -> String {
+        changed(before, Negotiated::new(coding, is_said), is_bodiless)
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::route::SiteNumber;
 use crate::http::fields::FieldWriter;
-use crate::http::head::Head as Request;
+use crate::http::head::RequestHead;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
 use crate::net::limiter::InProgress;
@@ -146,7 +146,7 @@ impl Framing {
     /// Returns the framing of the reply to a request on a listener of this role; `stays`: connections are not being
     /// drained. A proxy keeps no connection of a client of HTTP/1.0, whatever that sends: there may be another proxy
     /// between them that forwards `Connection` blindly (RFC 9112 section 9.3).
-    pub(crate) fn of(request: &Request<'_>, role: Role, stays: bool) -> Self {
+    pub(crate) fn of(request: &RequestHead<'_>, role: Role, stays: bool) -> Self {
         let http11 = request.version == Version::HTTP_11;
         Self {
             http11,

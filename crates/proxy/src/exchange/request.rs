@@ -31,7 +31,7 @@ use crate::exchange::target::{
     AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled, write_key,
 };
 use crate::http::body::Upload;
-use crate::http::head::{Head, Refusal};
+use crate::http::head::{Refusal, RequestHead};
 use crate::http::names;
 use crate::http::response;
 
@@ -116,7 +116,7 @@ impl Request {
     /// # Errors
     /// The refusal of a target or a field that cannot be forwarded.
     pub(crate) fn take(
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
         asker: &Asker<'_>,
@@ -129,7 +129,7 @@ impl Request {
     /// # Errors
     /// As [`take`](Self::take).
     pub(crate) fn take_without_rules(
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
         asker: &Asker<'_>,
@@ -138,7 +138,7 @@ impl Request {
     }
 
     fn take_under(
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         memory: &Memory,
         plan: &Plan,
         &Asker { role, address: client, identity, by_peer }: &Asker<'_>,
@@ -443,7 +443,7 @@ fn change(
 }
 
 /// Returns the protocol to which a request may switch. Others (h2c) would carry requests past all checks of this proxy.
-fn upgrade(head: &Head<'_>) -> Option<HeaderValue> {
+fn upgrade(head: &RequestHead<'_>) -> Option<HeaderValue> {
     let protocol = head.fields.first("upgrade").filter(|_| head.upgrade)?;
     HeaderValue::from_bytes(protocol).ok().filter(|_| protocol.eq_ignore_ascii_case(b"websocket"))
 }
@@ -454,7 +454,7 @@ fn is_purge(method: &Method, route: &Route) -> bool {
 }
 
 /// Takes the credentials for this proxy out of a request; `None` without any, or with several.
-fn credentials(head: &Head<'_>, route: &Route, fields: &mut HeaderMap) -> Option<HeaderValue> {
+fn credentials(head: &RequestHead<'_>, route: &Route, fields: &mut HeaderMap) -> Option<HeaderValue> {
     if let Route::Anywhere = route {
         let mut lines = head.fields.lines("proxy-authorization");
         let line = lines.next().filter(|_| lines.next().is_none())?;
@@ -475,7 +475,7 @@ fn counted(ruling: &Ruling, path: &str) -> Option<String> {
 
 /// Collects the fields to forward: without those of this connection, those that are written again, and those that tell
 /// origins more than the cache key has, except for the one called `own`.
-fn collect(head: &Head<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
+fn collect(head: &RequestHead<'_>, own: Option<&str>) -> Result<HeaderMap, Refusal> {
     let concerns_hop = storable::is_hop_by_hop(&head.fields);
     let is_own = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
     let is_written_again = |name: &str| WRITTEN_AGAIN.iter().any(|again| name.eq_ignore_ascii_case(again));

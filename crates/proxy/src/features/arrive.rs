@@ -21,7 +21,7 @@ use crate::exchange::request::Request;
 use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve::{self, Answer};
 use crate::flow::worker::Worker;
-use crate::http::head::{Framing, Head, Refusal};
+use crate::http::head::{Framing, Refusal, RequestHead};
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::RequestRecord;
 use crate::observe::sums::Hit;
@@ -88,7 +88,7 @@ impl Client {
         &self,
         worker: &Arc<Worker>,
         plan: &Plan,
-        head: &mut Head<'_>,
+        head: &mut RequestHead<'_>,
         sheet: Option<&mut BatchSums>,
         key: &mut Vec<u8>,
     ) -> Step<'_> {
@@ -117,7 +117,12 @@ impl Client {
     /// Returns the sender of a request: the client at the other end, or the client for which a node or a trusted proxy
     /// forwards it.
     #[inline]
-    fn sender(&self, worker: &Worker, plan: &Plan, head: &mut Head<'_>) -> Result<PeerRequest, Refusal> {
+    fn sender(
+        &self,
+        worker: &Worker,
+        plan: &Plan,
+        head: &mut RequestHead<'_>,
+    ) -> Result<PeerRequest, Refusal> {
         let cluster = worker.shared.cluster.as_deref();
         match self.entrance {
             Entrance::Clients(arrival) => {
@@ -137,7 +142,7 @@ impl Client {
         &self,
         worker: &Arc<Worker>,
         plan: &Plan,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         sender: PeerRequest,
         begun: Option<Instant>,
     ) -> Step<'_> {
@@ -164,19 +169,19 @@ impl Client {
 impl Visit<'_> {
     /// Whether the client itself used https.
     #[inline]
-    pub(crate) fn is_secure(&self, head: &Head<'_>) -> bool {
+    pub(crate) fn is_secure(&self, head: &RequestHead<'_>) -> bool {
         !self.by_peer && is_https(&head.target)
     }
 
     /// Returns the hit for the counters and the statistics.
     #[inline]
-    pub(crate) fn hit<'h>(&'h self, head: &'h Head<'h>) -> Hit<'h> {
+    pub(crate) fn hit<'h>(&'h self, head: &'h RequestHead<'h>) -> Hit<'h> {
         let Self { role, client, identity, hash, now, begun, .. } = *self;
         Hit { role, head, client, identity, hash, now, begun }
     }
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
-    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &Head<'_>) -> Option<RequestRecord> {
+    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &RequestHead<'_>) -> Option<RequestRecord> {
         worker.note(plan, self.role, head, (self.client, self.identity), self.begun)
     }
 }

@@ -26,7 +26,7 @@ use crate::flow::context::refused;
 use crate::flow::decide::{Decision, Terms, decide};
 use crate::flow::finish::{self, Destination};
 use crate::flow::{forms, keeping};
-use crate::http::head::{self, Framing, Head};
+use crate::http::head::{self, Framing, RequestHead};
 use crate::origin::Turn;
 
 /// A dry run of a config.
@@ -98,7 +98,8 @@ impl DryRun {
         let (target, fields) = Question { url, method, fields, role: Some(role) }.message()?;
         let lines = head::lines(&fields);
         let refused = |refusal: head::Refusal| refusal.reason.to_owned();
-        let head = Head::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
+        let head =
+            RequestHead::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
         let asker = Asker { role, address: client, identity: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;

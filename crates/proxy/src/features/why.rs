@@ -37,7 +37,7 @@ use crate::flow::keeping;
 use crate::flow::serve;
 use crate::flow::stored::{Held, Mode};
 use crate::flow::worker::Shared;
-use crate::http::head::{self, Framing, Head, Refusal, Target};
+use crate::http::head::{self, Framing, Refusal, RequestHead, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
@@ -67,7 +67,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let plan = shared.plan();
     let (target, fields) = question.message()?;
     let lines = head::lines(&fields);
-    let head = Head::compose(&question.method, &target, &lines, &plan.settings.limits);
+    let head = RequestHead::compose(&question.method, &target, &lines, &plan.settings.limits);
     let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
     let until = Instant::now() + PATIENCE;
     let run = |role| run(shared, &plan, question, &head, role, until);
@@ -93,7 +93,7 @@ fn run(
     shared: &Shared,
     plan: &Plan,
     question: &Question,
-    head: &Result<Head<'_>, Refusal>,
+    head: &Result<RequestHead<'_>, Refusal>,
     role: Role,
     until: Instant,
 ) -> Explanation {
@@ -141,7 +141,7 @@ fn run(
 
 /// Whether the request is for https, if `tls`, or else for http, and no listener for sites accepts such requests of
 /// clients.
-fn is_unserved(plan: &Plan, head: &Head<'_>, role: Role, tls: bool) -> bool {
+fn is_unserved(plan: &Plan, head: &RequestHead<'_>, role: Role, tls: bool) -> bool {
     let Target::Absolute { scheme, .. } = head.target else { return false };
     let takes = |listener: &Listener| listener.role == Role::Reverse && listener.tls == tls;
     role == Role::Reverse

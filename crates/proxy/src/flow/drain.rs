@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 
 use super::worker::{Shared, Worker};
 use crate::exchange::plan::Plan;
-use crate::http::head::{Head, Refusal};
+use crate::http::head::{Refusal, RequestHead};
 
 const TOO_MANY_TUNNELS: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -37,7 +37,7 @@ impl Shared {
     pub(crate) fn permit_of_tunnel(
         self: &Arc<Self>,
         plan: &Plan,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
     ) -> Result<Option<ConnectionPermit>, Refusal> {
         if head.method != Method::CONNECT && !head.upgrade {
             return Ok(None);

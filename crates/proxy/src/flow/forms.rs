@@ -44,7 +44,7 @@ pub(crate) fn choose(
     if let Some(own) = own {
         return uncoded(own, &entry.clone(), accepted, reply);
     }
-    let expiry_logged = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
+    let is_said = entry.coded().map_or_else(|| varies(&fields), Coded::varies);
     // A response that is not in memory has no other form there.
     let is_resident = reply.outcome.tier == Tier::Memory && entry.body().record().is_none();
     let coding = match is_range {
@@ -60,15 +60,15 @@ pub(crate) fn choose(
     let shows_weak_tag =
         || request.lines("if-none-match").any(|line| line.windows(2).any(|two| two == b"W/"));
     let is_weak = matches!(reply.fields, Source::NotModified(_)) && shows_weak_tag();
-    reply.negotiated = Negotiated::new(coding, expiry_logged).weakened(is_weak);
+    reply.negotiated = Negotiated::new(coding, is_said).weakened(is_weak);
     None
 }
 
 /// Marks the reply as negotiated between the origin's `coding` and the form of `entry` without it, which replaces the
 /// content for a client that does not accept the coding. Returns the coding if that form has to be made first.
 fn uncoded(coding: Coding, entry: &Entry, accepted: &Accepted, reply: &mut Reply) -> Option<Coding> {
-    let expiry_logged = entry.coded().map_or_else(|| varies(&entry.fields()), Coded::varies);
-    reply.negotiated = Negotiated::new(None, expiry_logged);
+    let is_said = entry.coded().map_or_else(|| varies(&entry.fields()), Coded::varies);
+    reply.negotiated = Negotiated::new(None, is_said);
     let form = match entry.coded() {
         _ if accepted.takes(coding) => return None,
         Some(coded) if coded.is_tried(None) => coded.form(None),

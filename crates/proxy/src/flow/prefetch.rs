@@ -32,7 +32,7 @@ use crate::flow::decide::{bypass, is_port_forbidden};
 use crate::flow::fetch;
 use crate::flow::stored::{Held, Lookup, Mode, expected, find};
 use crate::flow::worker::Worker;
-use crate::http::head::{self, Head};
+use crate::http::head::{self, RequestHead};
 
 /// The field that marks a request for which no user has asked yet (Fetch Standard).
 const PURPOSE: &str = "sec-purpose";
@@ -247,7 +247,7 @@ impl Order {
             fields.insert(header::RANGE, format!("bytes={first}-{last}").parse().ok()?);
         }
         let lines = head::lines(&fields);
-        let head = Head::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
+        let head = RequestHead::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
         let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));

@@ -55,7 +55,7 @@ pub(crate) struct Answer {
 pub(crate) fn at_once(
     worker: &Worker,
     plan: &Plan,
-    head: &head::Head<'_>,
+    head: &head::RequestHead<'_>,
     asker: &Asker<'_>,
     now: u32,
     key: &mut Vec<u8>,

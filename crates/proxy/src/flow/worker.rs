@@ -31,7 +31,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::route::SiteNumber;
 use crate::exchange::target::key_role;
-use crate::http::head::Head;
+use crate::http::head::RequestHead;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::own::OwnListeners;
 use crate::net::tls::client_certificates::ClientIdentity;
@@ -281,7 +281,7 @@ impl Worker {
         &self,
         plan: &Plan,
         role: Role,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         client: (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Option<Instant>,
     ) -> Option<RequestRecord> {

@@ -1,5 +1,5 @@
 //! Request heads: borrowed from the bytes of HTTP/1 ([`parse`]), from the fields of HTTP/2, or from the map of a request
-//! that this proxy makes itself (`Head::compose`).
+//! that this proxy makes itself (`RequestHead::compose`).
 //!
 //! `httparse` finds the parts of a head (RFC 9112); this module decides whether they make one message with one length,
 //! sent to one host. A message that fails this is refused, never repaired: two parsers of an ambiguous message may see
@@ -35,7 +35,7 @@ pub fn room<'b>() -> Room<'b> {
 
 /// A request's head, with borrowed fields.
 #[derive(Debug)]
-pub struct Head<'b> {
+pub struct RequestHead<'b> {
     /// The method, case-sensitive.
     pub method: Method,
     /// The request-target as it was sent.
@@ -110,7 +110,7 @@ pub struct Refusal {
 #[derive(Debug)]
 pub enum Parsed<'b> {
     /// A complete head, and its length in bytes.
-    Whole(Head<'b>, usize),
+    Whole(RequestHead<'b>, usize),
     /// The beginning of a head.
     Partial,
 }
@@ -168,11 +168,11 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     if has_bare_line_feed(&buffer[..used]) {
         return Err(Refusal::bad("malformed line end"));
     }
-    let head = Head::new(method, target, version == 1, request.headers, limits)?;
+    let head = RequestHead::new(method, target, version == 1, request.headers, limits)?;
     Ok(Parsed::Whole(head, used))
 }
 
-impl<'b> Head<'b> {
+impl<'b> RequestHead<'b> {
     /// Returns the head of a request that this proxy makes itself, as a client would in HTTP/1.1. `lines` have `Host`.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use crate::features::arrive::{Client, Step};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::serve;
 use crate::flow::worker::Worker;
-use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, NO_LINE, Refusal};
+use crate::http::head::{HEAD_TOO_LARGE, MOST_FIELDS, NO_LINE, Refusal, RequestHead};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
@@ -361,7 +361,7 @@ impl Responder {
         state: &mut State,
         plan: &Arc<Plan>,
         opened: Opened,
-        mut head: Head<'_>,
+        mut head: RequestHead<'_>,
         mut sheet: Option<&mut BatchSums>,
     ) -> Result<(), (Refusal, Option<Box<RequestRecord>>)> {
         let head_only = head.method == Method::HEAD;

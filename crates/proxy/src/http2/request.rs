@@ -6,7 +6,7 @@ use larder_semantics::purpose;
 use super::tunnel;
 use crate::base::settings::Limits;
 use crate::http::head::{
-    Framing, Head, Line, Lines, Refusal, TARGET_TOO_LONG, Target, authority, authority_form,
+    Framing, Line, Lines, Refusal, RequestHead, TARGET_TOO_LONG, Target, authority, authority_form,
     expects_continue, is_target,
 };
 
@@ -37,7 +37,7 @@ pub(super) fn head<'b>(
     lines: &'b [Line<'b>],
     end: bool,
     limits: &Limits,
-) -> Result<Head<'b>, Refusal> {
+) -> Result<RequestHead<'b>, Refusal> {
     let larder_http2::Head { method, protocol, scheme, authority, path, .. } = *received;
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
     match protocol {
@@ -49,7 +49,7 @@ pub(super) fn head<'b>(
                 true,
                 limits,
             );
-            return head.map(|head| Head { upgrade: true, ..head });
+            return head.map(|head| RequestHead { upgrade: true, ..head });
         }
         Some(_) => return Err(NO_PROTOCOL),
         None if method == Method::CONNECT => return connect(authority, lines),
@@ -72,7 +72,7 @@ pub(super) fn head<'b>(
     for line in lines.iter().filter(|line| line.name == "expect") {
         expects_continue |= self::expects_continue(line.value)? && !end;
     }
-    Ok(Head {
+    Ok(RequestHead {
         method,
         target,
         version: Version::HTTP_2,
@@ -91,8 +91,8 @@ pub(super) fn head<'b>(
 
 /// Returns the head of a request for a tunnel to `authority`. The client's bytes in the tunnel are no content of the
 /// request.
-fn connect<'b>(authority: &'b str, lines: &'b [Line<'b>]) -> Result<Head<'b>, Refusal> {
-    Ok(Head {
+fn connect<'b>(authority: &'b str, lines: &'b [Line<'b>]) -> Result<RequestHead<'b>, Refusal> {
+    Ok(RequestHead {
         method: Method::CONNECT,
         target: authority_form(authority)?,
         version: Version::HTTP_2,

@@ -16,7 +16,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::route::{FORWARD, SiteNumber, first_segment};
 use crate::exchange::target::Address;
-use crate::http::head::{Head, Target};
+use crate::http::head::{RequestHead, Target};
 use crate::net::tls::client_certificates::ClientIdentity;
 
 /// The target of a request that could not be parsed.
@@ -56,7 +56,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    fn of(plan: &Plan, head: &Head<'_>) -> Self {
+    fn of(plan: &Plan, head: &RequestHead<'_>) -> Self {
         if !matches!(plan.settings.access_log, AccessLog::Combined | AccessLog::Json) {
             return Self::default();
         }
@@ -104,7 +104,7 @@ impl RequestRecord {
     pub(crate) fn begin(
         plan: &Plan,
         role: Role,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         (client, identity): (SocketAddr, Option<&Arc<ClientIdentity>>),
         begun: Instant,
     ) -> Self {
@@ -229,7 +229,7 @@ impl RequestRecord {
 }
 
 /// Returns the name of the request's site in statistics, if it has one.
-pub(super) fn site(plan: &Plan, role: Role, head: &Head<'_>) -> Option<Arc<str>> {
+pub(super) fn site(plan: &Plan, role: Role, head: &RequestHead<'_>) -> Option<Arc<str>> {
     let address = Address::of(head.target, role).ok()?;
     plan.sites.name(role, address.authority, address.path)
 }

@@ -17,7 +17,7 @@ use crate::base::clock;
 use crate::base::settings::{ClientDetail, Door, Role};
 use crate::counts::versions;
 use crate::exchange::plan::Plan;
-use crate::http::head::Head;
+use crate::http::head::RequestHead;
 use crate::net::tls::client_certificates::ClientIdentity;
 
 /// Replaces the URL and the route if a worker has reached its maximum of URLs.
@@ -26,7 +26,7 @@ const ANY: &str = "*";
 /// A hit that was served without waiting, while its head is available.
 pub(crate) struct Hit<'h> {
     pub(crate) role: Role,
-    pub(crate) head: &'h Head<'h>,
+    pub(crate) head: &'h RequestHead<'h>,
     pub(crate) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(crate) identity: Option<&'h Arc<ClientIdentity>>,

@@ -18,7 +18,7 @@ use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
 use crate::features::dispatch;
-use crate::http::head::{Head, Line, Refusal};
+use crate::http::head::{Line, Refusal, RequestHead};
 
 /// The result of looking up a URL without waiting.
 pub(super) struct Look {
@@ -148,7 +148,7 @@ fn parse(text: &str) -> Result<Url, String> {
 /// Looks up `url` as a request of a client of the forward proxy.
 fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
     let lines = lines(&url, &plan.settings.doors.user_agent);
-    let mut head = Head::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
+    let mut head = RequestHead::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
     let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None };
     let step = match client.step(&visitor.worker, plan, &mut head, None, &mut Vec::new()) {
         Step::Answer(reply, _) => PageStep::Reply(Box::new(reply.unnegotiated())),
@@ -271,7 +271,7 @@ mod tests {
         {
             let url = parse(text).unwrap();
             let lines = lines(&url, "test");
-            let head = Head::compose(&Method::GET, url.as_str(), &lines, &Limits::default()).unwrap();
+            let head = RequestHead::compose(&Method::GET, url.as_str(), &lines, &Limits::default()).unwrap();
             assert_eq!(head.framing, Framing::Length(0), "{text:?}");
             assert!(url.as_str().bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");
         }

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use larder_proxy::http::chunked::{Chunked, ChunkedStep};
-use larder_proxy::http::head::{Framing, Head, Parsed, Target, parse, room};
+use larder_proxy::http::head::{Framing, Parsed, RequestHead, Target, parse, room};
 use larder_proxy::settings::Limits;
 
 use super::ReadRequest;
@@ -16,7 +16,7 @@ pub(crate) fn read(wire: &[u8]) -> Option<ReadRequest> {
     }
 }
 
-fn seen(head: &Head<'_>, rest: &[u8]) -> ReadRequest {
+fn seen(head: &RequestHead<'_>, rest: &[u8]) -> ReadRequest {
     let (scheme, authority, path) = match head.target {
         Target::Origin { path, .. } => ("", "", path),
         Target::Absolute { scheme, authority, path } => (scheme, authority, path),

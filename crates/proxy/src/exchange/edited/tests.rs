@@ -56,10 +56,10 @@ proptest! {
     fn every_writer_gets_the_same_fields(
         lines in prop::collection::vec("(etag|vary|content-encoding|x-a): (\"a\"|W/\"a\"|gzip|x-a)\r\n", 0..5),
         coding in prop::sample::select(vec![None, Some(Coding::Gzip)]),
-        (expiry_logged, is_undone) in any::<(bool, bool)>(),
+        (is_said, is_undone) in any::<(bool, bool)>(),
         removes in any::<bool>(),
     ) {
-        let negotiated = Negotiated::new(coding, expiry_logged);
+        let negotiated = Negotiated::new(coding, is_said);
         let negotiated = if is_undone { negotiated.undone() } else { negotiated };
         let remove = if removes { vec![HeaderName::from_static("vary")] } else { Vec::new() };
         let edits = Edits { remove, vary: vec!["x-a".to_owned()], ..Edits::default() };

@@ -32,7 +32,7 @@ use crate::exchange::route::first_segment;
 use crate::flow::serve;
 use crate::flow::stored::{Held, Mode, find};
 use crate::flow::worker::{Shared, Worker};
-use crate::http::head::Head;
+use crate::http::head::RequestHead;
 use crate::observe::validation::record::Verdict;
 
 /// The waits before each question to the cache.
@@ -65,7 +65,7 @@ impl Served {
 
 /// Checks a hit that took no waiting, in the background.
 #[cold]
-pub(crate) fn check_hit(worker: &Arc<Worker>, head: &Head<'_>, asker: &Asker<'_>, reply: &Reply) {
+pub(crate) fn check_hit(worker: &Arc<Worker>, head: &RequestHead<'_>, asker: &Asker<'_>, reply: &Reply) {
     let plan = worker.plan();
     let Some(served) = Served::of(&head.method, &head.fields, reply) else { return };
     if let Some(permit) = admit(worker, &plan, &client_cert::selecting(&head.fields, asker), &served)

@@ -179,7 +179,7 @@ proptest! {
         text += "\r\n";
         let limits = Limits { head_fields: 4, head_bytes: 120, target_bytes: 17, ..Limits::default() };
         let (mut room, lines) = (room(), lines(&map));
-        let composed = Head::compose(&method, target, &lines, &limits);
+        let composed = RequestHead::compose(&method, target, &lines, &limits);
         let parsed = match parse(text.as_bytes(), &mut room, &limits) {
             Ok(Parsed::Whole(head, _)) => Ok(head),
             Ok(Parsed::Partial) => panic!("{text:?} is incomplete"),
