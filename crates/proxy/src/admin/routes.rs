@@ -164,7 +164,7 @@ impl Route {
 
 /// Returns the refusal of a path that is not here, with the nearest one.
 fn unknown(path: &str) -> Refusal {
-    let paths = ROUTES.iter().map(|route| route.path).filter(|path| !path.ends_with(NAME));
+    let paths = ROUTES.iter().map(|route| route.path).filter(|path| *path != "/" && !path.ends_with(NAME));
     listing(format!("'{}' is not here{}", path.escape_debug(), hint(path, paths)))
 }
 

@@ -48,6 +48,8 @@ pub struct Reply {
     pub(crate) edits: Option<Arc<Edits>>,
     /// The site of the request.
     pub site: SiteNumber,
+    /// The hash of the request's key in the memory tier; 0 for a request that could not be read.
+    pub(crate) hash: u64,
     /// The outcome in the cache.
     pub outcome: Outcome,
     /// The content's length, if it is known before it is sent.
@@ -210,6 +212,7 @@ impl Reply {
             negotiated: Negotiated::default(),
             edits: None,
             site: SiteNumber::NONE,
+            hash: 0,
             outcome,
             length: None,
             content: Content::None,

@@ -19,7 +19,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::drain::ConnectionPermit;
-use crate::flow::serve::{self, Answer};
+use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::head::{Framing, Refusal, RequestHead};
 use crate::net::tls::client_certificates::ClientIdentity;
@@ -62,7 +62,6 @@ pub(crate) struct Visit<'c> {
     client: SocketAddr,
     identity: Option<&'c Arc<ClientIdentity>>,
     by_peer: bool,
-    hash: u64,
     now: u32,
     begun: Option<Instant>,
 }
@@ -104,14 +103,14 @@ impl Client {
         let PeerRequest { role, client, by_peer, .. } = sender;
         let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
         let at_once = || serve::at_once(worker, plan, head, &asker, now, key);
-        let Some(Answer { reply, hash }) = sender.awaited.is_none().then(at_once).flatten() else {
+        let Some(reply) = sender.awaited.is_none().then(at_once).flatten() else {
             return self.take(worker, plan, head, sender, begun);
         };
         if worker.sampler.picks(plan.settings.validate.sample) {
             validator::check_hit(worker, head, &asker, &reply);
         }
         let identity = self.identity.as_ref();
-        Step::Answer(reply, Visit { role, client, identity, by_peer, hash, now, begun })
+        Step::Answer(reply, Visit { role, client, identity, by_peer, now, begun })
     }
 
     /// Returns the sender of a request: the client at the other end, or the client for which a node or a trusted proxy
@@ -176,8 +175,8 @@ impl Visit<'_> {
     /// Returns the hit for the counters and the statistics.
     #[inline]
     pub(crate) fn hit<'h>(&'h self, head: &'h RequestHead<'h>) -> Hit<'h> {
-        let Self { role, client, identity, hash, now, begun, .. } = *self;
-        Hit { role, head, client, identity, hash, now, begun }
+        let Self { role, client, identity, now, begun, .. } = *self;
+        Hit { role, head, client, identity, now, begun }
     }
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.

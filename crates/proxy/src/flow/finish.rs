@@ -23,6 +23,8 @@ use crate::flow::worker::Worker;
 /// The request that a reply is for, as far as the last steps depend on it.
 pub(crate) struct Destination<'r> {
     pub(crate) site: SiteNumber,
+    /// The hash of its key in the memory tier.
+    pub(crate) hash: u64,
     pub(crate) rulebook: &'r Rulebook,
     pub(crate) ruling: &'r Ruling,
     pub(crate) method: &'r Method,
@@ -39,6 +41,7 @@ impl<'r> Destination<'r> {
     pub(crate) fn of(plan: &'r Plan, request: &'r Request) -> Self {
         Self {
             site: request.route.number(),
+            hash: request.hash,
             rulebook: request.route.rulebook(&plan.forward),
             ruling: &request.ruling,
             method: &request.method,
@@ -53,6 +56,7 @@ impl<'r> Destination<'r> {
 #[inline]
 pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     reply.site = to.site;
+    reply.hash = to.hash;
     reply.outcome.is_prefetch = to.is_prefetch;
     if to.asked_for_certificate {
         client_cert::keep_from_client_caches(reply);

@@ -43,13 +43,6 @@ use crate::flow::worker::Worker;
 use crate::flow::{answer, early_hints, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
-/// A reply from the cache, found without waiting.
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    /// The hash of the request's key in the memory tier.
-    pub(crate) hash: u64,
-}
-
 /// Returns the reply to a request that the cache can answer at `now` (UNIX seconds) without waiting. An ordinary hit in
 /// memory allocates nothing. `key` is scratch space.
 pub(crate) fn at_once(
@@ -59,7 +52,7 @@ pub(crate) fn at_once(
     asker: &Asker<'_>,
     now: u32,
     key: &mut Vec<u8>,
-) -> Option<Answer> {
+) -> Option<Reply> {
     let has_content = head.framing != Framing::Length(0);
     if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.may_serve_stored() {
         return None;
@@ -94,6 +87,7 @@ pub(crate) fn at_once(
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
         site,
+        hash,
         rulebook,
         ruling: &ruling,
         method: &head.method,
@@ -109,7 +103,7 @@ pub(crate) fn at_once(
             ObservedRequest { role, client: asker.address, site, key, hash, fields: &head.fields, rules };
         prefetch::hit(worker, &of, &reply);
     }
-    Some(Answer { reply, hash })
+    Some(reply)
 }
 
 /// Returns the stored response that a request with these fields selects, if it is found without waiting, and whether it

@@ -75,6 +75,8 @@ impl Visit {
 pub(crate) struct Ended {
     pub(crate) status: u16,
     pub(crate) site: SiteNumber,
+    /// The hash of its key in the memory tier; 0 for calls, and for requests that could not be read.
+    pub(crate) hash: u64,
     pub(crate) outcome: Outcome,
     /// Seconds since the response was generated or validated, if it was stored.
     pub(crate) age: Option<u32>,
@@ -88,14 +90,14 @@ impl Ended {
     /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
     #[inline]
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
-        let Reply { site, outcome, age, .. } = *reply;
+        let Reply { site, hash, outcome, age, .. } = *reply;
         // A response to HEAD has a length, but no content.
         let sent = reply.length.filter(|length| outcome.coding.is_some() && *length <= bytes);
         let saved = match (&reply.fields, sent) {
             (Source::Entry(entry), Some(sent)) => Some(entry.body().len().saturating_sub(sent)),
             _ => None,
         };
-        Self { status: reply.status.as_u16(), site, outcome, age, bytes, saved }
+        Self { status: reply.status.as_u16(), site, hash, outcome, age, bytes, saved }
     }
 }
 

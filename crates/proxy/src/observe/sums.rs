@@ -30,8 +30,6 @@ pub(crate) struct Hit<'h> {
     pub(crate) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(crate) identity: Option<&'h Arc<ClientIdentity>>,
-    /// The hash of its key in the memory tier.
-    pub(crate) hash: u64,
     /// The arrival (UNIX seconds).
     pub(crate) now: u32,
     /// The precise arrival, if the request is timed.
@@ -55,7 +53,7 @@ impl Ledger {
         }
         let mark = Mark {
             second: hit.now,
-            url: hit.hash,
+            url: ended.hash,
             words: words(ended, None, &hit.head.method, Some(hit.head.version)),
             client: client(hit.client.ip(), self.client),
         };

@@ -283,7 +283,15 @@ mod tests {
         url.clone_into(&mut memo.target);
         EndedRequest {
             memo,
-            ended: Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes, saved: None },
+            ended: Ended {
+                status: 200,
+                site: SiteNumber::NONE,
+                hash: 0,
+                outcome,
+                age: None,
+                bytes,
+                saved: None,
+            },
             took: Duration::ZERO,
         }
     }

@@ -160,8 +160,15 @@ mod tests {
         let mut memo = RequestRecord::unread(([192, 0, 2, 1], 1).into());
         memo.version = Some(http::Version::HTTP_2);
         "http://a/b/c".clone_into(&mut memo.target);
-        let ended =
-            Ended { status: 204, site: SiteNumber::NONE, outcome, age: Some(3), bytes: 9, saved: None };
+        let ended = Ended {
+            status: 204,
+            site: SiteNumber::NONE,
+            hash: 0,
+            outcome,
+            age: Some(3),
+            bytes: 9,
+            saved: None,
+        };
         EndedRequest { memo, ended, took: Duration::from_micros(1_500) }
     }
 

@@ -263,7 +263,8 @@ mod tests {
     fn batch(first: u64, seen: usize, dropped: u64) -> Arc<Batch> {
         let memo = RequestRecord::unread(([127, 0, 0, 1], 1).into());
         let outcome = Outcome::forwarded(Kind::Miss, Why::Absent);
-        let ended = Ended { status: 200, site: SiteNumber::NONE, outcome, age: None, bytes: 1, saved: None };
+        let ended =
+            Ended { status: 200, site: SiteNumber::NONE, hash: 0, outcome, age: None, bytes: 1, saved: None };
         Arc::new(Batch {
             first,
             seen: vec![EndedRequest { memo, ended, took: Duration::ZERO }; seen],

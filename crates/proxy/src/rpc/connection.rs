@@ -237,7 +237,7 @@ impl Connection {
             }
         };
         let bytes = (self.writing.sent + self.writing.out.len() as u64).saturating_sub(before);
-        let ended = Ended { status, site: SiteNumber::FORWARD, outcome, age, bytes, saved: None };
+        let ended = Ended { status, site: SiteNumber::FORWARD, hash: 0, outcome, age, bytes, saved: None };
         self.visitor.record(&plan, begun, &ended, memo);
         sent
     }

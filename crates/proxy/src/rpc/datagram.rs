@@ -116,7 +116,7 @@ async fn fetch(visitor: &Visitor, url: &str, encoder: &Encoder) -> Bytes {
         }
     };
     let (site, bytes) = (SiteNumber::FORWARD, answer.len() as u64);
-    let ended = Ended { status, site, outcome, age, bytes, saved: None };
+    let ended = Ended { status, site, hash: 0, outcome, age, bytes, saved: None };
     visitor.record(&plan, begun, &ended, memo);
     answer
 }

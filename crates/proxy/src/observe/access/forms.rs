@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn ended(outcome: Outcome, status: u16) -> Ended {
-        Ended { status, site: SiteNumber::NONE, outcome, age: None, bytes: 99, saved: None }
+        Ended { status, site: SiteNumber::NONE, hash: 0, outcome, age: None, bytes: 99, saved: None }
     }
 
     fn memo(target: &str) -> RequestRecord {
