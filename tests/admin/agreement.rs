@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use super::Events;
 
-/// The number of configs; then that of rules in a config, and of requests for it.
-const CONFIGS: u64 = 6;
-const RULES: usize = 3;
-const REQUESTS: usize = 40;
+/// The number of configs; then the most rules in a config, the paths that are requested of it, and the requests.
+const CONFIGS: u64 = 8;
+const RULES: usize = 2;
+const CHOSEN: usize = 3;
+const REQUESTS: usize = 60;
 
 const KEYS: &[&str] = &[
     "",
@@ -54,10 +55,10 @@ const EFFECTS: &[&str] = &[
     "stop = true",
 ];
 const PATHS: &[&str] = &[
-    "/fresh", "/fresh", "/stale", "/stale", "/soon", "/strict", "/secret", "/varies", "/guessed", "/similar",
-    "/part", "/gone", "/moved",
+    "/fresh", "/stale", "/soon", "/strict", "/secret", "/varies", "/guessed", "/similar", "/part", "/gone",
+    "/moved",
 ];
-const QUERIES: &[&str] = &["", "", "?a=1", "?a=2", "?b=1"];
+const QUERIES: &[&str] = &["", "", "", "", "?a=1", "?a=2", "?b=1"];
 const METHODS: &[&str] = &["GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "PURGE"];
 const FIELDS: &[&str] = &[
     "X-A: 1",
@@ -127,12 +128,12 @@ struct Request {
 }
 
 impl Request {
-    fn new(rng: &mut Rng) -> Self {
+    fn new(rng: &mut Rng, paths: &[&str]) -> Self {
         let fields = (0..rng.usize(..3)).map(|_| some(rng, FIELDS));
         let mut fields: Vec<_> = fields.filter_map(|line| line.split_once(": ")).collect();
         fields.sort_unstable();
         fields.dedup_by_key(|(name, _)| *name);
-        let target = format!("{}{}", some(rng, PATHS), some(rng, QUERIES));
+        let target = format!("{}{}", some(rng, paths), some(rng, QUERIES));
         Self { method: some(rng, METHODS), target, fields }
     }
 
@@ -187,14 +188,16 @@ fn check(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let rule = |rng: &mut Rng| format!("[[site.rule]]\n{}\n{}\n", some(rng, CONDITIONS), some(rng, EFFECTS));
     let key = some(&mut rng, KEYS);
-    let rules: String = (0..RULES).map(|_| rule(&mut rng)).collect();
+    let rules: String = (0..rng.usize(..=RULES)).map(|_| rule(&mut rng)).collect();
+    // Few paths, so that stored responses are requested again.
+    let paths: Vec<_> = (0..CHOSEN).map(|_| some(&mut rng, PATHS)).collect();
     let origin = Origin::by(answer);
     let config = site(&[&origin], &format!("{key}\n{rules}"));
     let larder = Larder::start(&config);
     let (mut log, mut client) = (Events::of(&larder, "/log"), Client::new(&larder));
     client.authority = "site.test".to_owned();
     for number in 0..REQUESTS as u32 {
-        let request = Request::new(&mut rng);
+        let request = Request::new(&mut rng, &paths);
         let is_http2 = rng.bool();
         let (decision, before) = (request.why(&larder), origin.count());
         request.send(&larder, is_http2.then_some((&mut client, 2 * number + 1)));

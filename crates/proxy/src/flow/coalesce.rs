@@ -14,10 +14,10 @@ use crate::base::outcome::{Kind, Tier};
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
-use crate::flow::decide::Decision;
+use crate::flow::decide::{Decision, may_share};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::stored::{Held, Lookup, expected, find, may_share, selects};
+use crate::flow::stored::{Held, Lookup, expected, find, selects};
 use crate::flow::{answer, equivalent, follow};
 use crate::http::names::CLIENT_CERT;
 
@@ -63,7 +63,8 @@ impl Context<'_> {
             match verdict {
                 Verdict::Stream(head) if selects(&head, request) => {
                     let is_whole = head.status != StatusCode::PARTIAL_CONTENT;
-                    if !may_share(&head.freshness, request) || !is_whole || !reader.is_shared() {
+                    if !may_share(&head.freshness, request, clock::now()) || !is_whole || !reader.is_shared()
+                    {
                         break;
                     }
                     return self.follow(request, &head, reader, why);
@@ -72,7 +73,7 @@ impl Context<'_> {
                     // The fetch is of another variant. Its head tells which request fields select variants.
                     signature = vary::again(&head.signature, &request.fields);
                 }
-                Verdict::Stored(entry) if may_share(&entry.freshness(), request) => {
+                Verdict::Stored(entry) if may_share(&entry.freshness(), request, clock::now()) => {
                     match self.share(request, entry, Kind::Coalesced, why) {
                         Some(reply) => return reply,
                         None => break,

@@ -222,6 +222,15 @@ pub(crate) fn decide(terms: &Terms, stored: Result<Stored, Why>, now: u32) -> De
     }
 }
 
+/// Whether the response to one request, of this freshness, may answer another that arrived meanwhile. Only a response
+/// that could later be reused without validation may be shared at `now` (UNIX seconds).
+pub(crate) fn may_share(freshness: &Freshness, request: &Request, now: u32) -> bool {
+    matches!(
+        reuse(&request.without_guess(*freshness), &request.asked, now),
+        Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
+    )
+}
+
 /// Whether `entry` may answer `request` at `now` (UNIX seconds) although the origin fails (RFC 5861 section 4, RFC 9111
 /// section 4.2.4).
 pub(crate) fn may_stand_in(

@@ -23,7 +23,7 @@ use crate::flow::context::{Context, failure};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
 use crate::flow::follow;
-use crate::flow::stored::{Lookup, expected, is_fresh, selects};
+use crate::flow::stored::{Lookup, expected, selects};
 
 impl Context<'_> {
     /// Fetches for a reload, and for all others that arrive before the fetch begins.
@@ -71,12 +71,12 @@ impl Context<'_> {
             Verdict::Failed(status, why) => Some(failure(status, why)),
             Verdict::Stream(head) => {
                 let is_shared = selects(&head, request)
-                    && is_fresh(&head.freshness)
+                    && head.freshness.is_fresh(clock::now())
                     && reader.is_shared()
                     && head.status != StatusCode::PARTIAL_CONTENT;
                 is_shared.then(|| self.follow(request, &head, reader, why))
             }
-            Verdict::Stored(entry) if is_fresh(&entry.freshness()) => {
+            Verdict::Stored(entry) if entry.freshness().is_fresh(clock::now()) => {
                 self.share(request, entry, Kind::Coalesced, why)
             }
             _ => None,

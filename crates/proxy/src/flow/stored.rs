@@ -1,9 +1,6 @@
 //! Stored responses for a request: which of them it selects, and whether they answer it.
 
-use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
-use larder_semantics::freshness::Freshness;
-use larder_semantics::reuse::{Reuse, reuse};
 use larder_semantics::status::Why;
 use larder_semantics::vary;
 use larder_store::fill::{Epoch, Head};
@@ -128,15 +125,6 @@ pub(crate) fn expected(resident: &Resident, request: &Request) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// Whether the response to one request may answer another that arrived meanwhile. Only a response that could later be
-/// reused without validation may be shared now.
-pub(crate) fn may_share(freshness: &Freshness, request: &Request) -> bool {
-    matches!(
-        reuse(&request.without_guess(*freshness), &request.asked, clock::now()),
-        Reuse::Fresh | Reuse::MaxStale | Reuse::StaleWhileRevalidate
-    )
-}
-
 /// Whether `request` selects a response with this head.
 pub(crate) fn selects(head: &Head, request: &Request) -> bool {
     let fields = head.fields.view();
@@ -148,17 +136,13 @@ pub(crate) fn selects(head: &Head, request: &Request) -> bool {
 /// selects, or another variant.
 pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entry>) -> bool {
     let store = &cx.worker.cache.store;
+    let now = clock::now();
     let serves = |entry: &Entry| {
         let is_answer = entry.status().is_success() || entry.status().is_redirection();
-        is_answer && is_fresh(&request.freshness(entry)) && store.current(entry.clone()).is_some()
+        is_answer && request.freshness(entry).is_fresh(now) && store.current(entry.clone()).is_some()
     };
     stored.is_some_and(serves) || {
         let resident = store.memory.peek(&request.key, request.hash);
         resident.is_some_and(|resident| resident.variants().iter().any(serves))
     }
-}
-
-/// Whether a response of this freshness answers a request without cache directives.
-pub(crate) fn is_fresh(freshness: &Freshness) -> bool {
-    reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
 }
