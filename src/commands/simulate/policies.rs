@@ -1,10 +1,14 @@
 //! The policies to run, as users name them, and the list of all policies.
 
-use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Policy, Replay, Request, Select, Shape, Spec};
+use std::sync::LazyLock;
+
+use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Spec};
+use larder_lab::replay::Run;
+use larder_lab::trace::{Builder, Record, Trace};
 
 /// The size of a replay that fills the cache whose metadata is measured.
-const REQUESTS: u32 = 60_000;
-const OBJECTS: u32 = 20_000;
+const REQUESTS: u64 = 60_000;
+const OBJECTS: u64 = 20_000;
 const RESIDENT: u64 = 5_000;
 
 /// Parses the policies of `words`, each a list such as `lru,s3fifo:small=0.1,ghost=0.5`, or `all`. `filter` is put in
@@ -83,7 +87,11 @@ fn describe(page: &mut String, listing: &Listing, metadata: f64) {
 
 /// Returns the bytes that a cache under the policy `spec` allocates for each object, if sizes differ.
 pub(super) fn metadata(spec: &str) -> f64 {
-    Spec::parse(spec).map_or(0.0, |spec| spec.select(Metadata))
+    static TRACE: LazyLock<Trace> = LazyLock::new(skewed);
+    let Ok(spec) = Spec::parse(spec) else { return 0.0 };
+    let capacity = Capacity { by: By::Entries, amount: RESIDENT };
+    let run = Run { trace: &TRACE, spec: &spec, capacity, warmup: 0, by_object: false, seed: 1 };
+    run.go(&|_| true).map_or(0.0, |counts| counts.metadata_bytes_per_object)
 }
 
 /// Returns the bytes that `filter` adds: measured with LRU, whose own bytes do not depend on the objects admitted.
@@ -92,26 +100,19 @@ pub(super) fn filter_metadata(filter: &Listing) -> f64 {
     metadata(&format!("{}+{plain}", filter.name)) - metadata(plain)
 }
 
-struct Metadata;
-
-impl Select for Metadata {
-    type Output = f64;
-
-    fn run<P: Policy>(self, params: P::Params) -> f64 {
-        let shape = Shape { objects: OBJECTS, sized: true, costed: false };
-        let capacity = Capacity { by: By::Entries, amount: RESIDENT };
-        let mut cache = Replay::<P>::new(capacity, shape, params, 1);
-        let mut random = 1_u64;
-        for at in 1..=REQUESTS {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // The product of two uniform random numbers: some objects are requested far more often than others.
-            let (one, other) = ((random >> 48) as u32 & 0xFF, (random >> 32) as u32 & 0xFF);
-            let id = (one * other * OBJECTS) >> 16;
-            let next = u64::from(at) + u64::from(id) + 1;
-            cache.request(Request { id, size: u64::from(1 + id % 1_000), cost: 0, next });
-        }
-        cache.metadata_bytes() as f64 / cache.most().max(1) as f64
+/// Returns requests for objects of different sizes, some far more often than others.
+fn skewed() -> Trace {
+    let mut trace = Builder::default();
+    let mut random = 1_u64;
+    for time in 0..REQUESTS {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // The product of two uniform random numbers has a skewed distribution.
+        let (one, other) = ((random >> 48) & 0xFF, (random >> 32) & 0xFF);
+        let key = (one * other * OBJECTS) >> 16;
+        // A trace has room for far more requests.
+        let _ = trace.push_number(Record { key, time, size: 1 + key % 1_000, cost: 0 });
     }
+    trace.finish()
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 
 use super::goal::Goal;
 use super::measure::median;
+use super::options::claim_cores;
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
+use super::process;
 use super::server::{self, Running};
 use super::table::{self, Cell};
-use super::{pin_self, process, warn_if_busy};
 use crate::packages::{self, Package};
 use crate::{args, root};
 use anyhow::{Context, Result, bail};
@@ -135,10 +136,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     if with_thrift {
         compile(&programs.thrift())?;
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let url = format!("http://127.0.0.1:{}{PATH}", origin.port());
     let mut measured = Vec::new();

@@ -3,10 +3,10 @@
 
 use super::goal::Goal;
 use super::measure::median;
-use super::options::{Options, prepare};
+use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
-use super::server::Running;
+use super::server::{self, Running};
 use super::table::{self, Cell, Row};
 use super::{process, tls};
 use crate::packages::Package;
@@ -155,7 +155,7 @@ impl Measured {
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&[&H2LOAD, &tls::OPENSSL], &[&peers::NGINX, &tls::HAPROXY, &tls::H2O])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    prepare()?;
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for way in [Way::Tls, Way::Clear] {

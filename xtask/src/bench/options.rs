@@ -1,11 +1,15 @@
 //! The common parts of several benches: their options, and the packages that they need.
 
-use super::{SERVER_CORE, pin_self, server, warn_if_busy};
-use crate::args;
+use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
+use crate::args::{self, Known, Words};
 use crate::packages::{self, Package};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The options of all these benches.
+const KNOWN: &[Known] =
+    &[("--quick", false), ("--seconds", true), ("--rounds", true), ("--larder", true), ("--json", true)];
 
 /// The options of a bench that measures servers in rounds.
 pub(crate) struct Options {
@@ -23,16 +27,20 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String], usual: [u32; 2]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { usual };
+        Self::read(&args::parse(words, &[KNOWN, &[("--install", false)]].concat())?, [1, 2], usual)
+    }
+
+    /// Reads the words after the name of a bench without peers; `quick` and `usual` are the default seconds of a
+    /// measurement, and rounds.
+    ///
+    /// # Errors
+    /// The same as for [`parse`](Self::parse).
+    pub(super) fn without_peers(words: &[String], quick: [u32; 2], usual: [u32; 2]) -> Result<Self> {
+        Self::read(&args::parse(words, KNOWN)?, quick, usual)
+    }
+
+    fn read(words: &Words, quick: [u32; 2], usual: [u32; 2]) -> Result<Self> {
+        let [seconds, rounds] = if words.has("--quick") { quick } else { usual };
         Ok(Self {
             quick: words.has("--quick"),
             duration: words.seconds("--seconds", seconds)?,
@@ -70,15 +78,15 @@ impl Options {
     }
 }
 
-/// Reserves the server's core for the servers, and removes the leftovers of interrupted benches.
+/// Reserves the server's core for the servers, and removes the leftovers of interrupted benches below `base`.
 ///
 /// # Errors
 /// If the kernel refuses the choice of a core.
-pub(super) fn prepare() -> Result<()> {
+pub(super) fn claim_cores(base: &Path) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
-    println!("{cores} cores; server on core {SERVER_CORE}");
+    println!("{cores} cores; servers on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
     warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    server::remove_leftovers(base);
     Ok(())
 }

@@ -4,16 +4,15 @@
 use super::goal::{self, Goal};
 use super::lap::Lap;
 use super::measure::median;
+use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs, Which};
 use super::server::Running;
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
-use crate::args;
+use super::{CONNECTIONS, process, server};
 use anyhow::{Result, bail};
 use serde_json::json;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,36 +34,12 @@ const SLOWEST: f64 = 1.5;
 /// The kinds of purges: the name, and the option.
 const WAYS: [(&str, &str); 2] = [("soft", "--soft"), ("hard", "--hard")];
 
-/// The options of `cargo x bench purge`.
-pub(crate) struct Options {
-    duration: Duration,
-    rounds: u32,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `bench purge`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-        ];
-        let words = args::parse(words, &known)?;
-        let rounds = if words.has("--quick") { 1 } else { 5 };
-        Ok(Self {
-            duration: words.seconds("--seconds", 3)?,
-            rounds: words.number("--rounds", rounds)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-        })
-    }
+/// Reads the words after `bench purge`.
+///
+/// # Errors
+/// The same as for [`Options::parse`].
+pub(super) fn parse(words: &[String]) -> Result<Options> {
+    Options::without_peers(words, [3, 1], [3, 5])
 }
 
 /// A purge with its effects.
@@ -85,11 +60,7 @@ struct Sample {
 /// If a build fails, a request is not answered, or a purge removes other objects.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let larder = peers::program(options.larder.as_deref())?;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let Some(peer) = peers::ALL.iter().find(|peer| peer.which == Which::Larder) else { bail!("no larder") };
     let larder = Running::start(peer, &Programs::given(&larder), &origin)?;
@@ -196,13 +167,13 @@ fn row(name: &str, samples: &[Sample]) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::parse;
 
     #[test]
     fn a_quick_run_is_one_round_unless_told_otherwise() {
         let rounds = |line: &str| {
             let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            Options::parse(&words).unwrap().rounds
+            parse(&words).unwrap().rounds
         };
         assert_eq!([rounds(""), rounds("--quick"), rounds("--quick --rounds 3")], [5, 1, 3]);
     }

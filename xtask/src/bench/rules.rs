@@ -4,10 +4,10 @@
 use super::goal::{self, Goal};
 use super::load::{self, Load, Script};
 use super::measure::median;
-use super::options::{Options, prepare};
+use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Setup, Start, Which, start};
-use super::server::Running;
+use super::server::{self, Running};
 use super::table::{self, Cell, Row};
 use super::{CONNECTIONS, process};
 use crate::packages;
@@ -78,7 +78,7 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     options.missing(&[&packages::WRK], &[])?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    prepare()?;
+    claim_cores(&server::in_memory())?;
     let (origin, script) = (Origin::start(), Script::one()?);
     let mut larders = Vec::new();
     for variant in &VARIANTS {

@@ -7,11 +7,11 @@ use super::goal::Goal;
 use super::handshakes::{self, Handshakes};
 use super::load::{self, Script};
 use super::measure::median;
-use super::options::{Options, prepare};
+use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Setup, Start, Which, start};
 use super::process;
-use super::server::Running;
+use super::server::{self, Running};
 use super::table::{self, Cell, Row};
 use super::tls_load::{self, Tool};
 use crate::packages::{self, Package};
@@ -180,7 +180,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let missing = options.missing(&tools, &[&peers::NGINX, &HAPROXY, &H2O])?;
     let programs = peers::build(&[&peers::FLOOR, &ENTRANTS[0]], options.larder.as_deref())?;
     let tool = Tool(programs.tls_load());
-    prepare()?;
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let here = |peer: &&Peer| peer.package.as_ref().is_none_or(|package| !missing.contains(&package));
     let begin =

@@ -7,17 +7,16 @@ mod nodes;
 use super::goal::{self, Goal};
 use super::load::{self, Script};
 use super::measure::median;
-use super::options::Options;
+use super::options::{Options, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Programs};
 use super::server::Running;
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
+use super::{CONNECTIONS, process, server};
 use crate::packages;
 use anyhow::{Context, Result, bail};
 use nodes::{ENGINE, Nodes};
 use serde_json::json;
-use std::thread;
 use std::time::Duration;
 
 /// URLs whose answers are stored before the measurement. There is room for copies of all of them.
@@ -121,11 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         bail!("not installed; add --install, or run: {}", packages::command_line(&missing));
     }
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; all nodes on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let nodes = Nodes::start(&programs, &origin)?;
     let mut measured = KINDS.map(|(kind, name)| Measured { kind, name, samples: Vec::new() });

@@ -9,13 +9,12 @@ mod ways;
 
 use super::goal::Goal;
 use super::measure::median;
+use super::options::{Options, claim_cores};
 use super::peers::{self, Programs};
+use super::server;
 use super::table::{self, Cell, Row};
-use super::{LOAD_CORE, SERVER_CORE, pin_self, server, warn_if_busy};
-use crate::args;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use std::process::Command;
 use ways::{ENTITIES, HOPS, Open, SERVICES, Way};
 
@@ -48,36 +47,12 @@ const LOADS: [Load; 3] = [
     Load { name: "80% reads, 16 clients", clients: 16, writes: 0.2 },
 ];
 
-/// The options of `cargo x bench control`.
-pub(crate) struct Options {
-    seconds: u32,
-    rounds: u32,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `bench control`.
-    ///
-    /// # Errors
-    /// An unknown word, or an invalid value; the error names it.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--larder", true),
-            ("--json", true),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 1] } else { [2, 3] };
-        Ok(Self {
-            seconds: words.number("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-        })
-    }
+/// Reads the words after `bench control`.
+///
+/// # Errors
+/// The same as for [`Options::parse`].
+pub(super) fn parse(words: &[String]) -> Result<Options> {
+    Options::without_peers(words, [1, 1], [2, 3])
 }
 
 /// One load on one way.
@@ -107,15 +82,8 @@ struct Measured {
 /// If a build fails, a request is not answered, or an answer is stale.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let programs = peers::build(&[&SERVICES, &HOPS[0]], options.larder.as_deref())?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!(
-        "{cores} cores; all servers on core {SERVER_CORE}, clients on core {}",
-        LOAD_CORE.min(cores - 1)
-    );
-    warn_if_busy();
+    claim_cores(&server::in_memory())?;
     let blanked = blank::goals()?;
-    server::remove_leftovers(&server::in_memory());
     let folder = tempfile::tempdir()?;
     let mut ways = vec![Open::start(Way::Memory, CHEAP, &programs, folder.path())?];
     for cost in COSTS {
@@ -157,7 +125,7 @@ fn measure(options: &Options, ways: &[Open], programs: &Programs) -> Result<Vec<
 }
 
 fn sample(options: &Options, programs: &Programs, open: &Open, load: Load) -> Result<Sample> {
-    let seconds = options.seconds.to_string();
+    let seconds = options.duration.as_secs().to_string();
     let before = open.cpu()?;
     let told = ask(programs, open, load, &["--requests", "100000000", "--seconds", &seconds])?;
     let after = open.cpu()?;

@@ -7,11 +7,11 @@ mod starts;
 mod writes;
 
 use super::goal::Goal;
+use super::options::claim_cores;
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Which};
-use super::server::{self, Running};
+use super::server::Running;
 use super::table::{self, Row};
-use super::{LOAD_CORE, SERVER_CORE, pin_self, warn_if_busy};
 use crate::{args, packages};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
@@ -126,11 +126,7 @@ impl Bench<'_> {
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let with_nginx = prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&options.folder);
+    claim_cores(&options.folder)?;
     let origin = Origin::start();
     let bench = Bench { options, programs, origin: &origin, with_nginx };
     let (mut goals, mut report) = (Vec::new(), Map::new());

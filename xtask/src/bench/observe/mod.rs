@@ -6,17 +6,17 @@ mod entrants;
 use super::goal::Goal;
 use super::load::{self, Script};
 use super::measure::median;
+use super::options::claim_cores;
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
 use super::table::{self, Cell, Row};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, process, server, warn_if_busy};
+use super::{CONNECTIONS, process, server};
 use crate::{args, packages};
 use anyhow::{Result, bail};
 use entrants::{Entrant, KINDS, Kind, PACKAGES};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 /// The number of requested URLs, all of them hits.
@@ -120,11 +120,7 @@ struct Measured {
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     prepare(options)?;
     let programs = Programs::given(&peers::program(options.larder.as_deref())?);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; larder on core {SERVER_CORE}, all else on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let mut measured = Vec::new();
     for (name, kind) in entrants(&options.kinds) {

@@ -5,10 +5,11 @@ mod rounds;
 
 use super::goal::{self, Goal};
 use super::measure::Object;
+use super::options::claim_cores;
 use super::origin::Origin;
 use super::peers::{self, Peer, Subject, Which};
 use super::server::{self, Running};
-use super::{CONNECTIONS, LOAD_CORE, SERVER_CORE, pin_self, table, warn_if_busy};
+use super::{CONNECTIONS, table};
 use crate::{args, packages};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -98,11 +99,7 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let chosen = present(options)?;
     let programs = peers::build(&chosen, options.larder.as_deref())?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pin_self(cores)?;
-    println!("{cores} cores; server on core {SERVER_CORE}, load on core {}", LOAD_CORE.min(cores - 1));
-    warn_if_busy();
-    server::remove_leftovers(&server::in_memory());
+    claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let mut failures = Vec::new();
     let mut servers = Vec::new();
