@@ -97,17 +97,7 @@ impl Outcome {
 
     /// Creates the outcome of a request that was, or should have been, forwarded to the origin.
     pub fn forwarded(kind: Kind, why: Why) -> Self {
-        Self {
-            kind,
-            why,
-            origin_status: None,
-            stored: false,
-            ttl: None,
-            tier: Tier::Memory,
-            origin_time: None,
-            coding: None,
-            is_prefetch: false,
-        }
+        Self { ttl: None, ..Self::hit(kind, why, 0) }
     }
 
     /// Sets the tier of the stored response.
