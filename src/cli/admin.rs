@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use larder_cli::Failure;
 use larder_proxy::settings::Token;
 use reqwest::Url;
 use serde::de::DeserializeOwned;
@@ -25,7 +26,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::admin_tls::AdminTls;
 use super::admin_token::{Secret, Shown, TOKEN};
-use super::output::Failure;
 use super::words::printable;
 
 /// The address of the admin listener by default.

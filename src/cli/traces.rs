@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use larder_cli::{Failure, units, words};
 use larder_lab::trace::{self, Field, Format, Trace};
-
-use super::output::Failure;
-use super::{units, words};
 
 /// How to read traces.
 #[derive(Clone, Debug, Args)]

@@ -4,9 +4,7 @@ mod cache;
 mod check;
 mod cluster;
 mod describe;
-mod experiment;
 mod fetch;
-mod live;
 mod log;
 mod passwd;
 mod purge;
@@ -19,7 +17,7 @@ mod workload;
 
 use std::ffi::OsString;
 
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::cli::{Failure, WatchAllocator, say};
 use crate::config::flags::Run;
@@ -45,29 +43,6 @@ pub(crate) struct CommandLine {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-impl CommandLine {
-    /// Parses `words`, which begin with the program's name.
-    ///
-    /// # Errors
-    /// The error in the arguments, or the help that they request.
-    pub(crate) fn read<W: Into<OsString> + Clone>(
-        words: impl IntoIterator<Item = W>,
-    ) -> Result<Self, clap::Error> {
-        let mut command = taking_negative_numbers(Self::command());
-        let mut matches = command.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
-    }
-}
-
-/// Returns `command` with options that accept `-1` as their value, so that errors name the expected values.
-fn taking_negative_numbers(command: clap::Command) -> clap::Command {
-    let argument = |argument: Arg| match argument.get_action().takes_values() {
-        true => argument.allow_negative_numbers(true),
-        false => argument,
-    };
-    command.mut_args(argument).mut_subcommands(taking_negative_numbers)
 }
 
 /// The commands.
@@ -113,12 +88,12 @@ pub(crate) enum Command {
     Describe(describe::Describe),
     /// Generate a workload
     Workload(workload::WorkloadArgs),
-    /// Run experiments on a live proxy and write a report
-    #[command(after_help = experiment::EXAMPLES)]
-    Experiment(experiment::ExperimentArgs),
-    /// Run a part of a live experiment
-    #[command(subcommand, hide = true)]
-    Live(live::Live),
+    /// Name the program that runs experiments
+    #[command(hide = true, disable_help_flag = true)]
+    Experiment {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Print the version
     #[command(after_help = VERSION_EXAMPLES)]
     Version,
@@ -141,8 +116,9 @@ pub(crate) fn run(command: Command, watch: WatchAllocator) -> Result<(), Failure
         Command::Simulate(simulate) => simulate::run(&simulate),
         Command::Describe(describe) => describe::run(&describe),
         Command::Workload(args) => workload::run(args),
-        Command::Experiment(args) => experiment::run(&args),
-        Command::Live(live) => live::run(&live),
+        Command::Experiment { .. } => {
+            Err(Failure::Refused("another program runs experiments: larder-lab experiment".to_owned()))
+        }
         Command::Version => {
             say(&format!("larder {}", env!("CARGO_PKG_VERSION")));
             Ok(())

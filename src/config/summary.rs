@@ -66,10 +66,10 @@ pub(crate) fn summary(settings: &Settings) -> Vec<(&'static str, String)> {
             (None, true) => "",
             (None, false) => ", not cached",
         };
-        let by_rule = site.site_rules.iter().filter(|rule| !rule.effects.upstream.origins.is_empty());
+        let by_rule = site.site_rules.iter().filter_map(|rule| Some((rule, rule.effects.origin.as_ref()?)));
         let by_rule: String = by_rule
-            .map(|rule| {
-                let origins: Vec<_> = rule.effects.upstream.origins.iter().map(places::show_origin).collect();
+            .map(|(rule, origins)| {
+                let origins: Vec<_> = origins.iter().map(places::show_origin).collect();
                 format!(", by rule {} from {}", rule.name, origins.join(", "))
             })
             .collect();

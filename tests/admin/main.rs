@@ -2,6 +2,7 @@
 //! purges, and the rights to use them.
 
 mod access;
+mod agreement;
 mod explained;
 mod live;
 mod promised;

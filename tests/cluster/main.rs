@@ -4,7 +4,6 @@
 mod checker;
 mod clocks;
 mod encrypted;
-mod experiment;
 mod failover;
 mod invalidations;
 mod members;

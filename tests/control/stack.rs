@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use larder_lab::live::services::{Backend, Cost, Options};
-use larder_lab::live::{Outcome, Plan, drive};
+use larder_experiment::services::{Backend, Cost, Options};
+use larder_experiment::{Outcome, Plan, drive};
 use larder_lab::workload::Crud;
 use larder_testkit::{Larder, eventually};
 use serde_json::Value;

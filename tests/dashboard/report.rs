@@ -13,7 +13,7 @@ const LARGEST: usize = 400_000;
 
 /// Writes a report with meaningless numbers to `directory`.
 fn smoke(directory: &Path) -> PathBuf {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let mut command = Command::new(larder_testkit::programs::lab());
     command.args(["experiment", "thrift", "--smoke", "-o"]).arg(directory);
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -56,7 +56,7 @@ fn report_pictures() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let report = docs.join("report/report.html");
     if !report.is_file() {
-        println!("no pictures of the report: 'larder experiment all -o docs/report' makes one");
+        println!("no pictures of the report: 'larder-lab experiment all -o docs/report' makes one");
         return;
     }
     let mut browser = Browser::of(&report, 1440);

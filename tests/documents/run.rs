@@ -49,6 +49,9 @@ pub(crate) fn run(page: &Page) -> Option<Vec<Output>> {
         symlink(repository.join(name), folder.path().join(name)).expect("linked");
     }
     let larder = Path::new(env!("CARGO_BIN_EXE_larder"));
+    if page.steps.iter().any(|step| step.is_run() && step.commands.contains("larder-lab")) {
+        larder_testkit::programs::lab();
+    }
     // `cargo x test` builds programs there that are in no package.
     let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools");
     let path = format!("{}:{tools}:{}", larder.parent().expect("a folder").display(), env!("PATH"));

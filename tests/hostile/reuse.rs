@@ -63,6 +63,101 @@ fn an_origin_that_sent_more_than_its_answer_gets_one_request_for_each_connection
     assert_eq!((origin.count(), origin.connections()), (6, 6));
 }
 
+/// Starts an origin that sends another response late: when `/late` is requested first, in place of its response, which
+/// follows once `gate` is open.
+fn late(gate: &Gate) -> Origin {
+    let held = gate.clone();
+    Origin::speaking(move |peer| {
+        while let Some(seen) = peer.request() {
+            if seen.target == "/late" && seen.number == 1 {
+                peer.send(FOREIGN);
+                held.pass();
+            }
+            peer.answer(GOOD);
+        }
+    })
+}
+
+#[test]
+fn late_bytes_do_not_stay_stored_as_the_response_to_another_request() {
+    let gate = Gate::default();
+    let origin = late(&gate);
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    assert_eq!(client.ask("GET /").text(), "good");
+    // Nothing tells these bytes from the response yet.
+    assert_eq!(client.ask("GET /late").text(), "foreign");
+    gate.open();
+    eventually("the true response", || (larder.get("/late").text() == "good").then_some(()));
+    assert!(larder.get("/late").is_hit() && larder.get("/").is_hit());
+}
+
+#[test]
+fn late_bytes_with_the_response_behind_them_are_not_stored() {
+    let origin = Origin::speaking(|peer| {
+        while let Some(seen) = peer.request() {
+            if seen.target == "/late" && seen.number == 1 {
+                peer.send(&[FOREIGN, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood"].concat());
+            } else {
+                peer.answer(GOOD);
+            }
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    client.ask("GET /");
+    assert_eq!(client.ask("GET /late").text(), "foreign");
+    assert_eq!(larder.get("/late").text(), "good");
+}
+
+#[test]
+fn a_response_on_a_used_connection_to_an_origin_that_proved_careless_is_fetched_again() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::speaking(move |peer| {
+        while let Some(seen) = peer.request() {
+            match (seen.target.as_str(), seen.number) {
+                ("/late", 2) => {
+                    held.pass();
+                    peer.send(FOREIGN);
+                }
+                ("/more", _) => peer.send(&[b"HTTP/1.1 204 No Content\r\n\r\n", FOREIGN].concat()),
+                _ => peer.answer(GOOD),
+            }
+        }
+    });
+    let larder = Larder::start(&format!("threads = 1\n{}", larder_testkit::site(&[&origin], "")));
+    let (mut one, mut other) = (larder.client(), larder.client());
+    one.ask("GET /1");
+    other.ask("GET /2");
+    one.send("GET /late");
+    origin.wait_for(3);
+    assert_eq!(other.ask("GET /more").status, 204);
+    gate.open();
+    assert_eq!(one.receive("GET").text(), "good");
+    assert_eq!(larder.get("/late").text(), "good");
+}
+
+#[test]
+fn content_behind_its_announced_length_removes_nothing_that_is_stored() {
+    let origin = Origin::speaking(|peer| {
+        while let Some(seen) = peer.request() {
+            peer.answer(GOOD);
+            if seen.target == "/longer" {
+                peer.send(b" and more");
+            }
+        }
+    });
+    let larder = Larder::before(&origin);
+    let mut client = larder.client();
+    for target in ["/1", "/2", "/longer", "/3"] {
+        assert_eq!(client.ask(&format!("GET {target}")).text(), "good", "{target}");
+    }
+    for target in ["/1", "/2", "/longer", "/3"] {
+        assert!(client.ask(&format!("GET {target}")).is_hit(), "{target}");
+    }
+}
+
 #[test]
 fn an_answer_whose_end_is_in_doubt_ends_its_connection_and_no_other() {
     let origin = Origin::answering(|seen| match seen.target.as_str() {

@@ -86,6 +86,7 @@ const FOR_RESPONSES: &[&str] = &[
     "ttl_default = '5m'",
     "ttl_min = '1m'\nttl_max = '2m'",
     "stale_while_revalidate = '1m'",
+    "client_prefetch = 'cached-only'",
     "ignore = ['no-cache', 'no-store', 'private']",
     "compress = ['gzip', 'br']",
     "compress = false",
@@ -119,6 +120,8 @@ const FIELDS: &[&str] = &[
     "Origin: https://other.test",
     "Accept-Encoding: gzip",
     "Cache-Control: no-store",
+    "Cache-Control: only-if-cached",
+    "Sec-Purpose: prefetch",
     "Access-Control-Request-Method: PUT",
 ];
 const CLIENTS: &[&str] = &["10.1.2.3", "192.0.2.7", "198.51.100.1"];

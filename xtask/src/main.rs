@@ -67,7 +67,6 @@ usage: cargo x COMMAND
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            h2: hits over HTTP/2 with 1, 10 and 100 streams, over TLS and in clear, beside HTTP/1.1, nginx, HAProxy and h2o
              --quick         less of everything: 1 second, 2 rounds, fewer cases
-             --page          instead, how long Chromium takes to load a page of 300 images, beside HTTP/1.1 and nginx (--rounds 5)
              --seconds N, --rounds N, --json FILE, --install, --larder PATH  as above
            doors: calls through each RPC listener, beside HTTP and Thrift's own server
              --quick         less of everything: 5000 calls, 2 rounds

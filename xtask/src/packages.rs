@@ -54,12 +54,12 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package(
         "python3-aiohttp",
         "/usr/lib/python3/dist-packages/aiohttp/__init__.py",
-        "what larder experiment measures the proxy beside",
+        "what larder-lab experiment measures the proxy beside",
     ),
     package(
         "python3-httpx",
         "/usr/lib/python3/dist-packages/httpx/__init__.py",
-        "what larder experiment measures the proxy beside",
+        "what larder-lab experiment measures the proxy beside",
     ),
     package("python3-grpcio", "/usr/lib/python3/dist-packages/grpc/__init__.py", "gRPC's library for Python"),
     package("python3-h2", "/usr/lib/python3/dist-packages/h2/__init__.py", "HTTP/2 for httpx"),

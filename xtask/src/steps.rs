@@ -44,8 +44,9 @@ pub(crate) fn test() -> Result<()> {
 /// If packages are missing, or the pictures cannot be taken.
 pub(crate) fn pictures() -> Result<()> {
     install()?;
-    let tests = ["test", "--quiet", "--workspace", "--features", "larder/otlp", "--test", "dashboard"];
-    run_cargo(&[&tests[..], &["--", "--ignored", "pictures"]].concat())?;
+    // The tests of the experiments have no pictures, but their program is built for them.
+    let tests = ["--test", "dashboard", "--test", "experiment", "--", "--ignored", "pictures"];
+    run_cargo(&[&["test", "--quiet", "--workspace", "--features", "larder/otlp"][..], &tests].concat())?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     println!(
         "docs/pictures has the pictures of the documentation, {target}/pictures those of every state to look at"

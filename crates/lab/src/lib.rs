@@ -2,15 +2,11 @@
 //!
 //! A [`trace`] is read from a file or generated, and its objects are numbered once. Then it is replayed through the
 //! policies of `larder-evict`, the same code that serves requests.
-//!
-//! Only [`live`] uses sockets: its experiments start the real program, with a backend and clients.
 
 pub mod anomaly;
-pub mod cache_lines;
 pub mod curve;
 pub mod describe;
-mod html;
-pub mod live;
+pub mod html;
 pub mod nodes;
 mod parallel;
 pub mod plot;

@@ -36,7 +36,7 @@ pub use base::error::Error;
 pub use base::settings::Settings;
 pub use base::{explanation, findings, settings};
 pub use exchange::arrival::Arrival;
-pub use features::{foresee, inventory};
+pub use features::{dry_run, inventory};
 pub use observe::access::examine as examine_access_log;
 pub use server::front::Front;
 pub use server::listen::{Control, Server};

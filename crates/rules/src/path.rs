@@ -36,14 +36,17 @@ pub fn normal(path: &str) -> Cow<'_, [u8]> {
 }
 
 /// Whether origins may read a path in ways that no rule foresees: it has dot segments, control characters or line
-/// ends, characters in an overlong form of UTF-8, or characters that are encoded twice without need. Clients send no such
-/// paths: they resolve dot segments before (RFC 3986 section 5.2.4).
+/// ends, characters in an overlong form of UTF-8, characters that are encoded twice without need, or semicolons of which
+/// only some are encoded. Clients send no such paths: they resolve dot segments before (RFC 3986 section 5.2.4).
 pub fn is_ambiguous(path: &str) -> bool {
     let decoded: Cow<'_, [u8]> = percent_decode(path.as_bytes()).into();
     // A backslash or an encoded slash may separate segments, or belong to the parameters of one.
     let slashes = |bytes: &[u8]| memchr::memchr2_iter(b'/', b'\\', bytes).count();
     let has_other_slashes = path.contains('\\') || slashes(&decoded) > slashes(path.as_bytes());
+    let semicolons = |bytes: &[u8]| memchr::memchr_iter(b';', bytes).count();
+    let has_both_semicolons = path.contains(';') && semicolons(&decoded) > semicolons(path.as_bytes());
     has_dot_segments(&decoded)
+        || has_both_semicolons
         || (has_other_slashes && decoded.contains(&b';'))
         || (0..decoded.len()).any(|at| begins_oddly(&decoded[at..]))
 }
@@ -88,8 +91,25 @@ pub fn has_readings(normal: &[u8]) -> bool {
 /// name of a script, as PHP does.
 pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
     let end = normal.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(normal.len());
-    let (mut whole, mut script, mut is_folder) = (Vec::with_capacity(end), None, true);
-    for name in normal[..end].split(|byte| *byte == b'/').map(cut) {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    for path in [normal, &normal[..end]] {
+        for (whole, script) in [by_segments(path, |name| name), by_segments(path, cut)] {
+            for other in [&whole, &whole[..script]] {
+                if other != normal && !found.iter().any(|path| path == other) {
+                    found.push(other.to_vec());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns `path` with what `read` returns of each segment, and the length of that path up to the name of its first
+/// script.
+fn by_segments(path: &[u8], read: impl Fn(&[u8]) -> &[u8]) -> (Vec<u8>, usize) {
+    let mut whole = Vec::with_capacity(path.len() + 1);
+    let (mut script, mut is_folder) = (None, true);
+    for name in path.split(|byte| *byte == b'/').map(read) {
         is_folder = name.is_empty();
         if !is_folder {
             whole.push(b'/');
@@ -100,8 +120,8 @@ pub fn readings(normal: &[u8]) -> Vec<Vec<u8>> {
     if is_folder || whole.is_empty() {
         whole.push(b'/');
     }
-    let script = script.map(|end| whole[..end].to_vec()).filter(|script| *script != whole);
-    [Some(whole), script].into_iter().flatten().filter(|other| other != normal).collect()
+    let script = script.unwrap_or(whole.len());
+    (whole, script)
 }
 
 /// Returns a segment without its parameters, and the dots and spaces before them.
@@ -190,6 +210,8 @@ mod tests {
             "/a%250a",
             "/a;%2fb",
             "/a%3b\\b",
+            "/a;x/%3bb",
+            "/a%3Bx/;b",
         ] {
             assert!(is_ambiguous(path), "{path}");
         }
@@ -219,7 +241,7 @@ mod tests {
 
     #[test]
     fn other_readings_of_a_path_lack_what_some_origins_remove() {
-        let cases: [(&str, &[&str]); 16] = [
+        let cases: [(&str, &[&str]); 17] = [
             ("/a/b.css", &[]),
             ("/v1.2/b..c/.well-known", &[]),
             ("/a;x=1/b;y", &["/a/b"]),
@@ -230,6 +252,7 @@ mod tests {
             ("/admin. ./b ", &["/admin/b"]),
             ("/admin?x/b", &["/admin"]),
             ("/admin/#b", &["/admin/"]),
+            ("/admin;#/x", &["/admin/x", "/admin;", "/admin"]),
             ("/a.php/b.css", &["/a.php"]),
             ("/a.PHP;x/b", &["/a.PHP/b", "/a.PHP"]),
             ("/a.php", &[]),

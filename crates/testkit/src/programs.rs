@@ -11,6 +11,16 @@ pub fn larder() -> PathBuf {
     std::env::var_os("CARGO_BIN_EXE_larder").map_or_else(beside, PathBuf::from)
 }
 
+/// Returns the program of the experiments, which is beside Larder.
+pub fn lab() -> PathBuf {
+    let lab = larder().with_file_name("larder-lab");
+    assert!(
+        lab.is_file(),
+        "larder-lab is missing: `cargo x test` builds it, or `cargo build -p larder-experiment` does"
+    );
+    lab
+}
+
 /// Test programs are in the folder `deps` beside the binary.
 fn beside() -> PathBuf {
     let own = std::env::current_exe().expect("this program");

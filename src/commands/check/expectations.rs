@@ -6,7 +6,7 @@ use std::path::Path;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_proxy::Settings;
-use larder_proxy::foresee::{Asked, Foreseen, Foresight};
+use larder_proxy::dry_run::{Case, DryRun, Forecast};
 use larder_proxy::settings::Role;
 use larder_semantics::status::Why;
 use serde::Deserialize;
@@ -97,13 +97,12 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     if file.test.is_empty() {
         return Err(Failure::Refused(format!("{shown}: there is no [[test]] in it")));
     }
-    let foresight = Foresight::new(settings);
+    let dry_run = DryRun::new(settings);
     let mut differences = Vec::new();
     for test in &file.test {
         let place = format!("{shown}:{}", line(test.span().start));
         let test = test.get_ref();
-        let found =
-            asked(test).and_then(|asked| foresight.of(&asked)).and_then(|found| compare(test, &found));
+        let found = case(test).and_then(|case| dry_run.of(&case)).and_then(|found| compare(test, &found));
         match found {
             Ok(different) => {
                 differences.extend(different.iter().map(|what| format!("{place}: {}: {what}", test.request)))
@@ -114,7 +113,7 @@ pub(super) fn run(path: &Path, settings: Settings) -> Result<usize, Failure> {
     if differences.is_empty() { Ok(file.test.len()) } else { Err(Failure::Failed(differences.join("\n"))) }
 }
 
-fn asked(test: &Test) -> Result<Asked, String> {
+fn case(test: &Test) -> Result<Case, String> {
     let (method, url) = test.request.split_once(' ').unwrap_or(("GET", &test.request));
     let method =
         method.parse::<Method>().map_err(|_| format!("'{}' is not a method", method.escape_debug()))?;
@@ -136,7 +135,7 @@ fn asked(test: &Test) -> Result<Asked, String> {
                 .ok_or_else(|| format!("unknown role '{}'; known: reverse forward", name.escape_debug()))?,
         ),
     };
-    Ok(Asked {
+    Ok(Case {
         role,
         url: url.trim().to_owned(),
         method,
@@ -171,7 +170,7 @@ fn is_known<'a>(
 }
 
 /// Returns the differences, each in a few words.
-fn compare(test: &Test, found: &Foreseen) -> Result<Vec<String>, String> {
+fn compare(test: &Test, found: &Forecast) -> Result<Vec<String>, String> {
     let Expected { rules, url, asks, outcome, reason, status, lifetime, sends, fields } = &test.expect;
     is_known(
         "outcome",

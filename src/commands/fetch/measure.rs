@@ -1,4 +1,4 @@
-//! Sends requests by the load driver of the experiments, and records the results.
+//! Sends requests by the load driver, and records the results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use http::StatusCode;
-use larder_lab::live::load::{Answered, Load, Onlooker, Outcome, Pace, Reply};
 use larder_lab::workload::Requests;
+use larder_load::{Answered, Load, Onlooker, Outcome, Pace, Reply};
 
 use super::client::describe;
 use super::explanations::{first_line, reason};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_lab::live::load::{self, Dialect, Foreign, MakeForeign};
+use larder_load::{Dialect, Foreign, MakeForeign};
 use larder_rpc::line::Form;
 use larder_rpc::thrift::{Protocol, Transport};
 use larder_rpc::{Answer, Call};
@@ -76,15 +76,15 @@ impl Server {
     }
 
     /// Returns the protocol of the load driver for this server, and its form.
-    pub(super) fn dialect(&self) -> (load::Via, Dialect) {
+    pub(super) fn dialect(&self) -> (larder_load::Via, Dialect) {
         let usual = Dialect::default();
         match self.way {
-            Way::Http { .. } => (load::Via::Http, usual),
+            Way::Http { .. } => (larder_load::Via::Http, usual),
             Way::Rpc(RpcProtocol::Thrift(transport, protocol)) => {
-                (load::Via::Thrift, Dialect { transport, protocol, ..usual })
+                (larder_load::Via::Thrift, Dialect { transport, protocol, ..usual })
             }
-            Way::Rpc(RpcProtocol::Onc) => (load::Via::Onc, usual),
-            Way::Rpc(RpcProtocol::Line(form)) => (load::Via::Line, Dialect { form, ..usual }),
+            Way::Rpc(RpcProtocol::Onc) => (larder_load::Via::Onc, usual),
+            Way::Rpc(RpcProtocol::Line(form)) => (larder_load::Via::Line, Dialect { form, ..usual }),
         }
     }
 

@@ -70,9 +70,9 @@ not listed follow their paper. [docs/internals/policies.md](internals/policies.m
 const LEARNING: &str = "\
 ## Where learning does not help
 
-`cargo run --release -p larder-evict --example learning` measures two numbers over the shipped traces at six capacities: the
-misses that a policy can avoid if it knows future requests, and the misses that gradient-boosted trees avoid, which estimate future requests from the last
-intervals, age, counts and size of an object. Figures are misses as shares of those of the best policy of each cell: the geometric mean, and the worst cell.
+A study compared two numbers over the shipped traces at six capacities: the misses that a policy can avoid if it knows future requests, and the misses
+that gradient-boosted trees avoid, which estimate future requests from the last intervals, age, counts and size of an object. The history of the
+repository has its program (`crates/evict/examples/learning`). Figures are misses as shares of those of the best policy of each cell: the geometric mean, and the worst cell.
 
 | the victim is chosen by, among | requests, mean | worst | bytes, mean | worst |
 |---|---|---|---|---|

@@ -25,6 +25,7 @@ use values::{
     ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
     NETWORK, POLICY, SECRET, TIMES, TOKEN,
 };
+pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
 /// The keys above all tables: the process.
 pub(super) const TOP: &[Key<Draft>] = &[

@@ -45,7 +45,7 @@ pub(super) const NODE_URL: Text<Origin> =
     Text { words: "http://host:port", parse: places::node, show: places::show_origin };
 pub(super) const COLLECTOR: Text<String> =
     Text { words: "http://host:port", parse: names::collector, show: String::clone };
-pub(super) const HOST_HEADER: Text<HostHeader> = Text {
+pub(crate) const HOST_HEADER: Text<HostHeader> = Text {
     words: "\"preserve\" or \"origin\" or a host",
     parse: names::host_header,
     show: names::show_host_header,
@@ -73,8 +73,8 @@ pub(super) const MEDIA_RANGE: Text<MediaRange> =
     Text { words: "media type", parse: names::media_range, show: MediaRange::to_string };
 pub(super) const COUNTS: Choice<Counts> = Choice(&[("all", Counts::All), ("content", Counts::Content)]);
 pub(super) const RELOADS: Choice<bool> = Choice(&[("obey", false), ("ignore", true)]);
-pub(super) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
-pub(super) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
+pub(crate) const PREFETCHES: Choice<bool> = Choice(names::CLIENT_PREFETCHES);
+pub(crate) const EARLY_HINTS: Choice<EarlyHints> = Choice(names::EARLY_HINTS);
 pub(super) const CLIENT_AUTH: Choice<bool> = Choice(&[("require", true), ("request", false)]);
 pub(super) const HSTS: Text<Hsts> = Text {
     words: "duration, then includeSubDomains and preload if wanted",

@@ -29,8 +29,7 @@ pub(super) fn rewrite(value: &DeValue<'_>) -> Result<Template, String> {
 
 /// Checks the origins and paths to which a rule, of a site or of the forward proxy, sends requests.
 pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Result<(), String> {
-    let upstream = &effects.upstream;
-    if upstream.is_empty() {
+    if !effects.redirect_to_origins() {
         return Ok(());
     }
     if !of_site {
@@ -39,7 +38,7 @@ pub(super) fn check(draft: &RuleDraft, effects: &Effects, of_site: bool) -> Resu
     if !draft.conditions.are_about_resource() {
         return Err("origin, rewrite and host hold for all requests of a path, since a stored response answers all of them: match only path, extension, host and scheme".to_owned());
     }
-    match &upstream.rewrite {
+    match &effects.rewrite {
         Some(template) if template.stars() > 0 && draft.conditions.path.is_empty() => {
             Err("{1} to {9} stand for parts of match.path, which the rule does not have".to_owned())
         }

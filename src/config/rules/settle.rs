@@ -45,7 +45,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
     if effects == Effects::default() && !stands_for_more && !draft.stop {
         return Err("the rule has no effect: add one, such as ttl = \"1h\", or stop = true".to_owned());
     }
-    if needs_response && let Some(key) = before_response(&effects) {
+    if needs_response && let Some(key) = effects.before_response() {
         return Err(format!(
             "'{key}' takes effect before there is a response: match only the request, or write it in another rule"
         ));
@@ -75,9 +75,7 @@ fn settle_one(draft: &RuleDraft, number: usize, owner: Owner) -> Result<Vec<Site
         }
         let mut conditions = draft.conditions.clone();
         conditions.status = vec![status.clone()];
-        let mut effects = Effects::default();
-        effects.lifetimes.replace = Some(*seconds);
-        rules.push(rule(conditions, effects, false));
+        rules.push(rule(conditions, Effects { ttl: Some(*seconds), ..Effects::default() }, false));
     }
     if effects != Effects::default() {
         rules.push(rule(draft.conditions.clone(), effects, false));
@@ -142,7 +140,7 @@ fn effects(draft: &RuleDraft) -> Result<Effects, String> {
         let field = |(name, value)| (name, HeaderValue::from_static(value));
         reply.default.extend(fields.into_iter().map(field));
     }
-    effects.pages = Pages::new(draft.error_pages.iter().map(page).collect::<Result<_, String>>()?);
+    effects.error_page = Pages::new(draft.error_pages.iter().map(page).collect::<Result<_, String>>()?);
     Ok(effects)
 }
 
@@ -156,23 +154,4 @@ fn content(respond: &Respond) -> Result<Answer, String> {
     let is_default = matches!(respond.content, Content::Status);
     let content_type = respond.content_type.clone().unwrap_or(guess);
     Ok(Answer::Content { status: respond.status, content_type, content, is_default })
-}
-
-/// The keys that can take effect when the response has arrived.
-const WITH_RESPONSE: [&str; 10] = [
-    "cache",
-    "ttl",
-    "ttl_default",
-    "ttl_min",
-    "ttl_max",
-    "stale_while_revalidate",
-    "stale_if_error",
-    "ignore",
-    "compress",
-    "response",
-];
-
-/// Returns a key whose effect cannot wait for the response, if there is one.
-fn before_response(effects: &Effects) -> Option<&'static str> {
-    effects.keys().into_iter().find(|key| !WITH_RESPONSE.contains(key))
 }

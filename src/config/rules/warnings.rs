@@ -48,7 +48,7 @@ fn of_rules(rules: &[SiteRule]) -> Vec<String> {
         if let Some(why) = rule.conditions.contradiction() {
             warnings.push(never(place, &why));
         }
-        let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignored.as_ref().is_some_and(is_set));
+        let harms = IGNORED.iter().filter(|(is_set, _)| effects.ignore.as_ref().is_some_and(is_set));
         warnings.extend(harms.map(|(_, harm)| format!("{place}: ignore = {harm}")));
     }
     // One rule of the config may become several rules.

@@ -22,7 +22,7 @@ pub(super) fn check(site: &SiteDraft, problems: &mut Problems<'_>) {
     if role == Role::Tags && !site.cache {
         problem("cache = false and role = \"tags\": a gateway answers from its tags");
     }
-    if role == Role::Tags && site.site_rules.iter().any(|rule| !rule.effects.upstream.is_empty()) {
+    if role == Role::Tags && site.site_rules.iter().any(|rule| rule.effects.redirect_to_origins()) {
         problem(
             "role = \"tags\": a gateway is before the site's origins only; its rules have no origin, rewrite or host",
         );

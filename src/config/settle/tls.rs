@@ -35,7 +35,7 @@ pub(super) fn settle(site: &SiteDraft, problems: &mut Problems<'_>) -> Option<Ar
             return None;
         }
     };
-    let of_rules = site.site_rules.iter().flat_map(|rule| &rule.effects.upstream.origins);
+    let of_rules = site.site_rules.iter().flat_map(|rule| rule.effects.origin.iter().flatten());
     if !site.origins.iter().chain(of_rules).any(|origin| origin.https) {
         let written =
             ["ca", "client_cert", "tls_name"].into_iter().find(|key| site.places.contains_key(*key));

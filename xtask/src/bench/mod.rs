@@ -21,7 +21,6 @@ mod observe;
 mod options;
 mod origin;
 mod pace;
-mod page;
 mod peers;
 mod process;
 mod purge;
@@ -63,10 +62,7 @@ const BENCHES: &[(&str, Parse)] = &[
     ("misses", |words| ready(servers::Options::parse(Subject::Misses, words)?, servers::run)),
     ("memory", |words| ready(servers::Options::parse(Subject::Memory, words)?, servers::run)),
     ("tls", |words| ready(tls::parse(words)?, tls::run)),
-    ("h2", |words| match words.iter().any(|word| word == page::WORD) {
-        true => ready(page::parse(words)?, page::run),
-        false => ready(h2::parse(words)?, h2::run),
-    }),
+    ("h2", |words| ready(h2::parse(words)?, h2::run)),
     ("cluster", |words| ready(cluster::parse(words)?, cluster::run)),
     ("control", |words| ready(control::Options::parse(words)?, control::run)),
     ("doors", |words| ready(doors::Options::parse(words)?, doors::run)),

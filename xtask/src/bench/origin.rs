@@ -54,23 +54,6 @@ fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
 pub(super) const HEX: &str = "hex";
 const HEX_BYTES: usize = 1_800;
 
-/// A page with images. Once they are loaded, it shows the time, the number of images, and their protocols.
-const PAGE: &str = "page";
-const SCRIPT: &str = "performance.setResourceTimingBufferSize(1000)
-onload = () => {
-    const now = performance.now(), all = performance.getEntriesByType('resource')
-    document.body.textContent = [now, all.length, ...new Set(all.map(entry => entry.nextHopProtocol))].join(' ')
-}";
-const IMAGE: &str = "image";
-pub(super) const IMAGES: usize = 300;
-/// A white pixel; browsers do not read what follows.
-const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
-
-fn page() -> String {
-    let images: String = (0..IMAGES).map(|number| format!("<img src=/{IMAGE}/{number}>")).collect();
-    format!("<!doctype html><link rel=icon href=data:,><script>{SCRIPT}</script>{images}")
-}
-
 /// Returns digits in an order that does not repeat.
 fn hex_digits() -> impl Iterator<Item = u8> {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
@@ -81,7 +64,6 @@ fn hex_digits() -> impl Iterator<Item = u8> {
 fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     let name = path.split('/').nth(1);
     let length = match name {
-        Some(PAGE) => page().len(),
         Some(HEX) => HEX_BYTES,
         Some("512") => 512,
         Some("4k") => 4 << 10,
@@ -92,13 +74,12 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
         Some("10m") => 10 << 20,
         _ => 1 << 10,
     };
-    let kind = if name == Some(IMAGE) { "image/gif" } else { "text/html" };
     let caching = if path.starts_with(UNCACHEABLE) { "no-store" } else { "public, max-age=86400" };
     let mut bytes = format!(
         "HTTP/1.1 200 OK\r\n\
          Server: origin/1.0\r\n\
          Date: {}\r\n\
-         Content-Type: {kind}\r\n\
+         Content-Type: text/html\r\n\
          Content-Length: {length}\r\n\
          Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
          ETag: \"6955b900-400\"\r\n\
@@ -108,11 +89,8 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
     )
     .into_bytes();
     let end = bytes.len() + length;
-    match name {
-        Some(PAGE) => bytes.extend(page().into_bytes()),
-        Some(HEX) => bytes.extend(hex_digits().take(length)),
-        Some(IMAGE) => bytes.extend(GIF),
-        _ => {}
+    if name == Some(HEX) {
+        bytes.extend(hex_digits().take(length));
     }
     bytes.resize(end, b'x');
     bytes

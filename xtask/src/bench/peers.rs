@@ -22,6 +22,8 @@ pub(super) enum Subject {
 pub(super) enum Which {
     Floor,
     Larder,
+    /// The program of the experiments.
+    Lab,
     /// Thrift's own server, compiled by this bench.
     Thrift,
     Installed,
@@ -134,6 +136,7 @@ impl Peer {
         match (self.which, &self.package) {
             (Which::Floor, _) => Ok(programs.folder.join("floor")),
             (Which::Larder, _) => Ok(programs.larder()),
+            (Which::Lab, _) => Ok(programs.lab()),
             (Which::Thrift, _) => Ok(programs.thrift()),
             (Which::Installed, Some(package)) => {
                 find(package.program).ok_or_else(|| anyhow!("`{}` is not found", package.program))
@@ -160,6 +163,10 @@ impl Programs {
         self.larder.clone()
     }
 
+    pub(super) fn lab(&self) -> PathBuf {
+        self.folder.join("larder-lab")
+    }
+
     pub(super) fn thrift(&self) -> PathBuf {
         self.folder.join("thrift-constant")
     }
@@ -184,6 +191,7 @@ pub(super) fn build(chosen: &[&Peer], larder: Option<&Path>) -> Result<Programs>
     let package = |peer: &&Peer| match peer.which {
         Which::Floor => Some("bench"),
         Which::Larder if larder.is_none() => Some("larder"),
+        Which::Lab => Some("larder-experiment"),
         Which::Larder | Which::Thrift | Which::Installed => None,
     };
     let packages: Vec<_> =

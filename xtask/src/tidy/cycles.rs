@@ -23,19 +23,17 @@ const fn root(sources: &'static str, known: &'static [&'static str]) -> Root {
 
 pub(super) const ROOTS: &[Root] = &[
     Root { sources: "src/", with_own: true, known: &[] },
+    root("crates/cli/src/", &[]),
     root("crates/cluster/src/", &[]),
     root("crates/disk/src/", &[]),
     root("crates/evict/src/", &["crates/evict/src/"]),
-    root("crates/http2/src/", &[]),
     root(
-        "crates/lab/src/",
-        &[
-            "crates/lab/src/",
-            "crates/lab/src/live/experiments/cluster",
-            "crates/lab/src/live/experiments/services",
-            "crates/lab/src/trace",
-        ],
+        "crates/experiment/src/",
+        &["crates/experiment/src/experiments/cluster", "crates/experiment/src/experiments/services"],
     ),
+    root("crates/http2/src/", &[]),
+    root("crates/lab/src/", &["crates/lab/src/", "crates/lab/src/trace"]),
+    root("crates/load/src/", &[]),
     root("crates/proxy/src/", &["crates/proxy/src/cluster", "crates/proxy/src/origin"]),
     root("crates/predict/src/", &[]),
     root("crates/rpc/src/", &[]),

@@ -4,6 +4,7 @@ use super::Package;
 
 /// The crates of the workspace, with the workspace crates that each may use.
 const EDGES: &[(&str, &[&str])] = &[
+    ("larder-words", &[]),
     ("larder-evict", &[]),
     ("larder-semantics", &[]),
     ("larder-rules", &["larder-semantics"]),
@@ -29,9 +30,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-store",
             "larder-stats",
             "larder-tags",
+            "larder-words",
         ],
     ),
-    ("larder-lab", &["larder-evict", "larder-rpc", "larder-cluster", "larder-predict"]),
+    ("larder-lab", &["larder-evict", "larder-cluster", "larder-predict"]),
+    ("larder-load", &["larder-lab", "larder-rpc"]),
+    ("larder-cli", &["larder-words"]),
+    ("larder-experiment", &["larder-cli", "larder-evict", "larder-lab", "larder-load"]),
     (
         "larder",
         &[
@@ -46,6 +51,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "larder-tags",
             "larder-proxy",
             "larder-lab",
+            "larder-load",
+            "larder-cli",
         ],
     ),
     ("bench", &[]),

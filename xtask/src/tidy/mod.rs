@@ -8,6 +8,7 @@ mod directions;
 mod documents;
 mod functions;
 mod layers;
+mod parsers;
 mod sources;
 mod words;
 
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(functions::lengths(&files));
     problems.extend(layers::check(&files, layers::CRATES));
     problems.extend(cycles::check(&files, cycles::ROOTS));
+    problems.extend(parsers::check(&files));
     problems.extend(sources::leftovers(&files));
     problems.extend(sources::machine_paths(&files));
     problems.extend(words::private(&files));

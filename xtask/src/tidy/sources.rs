@@ -10,7 +10,7 @@ const LONG: usize = 500;
 
 /// Files that may be longer, with the reason.
 pub(super) const LONG_FILES: &[(&str, &str)] =
-    &[("docs/report/report.html", "`larder experiment` writes it, with its pictures")];
+    &[("docs/report/report.html", "`larder-lab experiment` writes it, with its pictures")];
 
 const SOURCE_ENDINGS: &[&str] = &[".rs", ".py", ".sh", ".js", ".css", ".html"];
 

@@ -34,7 +34,8 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
     out.push(0x80 | index);
 }
 
-/// Appends a field with its name in lower case. Fields that concern an HTTP/1 connection are omitted.
+/// Appends a field with its name in lower case. Fields without a name, and those that concern an HTTP/1 connection, are
+/// omitted.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let name = Name::of(name);
     if let (Name::Known(index @ SHORT..), 0..LONG) = (&name, value.len()) {
@@ -42,29 +43,28 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         out.extend_from_slice(&[SHORT, index - SHORT, value.len() as u8]);
         return out.extend_from_slice(value);
     }
-    match name {
-        Name::OfConnection => return,
-        Name::Known(index) => integer::write(out, 4, 0, index.into()),
-        Name::Other(name) => {
-            out.push(0);
-            integer::write(out, 7, 0, name.len());
-            out.extend(name.iter().map(u8::to_ascii_lowercase));
-        }
+    if name.write(out) {
+        integer::write(out, 7, 0, value.len());
+        out.extend_from_slice(value);
     }
-    integer::write(out, 7, 0, value.len());
-    out.extend_from_slice(value);
 }
 
-/// Appends the field lines of an HTTP/1 message (`Name: value\r\n`, any number of them), as [`field`] does. Lines
-/// without a colon are omitted.
-pub fn lines(out: &mut Vec<u8>, mut lines: &[u8]) {
-    while !lines.is_empty() {
-        let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
-        let line = &lines[..end];
-        lines = lines.get(end + 1..).unwrap_or_default();
-        if let Some(colon) = memchr::memchr(b':', line).filter(|colon| *colon > 0) {
-            field(out, &line[..colon], line[colon + 1..].trim_ascii());
-        }
+/// Appends a field as [`field`] does, with the value that `write` appends.
+pub fn field_with(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+    if !Name::of(name).write(out) {
+        return;
+    }
+    // Most lengths take one byte.
+    let at = out.len();
+    out.push(0);
+    write(out);
+    let length = out.len() - at - 1;
+    if length < LONG {
+        out[at] = length as u8;
+    } else {
+        let mut prefix = Vec::new();
+        integer::write(&mut prefix, 7, 0, length);
+        out.splice(at..=at, prefix);
     }
 }
 
@@ -72,12 +72,26 @@ pub fn lines(out: &mut Vec<u8>, mut lines: &[u8]) {
 enum Name<'n> {
     /// A name in the static table, with its index.
     Known(u8),
-    /// A field that HTTP/2 excludes (RFC 9113 section 8.2.2).
-    OfConnection,
+    /// No name, or a field that HTTP/2 excludes (RFC 9113 section 8.2.2).
+    Omitted,
     Other(&'n [u8]),
 }
 
 impl<'n> Name<'n> {
+    /// Appends the name. Returns false for a field that is omitted.
+    fn write(self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Omitted => return false,
+            Self::Known(index) => integer::write(out, 4, 0, index.into()),
+            Self::Other(name) => {
+                out.push(0);
+                integer::write(out, 7, 0, name.len());
+                out.extend(name.iter().map(u8::to_ascii_lowercase));
+            }
+        }
+        true
+    }
+
     fn of(name: &'n [u8]) -> Self {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         let first = |known: &[(&str, u8)]| {
@@ -88,14 +102,15 @@ impl<'n> Name<'n> {
         };
         // Few names have the same length, so this takes few comparisons.
         match name.len() {
+            0 => Self::Omitted,
             3 => first(&[("age", 21), ("via", 60)]),
             4 => first(&[("date", 33), ("etag", 34), ("vary", 59), ("link", 45)]),
             5 => first(&[("allow", 22)]),
             6 => first(&[("server", 54)]),
-            7 if is("upgrade") => Self::OfConnection,
+            7 if is("upgrade") => Self::Omitted,
             7 => first(&[("expires", 36), ("refresh", 52)]),
             8 => first(&[("location", 46)]),
-            10 if is("connection") || is("keep-alive") => Self::OfConnection,
+            10 if is("connection") || is("keep-alive") => Self::Omitted,
             10 => first(&[("set-cookie", 55)]),
             11 => first(&[("retry-after", 53)]),
             12 => first(&[("content-type", 31)]),
@@ -106,14 +121,14 @@ impl<'n> Name<'n> {
                 ("content-range", 30),
             ]),
             14 => first(&[("content-length", 28)]),
-            16 if is("proxy-connection") => Self::OfConnection,
+            16 if is("proxy-connection") => Self::Omitted,
             16 => first(&[
                 ("content-encoding", 26),
                 ("content-language", 27),
                 ("content-location", 29),
                 ("www-authenticate", 61),
             ]),
-            17 if is("transfer-encoding") => Self::OfConnection,
+            17 if is("transfer-encoding") => Self::Omitted,
             18 => first(&[("proxy-authenticate", 48)]),
             19 => first(&[("content-disposition", 25)]),
             25 => first(&[("strict-transport-security", 56)]),

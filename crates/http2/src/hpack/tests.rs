@@ -167,14 +167,37 @@ fn fields_are_counted_one_by_one() {
 }
 
 #[test]
-fn stored_lines_become_a_section_without_what_concerns_a_connection() {
-    let lines = b"Content-Type: text/html\r\nETag: \"1\"\r\nX-Own:  v \r\nConnection: close\r\nKeep-Alive: 1\r\n\
-                  Transfer-Encoding: chunked\r\nUpgrade: h2c\r\nProxy-Connection: x\r\nno colon\r\n: x\r\nEmpty:\r\n";
-    let mut block = Vec::new();
+fn fields_become_a_section_without_those_of_a_connection() {
+    let long = "v".repeat(300);
+    let fields = [
+        ("Content-Type", "text/html"),
+        ("ETag", "\"1\""),
+        ("X-Own", "v"),
+        ("Connection", "close"),
+        ("Keep-Alive", "1"),
+        ("Transfer-Encoding", "chunked"),
+        ("Upgrade", "h2c"),
+        ("Proxy-Connection", "x"),
+        ("", "x"),
+        ("Empty", ""),
+        ("Via", &long[..126]),
+        ("X-Long", &long[..127]),
+        ("Server", &long),
+    ];
+    let (mut block, mut by_writing) = (Vec::new(), Vec::new());
     encoder::status(&mut block, 200);
-    encoder::lines(&mut block, lines);
-    let expected = ":status: 200\ncontent-type: text/html\netag: \"1\"\nx-own: v\nempty: \n";
+    encoder::status(&mut by_writing, 200);
+    for (name, value) in fields {
+        encoder::field(&mut block, name.as_bytes(), value.as_bytes());
+        encoder::field_with(&mut by_writing, name.as_bytes(), |out| out.extend_from_slice(value.as_bytes()));
+    }
+    let expected = format!(
+        ":status: 200\ncontent-type: text/html\netag: \"1\"\nx-own: v\nempty: \nvia: {}\nx-long: {}\nserver: {long}\n",
+        &long[..126],
+        &long[..127]
+    );
     assert_eq!(decoded(&mut Decoder::new(0), &block).unwrap(), expected);
+    assert_eq!(by_writing, block);
     for status in [100, 103, 200, 204, 206, 301, 304, 400, 404, 500, 503, 599] {
         let mut block = Vec::new();
         encoder::status(&mut block, status);

@@ -118,11 +118,6 @@ impl Trace {
         self.clients.get(at)
     }
 
-    /// Whether the trace distinguishes clients.
-    pub fn has_clients(&self) -> bool {
-        self.clients.differs() || (!self.is_empty() && self.client(0) != 0)
-    }
-
     /// Returns the URL of object `id`, if the trace has URLs.
     pub fn name(&self, id: u32) -> Option<&str> {
         self.names.get(id)

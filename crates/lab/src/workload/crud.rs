@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Zipf};
 use super::{Clock, Method, Pages, Random, Rate, Workload, WorkloadRequest};
 
 /// The kinds of the service's data, and the readable parts of a member.
-pub(crate) const KINDS: &[(&str, &[&str])] = &[
+pub const KINDS: &[(&str, &[&str])] = &[
     ("users", &["", "/info", "/skills"]),
     ("paths", &["", "/info", "/skills", "/steps"]),
     ("skills", &["", "/paths"]),

@@ -17,8 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 pub use browsing::Dataset;
-pub(crate) use crud::KINDS;
-pub use crud::{Crud, Endpoint};
+pub use crud::{Crud, Endpoint, KINDS};
 pub use import::import;
 pub use order::Order;
 pub use pages::{Latency, Pages, Sizes};
@@ -29,7 +28,7 @@ pub(crate) use write::MARK;
 pub use write::write;
 
 /// The random generator: documented to give the same numbers on every machine, in every version.
-pub(crate) type Random = ChaCha8Rng;
+pub type Random = ChaCha8Rng;
 
 /// A request method that a workload uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

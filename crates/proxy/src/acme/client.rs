@@ -14,7 +14,7 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
 use crate::base::settings::{OriginTls, Timeouts};
 use crate::http::body::Upload;
-use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, Waits};
+use crate::origin::{Chunk, Client, Connector, Destinations, Download, Outgoing, OutgoingHead, Waits};
 
 /// Timeout of a directory for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,17 +71,17 @@ impl Asker {
         head.extend_from_slice(b"\r\n");
         let outgoing = Outgoing {
             https: true,
-            http2: false,
             authority,
             method: &parts.method,
-            head: &head,
             content: &mut upload,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),
         };
-        let (head, mut download) = self.client.send(outgoing).await.map_err(|error| error.detail)?;
+        let (head, mut download) =
+            self.client.send(OutgoingHead::Http1(&head), outgoing).await.map_err(|error| error.detail)?;
         let mut response = Response::new(Full::new(read(&mut download).await?));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.fields.to_map();

@@ -13,11 +13,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::page;
 use crate::base::settings::Token;
-
-/// Paths that need no token: their answers only tell whether this process runs.
-const OPEN: &[&str] = &["/healthz", "/readyz"];
 
 /// The field of requests that change something. Forms cannot send it, and scripts of other origins may not.
 const INTENT: &str = "larder-admin";
@@ -56,18 +52,18 @@ const FOREIGN: Refusal = forbidden("a page of another site sent this request");
 const NO_INTENT: Refusal =
     forbidden("this request changes something: send the field Larder-Admin: 1 with it");
 
-/// Checks whether a request from `peer` may be answered; `token` is the admin token.
+/// Checks whether a request from `peer` may be answered; `token` is the admin token, which a path that `is_open` does not need.
 ///
 /// # Errors
 /// The refusal of the request.
 pub(super) fn check(
     token: Option<&Token>,
     peer: IpAddr,
+    is_open: bool,
     method: &Method,
-    path: &str,
     fields: &HeaderMap,
 ) -> Result<(), Refusal> {
-    if OPEN.contains(&path) || page::is_public(path) {
+    if is_open {
         return Ok(());
     }
     if [HOST, ORIGIN].iter().any(|name| fields.get_all(name).iter().count() > 1) {
@@ -150,6 +146,7 @@ pub(super) fn guard<B>(response: &mut Response<B>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::routes;
 
     const TOKEN: &str = "correct-horse-battery";
 
@@ -158,7 +155,8 @@ mod tests {
             (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
         });
         let token: Token = TOKEN.parse().unwrap();
-        let checked = check(Some(&token), peer.parse().unwrap(), &method, path, &map.collect());
+        let is_open = routes::find(path).is_some_and(|(route, _)| route.is_open);
+        let checked = check(Some(&token), peer.parse().unwrap(), is_open, &method, &map.collect());
         checked.err().map(|refusal| refusal.why)
     }
 

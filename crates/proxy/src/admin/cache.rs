@@ -15,14 +15,14 @@ use larder_store::disks::{Held, Name};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Sender;
-use url::form_urlencoded;
 
-use super::{Answer, State, TEXT, response, stream};
+use super::query::Query;
+use super::{Answer, Call, Outcome, Refusal, State, stream};
 use crate::base::shown::write_json;
 use crate::features::inventory::{self, Keys, LEAST_RATE};
 
-/// The most answers in progress; each takes a thread.
-pub(crate) const MOST: usize = 4;
+/// The media type of an answer in JSON lines.
+const LINES: &str = "application/x-ndjson";
 /// Bytes of content that are sent at once.
 const PIECE: usize = 64 << 10;
 /// The interval of a check's progress reports.
@@ -30,102 +30,71 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The default rate of a check, in bytes per second.
 const RATE: u64 = 100 << 20;
 
-/// The task of a request.
-#[derive(Debug, PartialEq)]
-enum Question {
-    List(Option<Keys>),
-    Get(Name),
-    Verify(u64),
+/// Lists the stored responses: of a URL, or all.
+pub(super) async fn list(call: Call<'_>) -> Outcome {
+    let keys = keys(&call.query)?;
+    let (store, permit) = begin(call.state)?;
+    Ok(made(LINES, permit, None, move |outlet| {
+        inventory::list(store.near(), Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
+    }))
 }
 
-/// Answers a request for `/cache` or a path below it.
-pub(super) async fn answer(state: &State, path: &str, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let question = match Question::read(path, query.unwrap_or_default()) {
-        Ok(question) => question,
-        Err((status, why)) => return refuse(status, why),
-    };
-    let store = Arc::clone(&state.shared.cache.store);
-    if !store.has_near() && !matches!(question, Question::List(_)) {
-        return refuse(
-            StatusCode::NOT_FOUND,
-            "there is no disk cache here; larder serve --disk DIR adds one".into(),
-        );
+/// Checks all responses on the disks.
+pub(super) async fn verify(call: Call<'_>) -> Outcome {
+    let rate = rate(&call.query)?;
+    let (store, permit) = begin_on_disks(call.state)?;
+    Ok(made(LINES, permit, None, move |outlet| check(&store, rate, outlet)))
+}
+
+/// Returns one response on a disk.
+pub(super) async fn get(call: Call<'_>) -> Outcome {
+    let name = name(call.name)?;
+    let (store, permit) = begin_on_disks(call.state)?;
+    match tokio::task::spawn_blocking(move || store.disks.named(name)).await.ok().flatten() {
+        Some(held) => Ok(dump(held, permit)),
+        None => Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is stored under the name {name}"))),
     }
+}
+
+fn begin_on_disks(state: &State) -> Result<(Arc<Store>, OwnedSemaphorePermit), Refusal> {
+    match state.shared.cache.store.disks.is_empty() {
+        true => {
+            let why = "there is no disk cache here; larder serve --disk DIR adds one";
+            Err(Refusal::new(StatusCode::NOT_FOUND, why))
+        }
+        false => begin(state),
+    }
+}
+
+fn begin(state: &State) -> Result<(Arc<Store>, OwnedSemaphorePermit), Refusal> {
+    let store = &state.shared.cache.store;
     if let Some(directory) = store.disks.unknown() {
         let why = format!("{} is still being read after a start; ask again later", directory.display());
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
-    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{MOST} such requests are in progress already; ask again later");
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
-    };
-    match question {
-        Question::List(keys) => made("application/x-ndjson", permit, None, move |outlet| {
-            inventory::list(store.near(), Some(&store), keys.as_ref(), &mut |object| outlet.line(&object));
-        }),
-        Question::Verify(rate) => made("application/x-ndjson", permit, None, move |outlet| {
-            verify(&store, rate, outlet);
-        }),
-        Question::Get(name) => {
-            let found = tokio::task::spawn_blocking(move || store.disks.named(name)).await;
-            match found.ok().flatten() {
-                Some(held) => dump(held, permit),
-                None => refuse(StatusCode::NOT_FOUND, format!("nothing is stored under the name {name}")),
-            }
-        }
-    }
+    Ok((Arc::clone(store), state.look()?))
 }
 
-impl Question {
-    fn read(path: &str, query: &str) -> Result<Self, (StatusCode, String)> {
-        let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-        let parameter = |known: &str| {
-            let mut value = None;
-            for (name, given) in form_urlencoded::parse(query.as_bytes()) {
-                match name == known {
-                    true => value = Some(given),
-                    false if known.is_empty() => return Err(bad("this takes no parameters".into())),
-                    false => {
-                        let name = name.escape_debug();
-                        return Err(bad(format!("unknown parameter '{name}'; known: {known}")));
-                    }
-                }
-            }
-            Ok(value)
-        };
-        match path.strip_prefix("/cache").unwrap_or(path) {
-            "" => {
-                let keys = parameter("url")?.map(|url| inventory::keys(&url).map_err(bad)).transpose()?;
-                Ok(Self::List(keys))
-            }
-            "/verify" => match parameter("rate")? {
-                None => Ok(Self::Verify(RATE)),
-                Some(rate) => {
-                    rate.parse().ok().filter(|rate| *rate >= LEAST_RATE).map(Self::Verify).ok_or_else(|| {
-                        bad(format!(
-                            "rate '{}': write bytes a second, at least {LEAST_RATE}",
-                            rate.escape_debug()
-                        ))
-                    })
-                }
-            },
-            name => {
-                parameter("")?;
-                let name = name.strip_prefix('/').unwrap_or(name);
-                name.parse().map(Self::Get).map_err(|_| {
-                    let name = name.escape_debug();
-                    (
-                        StatusCode::NOT_FOUND,
-                        format!("'{name}' is not the name of an object, which has 16 hex digits"),
-                    )
-                })
-            }
-        }
-    }
+fn keys(query: &Query<'_>) -> Result<Option<Keys>, String> {
+    query.get("url").map(inventory::keys).transpose()
 }
 
-fn verify(store: &Store, rate: u64, outlet: &mut Outlet) {
+fn rate(query: &Query<'_>) -> Result<u64, String> {
+    let Some(rate) = query.get("rate") else { return Ok(RATE) };
+    rate.parse()
+        .ok()
+        .filter(|rate| *rate >= LEAST_RATE)
+        .ok_or_else(|| format!("rate '{}': write bytes a second, at least {LEAST_RATE}", rate.escape_debug()))
+}
+
+fn name(text: &str) -> Result<Name, Refusal> {
+    text.parse().map_err(|_| {
+        let why = format!("'{}' is not the name of an object, which has 16 hex digits", text.escape_debug());
+        Refusal::new(StatusCode::NOT_FOUND, why)
+    })
+}
+
+fn check(store: &Store, rate: u64, outlet: &mut Outlet) {
     let mut said = Instant::now();
     let end = inventory::verify(&store.disks, rate, &mut |progress| {
         if said.elapsed() < EVERY {
@@ -206,26 +175,26 @@ mod tests {
 
     #[test]
     fn questions_are_read_and_wrong_ones_explained() {
-        let keys = inventory::keys("http://a/?b=c&d").unwrap();
-        let table = [
-            ("/cache", "", Ok(Question::List(None))),
-            ("/cache", "url=http%3A%2F%2Fa%2F%3Fb%3Dc%26d", Ok(Question::List(Some(keys)))),
-            ("/cache", "url=a", Err((400, "'a': write the scheme too, such as 'http://a'"))),
-            ("/cache", "ulr=a", Err((400, "unknown parameter 'ulr'; known: url"))),
-            ("/cache/verify", "", Ok(Question::Verify(100 << 20))),
-            ("/cache/verify", "rate=65536", Ok(Question::Verify(65536))),
-            ("/cache/verify", "rate=1", Err((400, "rate '1': write bytes a second, at least 65536"))),
-            (
-                "/cache/00000000000000ff",
-                "",
-                "00000000000000ff".parse().map(Question::Get).map_err(|_| (0, "")),
-            ),
-            ("/cache/00000000000000ff", "a", Err((400, "this takes no parameters"))),
-            ("/cache/%00", "", Err((404, "'%00' is not the name of an object, which has 16 hex digits"))),
-        ];
-        for (path, query, expected) in table {
-            let read = Question::read(path, query).map_err(|(status, why)| (status.as_u16(), why));
-            assert_eq!(read, expected.map_err(|(status, why)| (status, why.to_owned())), "{path}?{query}");
+        let of_url = inventory::keys("http://a/?b=c&d").unwrap();
+        for (query, expected) in [
+            ("", Ok(None)),
+            ("url=http%3A%2F%2Fa%2F%3Fb%3Dc%26d", Ok(Some(of_url))),
+            ("url=a", Err("'a': write the scheme too, such as 'http://a'".to_owned())),
+        ] {
+            assert_eq!(keys(&Query::new(query)), expected, "{query}");
         }
+        for (query, expected) in [
+            ("", Ok(100 << 20)),
+            ("rate=65536", Ok(65536)),
+            ("rate=1", Err("rate '1': write bytes a second, at least 65536".to_owned())),
+        ] {
+            assert_eq!(rate(&Query::new(query)), expected, "{query}");
+        }
+        assert_eq!(name("00000000000000ff").ok(), "00000000000000ff".parse().ok());
+        let Refusal { status, why } = name("%00").unwrap_err();
+        assert_eq!(
+            (status.as_u16(), &*why),
+            (404, "'%00' is not the name of an object, which has 16 hex digits")
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! `GET /cluster`: the cluster from the view of this node. `POST /cluster/drain` and `/cluster/resume`: take keys from
 //! a node, and return them.
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, TEXT, json, plain, response};
+use super::{Call, Outcome, Refusal, json};
 use crate::cluster::{Cluster, ClusterReport};
 use crate::flow::worker::Shared;
 
@@ -16,39 +16,39 @@ struct Told<'t> {
     draining: bool,
 }
 
-/// Answers a request for `path`.
-pub(super) async fn answer(shared: &Shared, path: &str, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let Some(cluster) = shared.cluster.as_deref() else {
-        return refuse(StatusCode::NOT_FOUND, "there is no cluster: [cluster] has no engine".to_owned());
-    };
-    if path == "/cluster" {
-        return plain(query, || ClusterReport::of(cluster));
+/// Returns the cluster from the view of this node.
+pub(super) fn report(call: &Call<'_>) -> Outcome {
+    cluster(&call.state.shared).map(|cluster| json(&ClusterReport::of(cluster)))
+}
+
+/// Takes the keys from a node, or returns them to it.
+pub(super) async fn drain(call: Call<'_>, drains: bool) -> Outcome {
+    let cluster = cluster(&call.state.shared)?;
+    let node = node(&call.query)?;
+    let missing = missing(cluster, node);
+    if let Some(why) = missing.clone().filter(|_| drains) {
+        return Err(why.into());
     }
-    let drains = path == "/cluster/drain";
-    let node = match node(query) {
-        Ok(node) => node,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
-    let missing = missing(cluster, &node);
-    if let Some(why) = missing.as_ref().filter(|_| drains) {
-        return refuse(StatusCode::BAD_REQUEST, why.clone());
-    }
-    match (cluster.drain(&node, drains).await, missing) {
+    match (cluster.drain(node, drains).await, missing) {
         // A node that is gone can be resumed if it was drained before.
-        (Ok(false), Some(why)) => refuse(StatusCode::BAD_REQUEST, why),
-        (Ok(_), _) => json(&Told { node: &node, draining: drains }),
+        (Ok(false), Some(why)) => Err(why.into()),
+        (Ok(_), _) => Ok(json(&Told { node, draining: drains })),
         (Err(error), _) => {
-            refuse(StatusCode::SERVICE_UNAVAILABLE, format!("the engine does not answer: {error}"))
+            let why = format!("the engine does not answer: {error}");
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why))
         }
     }
 }
 
+fn cluster(shared: &Shared) -> Result<&Cluster, Refusal> {
+    let why = "there is no cluster: [cluster] has no engine";
+    shared.cluster.as_deref().ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, why))
+}
+
 /// Returns the name of the node in `query`.
-fn node(query: Option<&str>) -> Result<String, String> {
-    let query = Query::read(query, &["node"])?;
-    let node = query.get("node").filter(|node| !node.is_empty()).ok_or("which node? write node=NAME")?;
-    Ok(node.to_owned())
+fn node<'q>(query: &'q Query<'_>) -> Result<&'q str, String> {
+    let node = query.get("node").filter(|node| !node.is_empty());
+    node.ok_or_else(|| "which node? write node=NAME".to_owned())
 }
 
 /// Returns the message that no node has this name; `None` if one has.

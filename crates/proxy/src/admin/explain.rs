@@ -2,33 +2,24 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method};
 
 use super::query::Query;
-use super::{Answer, TEXT, json, response};
+use super::{Call, Outcome, json};
 use crate::base::settings::Role;
 use crate::features::inventory;
 use crate::features::question::Question;
 use crate::features::why;
-use crate::flow::worker::Shared;
 
-/// Answers the question in `query`.
-pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let question = match read(query) {
-        Ok(question) => question,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
-    let shared = Arc::clone(shared);
-    match tokio::task::spawn_blocking(move || why::explain(&shared, &question)).await {
-        Ok(Ok(explanation)) => json(&explanation),
-        Ok(Err(why)) => refuse(StatusCode::BAD_REQUEST, why),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
+/// Answers a question.
+pub(super) async fn answer(call: Call<'_>) -> Outcome {
+    let question = read(&call.query)?;
+    let shared = Arc::clone(&call.state.shared);
+    let explanation = tokio::task::spawn_blocking(move || why::explain(&shared, &question)).await??;
+    Ok(json(&explanation))
 }
 
-fn read(query: Option<&str>) -> Result<Question, String> {
-    let query = Query::read(query, &["url", "method", "header", "role"])?;
+fn read(query: &Query<'_>) -> Result<Question, String> {
     let url = query.get("url").ok_or("missing parameter: url (percent-encoded)")?;
     let method =
         query.parse("method", "a method, such as GET", |text| Method::from_bytes(text.as_bytes()).ok())?;
@@ -56,7 +47,8 @@ mod tests {
 
     #[test]
     fn questions_are_read_and_wrong_ones_explained() {
-        let question = read(Some("url=http%3A%2F%2Fa%2F&method=HEAD&header=A:+b&header=c%3A&role=forward"));
+        let question =
+            read(&Query::new("url=http%3A%2F%2Fa%2F&method=HEAD&header=A:+b&header=c%3A&role=forward"));
         let Question { url, method, fields, role } = question.unwrap();
         assert_eq!((url.as_str(), method, role), ("http://a/", Method::HEAD, Some(Role::Forward)));
         let lines: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
@@ -68,7 +60,7 @@ mod tests {
             ("url=a&method=G+T", "method 'G T': expected a method, such as GET"),
             ("url=a&role=x", "role 'x': expected forward or reverse"),
         ] {
-            assert_eq!(read(Some(query)).err().as_deref(), Some(expected), "{query}");
+            assert_eq!(read(&Query::new(query)).err().as_deref(), Some(expected), "{query}");
         }
     }
 }

@@ -1,14 +1,13 @@
 //! `GET /history`: past requests, by minute or hour, site or route, from the statistics database.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use larder_stats::{Counts, Database, Dimension, Group};
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, State, TEXT, cache, json, response};
+use super::{Call, Outcome, Refusal, json};
 use crate::base::clock;
 
 /// How far back a question goes by default.
@@ -48,35 +47,26 @@ struct Row {
     origin_us: u64,
 }
 
-/// Answers the question in `query`.
-pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let (by, since) = match read(query) {
-        Ok(question) => question,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
-    let Some(url) = state.shared.observers.ledger.as_ref().map(|ledger| ledger.url().to_owned()) else {
+/// Answers a question.
+pub(super) async fn answer(call: Call<'_>) -> Outcome {
+    let (by, since) = read(&call.query)?;
+    let Some(ledger) = &call.state.shared.observers.ledger else {
         let why = "there is no statistics database here; larder serve --stats URL adds one";
-        return refuse(StatusCode::NOT_FOUND, why.to_owned());
+        return Err(Refusal::new(StatusCode::NOT_FOUND, why));
     };
-    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{} such requests are in progress already; ask again later", cache::MOST);
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
-    };
+    let (url, permit) = (ledger.url().to_owned(), call.state.look()?);
     // A query of the database may be slow.
     let rows = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         rows(&url, by, since)
     });
-    match rows.await {
-        Ok(Ok(rows)) => json(&rows),
-        Ok(Err(why)) => refuse(StatusCode::SERVICE_UNAVAILABLE, format!("statistics database: {why}")),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
+    let rows = rows.await?.map_err(|why| {
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("statistics database: {why}"))
+    })?;
+    Ok(json(&rows))
 }
 
-fn read(query: Option<&str>) -> Result<(By, Duration), String> {
-    let query = Query::read(query, &["by", "since"])?;
+fn read(query: &Query<'_>) -> Result<(By, Duration), String> {
     let names = Dimension::ALL.iter().map(|(name, _)| *name);
     let expected = std::iter::once("minute").chain(names).collect::<Vec<_>>().join(", ");
     let by = query.parse("by", &expected, |word| match word {
@@ -137,16 +127,15 @@ mod tests {
     fn questions_are_read_and_wrong_ones_explained() {
         let seconds = Duration::from_secs;
         for (query, expected) in [
-            (None, Ok((By::Other(Dimension::Hour), seconds(3_600)))),
-            (Some("by=minute&since=60"), Ok((By::Minute, seconds(60)))),
-            (Some("by=route"), Ok((By::Other(Dimension::Route), seconds(3_600)))),
-            (Some("since=31622401"), Err("since '31622401': expected seconds, a year's at most")),
-            (Some("since=1h"), Err("since '1h': expected seconds, a year's at most")),
-            (Some("form=a"), Err("unknown parameter 'form'; known: by, since")),
+            ("", Ok((By::Other(Dimension::Hour), seconds(3_600)))),
+            ("by=minute&since=60", Ok((By::Minute, seconds(60)))),
+            ("by=route", Ok((By::Other(Dimension::Route), seconds(3_600)))),
+            ("since=31622401", Err("since '31622401': expected seconds, a year's at most")),
+            ("since=1h", Err("since '1h': expected seconds, a year's at most")),
         ] {
-            assert_eq!(read(query), expected.map_err(str::to_owned), "{query:?}");
+            assert_eq!(read(&Query::new(query)), expected.map_err(str::to_owned), "{query}");
         }
-        let wrong = read(Some("by=day")).unwrap_err();
+        let wrong = read(&Query::new("by=day")).unwrap_err();
         assert!(wrong.starts_with("by 'day': expected minute, site, "), "{wrong}");
     }
 }

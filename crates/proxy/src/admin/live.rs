@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::query::Query;
 use super::stream::{Events, events};
-use super::{Answer, State, Stats, TEXT, response};
+use super::{Call, Outcome, Refusal, State, Stats};
 use crate::base::outcome::Kind;
 use crate::observe::top::{Rank, Top};
 use crate::observe::transaction::{Filter, Statuses, Transaction};
@@ -23,49 +23,47 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The most requests that a log shows at once; the others are only counted.
 const AT_ONCE: usize = 1_000;
 
-/// Answers a request for `/live`, `/top` or `/log`.
-pub(super) fn answer(state: &Arc<State>, path: &str, query: Option<&str>) -> Response<Answer> {
-    let stream = match path {
-        "/live" => Query::read(query, &[]).map(|_| Stream::Live),
-        "/top" => rank(query).map(Stream::Top),
-        _ => filter(query).map(Stream::Log),
+/// Sends the figures.
+pub(super) fn figures(call: &Call<'_>) -> Outcome {
+    stream(call, |events| send_figures(events, Arc::clone(call.state)))
+}
+
+/// Sends the most requested URLs.
+pub(super) fn top(call: &Call<'_>) -> Outcome {
+    let rank = rank(&call.query)?;
+    stream(call, |events| send_top(events, call.state.shared.observers.watch.begin(), rank))
+}
+
+/// Sends every request, from the moment at which the client reads the head of the answer.
+pub(super) fn log(call: &Call<'_>) -> Outcome {
+    let filter = filter(&call.query)?;
+    stream(call, |events| send_log(events, call.state.shared.observers.watch.begin(), filter))
+}
+
+fn stream<F>(call: &Call<'_>, send: impl FnOnce(Events) -> F) -> Outcome
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let Some(seat) = call.state.shared.observers.watch.seat() else {
+        let why = format!("{} such streams are open already; close one", watch::MOST);
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
     };
-    let stream = match stream {
-        Ok(stream) => stream,
-        Err(why) => return response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
-    };
-    let Some(seat) = state.shared.observers.watch.seat() else {
-        let why = format!("{} such streams are open already; close one\n", watch::MOST);
-        return response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why.into());
-    };
-    let state = Arc::clone(state);
-    // From the moment at which a client reads the head of the answer, it misses no event.
-    let watcher = (!matches!(stream, Stream::Live)).then(|| state.shared.observers.watch.begin());
-    events(move |events| async move {
-        let _seat = seat;
-        match (stream, watcher) {
-            (Stream::Top(rank), Some(watcher)) => top(events, watcher, rank).await,
-            (Stream::Log(filter), Some(watcher)) => log(events, watcher, &filter).await,
-            _ => live(events, &state).await,
+    Ok(events(|events| {
+        let work = send(events);
+        async move {
+            let _seat = seat;
+            work.await;
         }
-    })
+    }))
 }
 
-enum Stream {
-    Live,
-    Top(Rank),
-    Log(Filter),
-}
-
-fn rank(query: Option<&str>) -> Result<Rank, String> {
-    let query = Query::read(query, &["by"])?;
+fn rank(query: &Query<'_>) -> Result<Rank, String> {
     let names = Rank::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let named = |name: &str| Rank::ALL.iter().find(|(known, _)| *known == name).map(|(_, rank)| *rank);
     Ok(query.parse("by", &names, named)?.unwrap_or_default())
 }
 
-fn filter(query: Option<&str>) -> Result<Filter, String> {
-    let query = Query::read(query, &["site", "status", "outcome", "url", "slower_us"])?;
+fn filter(query: &Query<'_>) -> Result<Filter, String> {
     let outcomes = Kind::ALL.map(Kind::word).join(", ");
     let kind = |word: &str| Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Filter {
@@ -79,18 +77,18 @@ fn filter(query: Option<&str>) -> Result<Filter, String> {
     })
 }
 
-async fn live(mut events: Events, state: &State) {
+async fn send_figures(mut events: Events, state: Arc<State>) {
     let mut ticks = ticks();
     loop {
         ticks.tick().await;
-        events.add("", &Stats::gather(state));
+        events.add("", &Stats::gather(&state));
         if !events.send().await {
             return;
         }
     }
 }
 
-async fn top(mut events: Events, mut watcher: Watcher, rank: Rank) {
+async fn send_top(mut events: Events, mut watcher: Watcher, rank: Rank) {
     let (mut top, mut ticks) = (Top::new(Instant::now()), ticks());
     loop {
         let now = Instant::now();
@@ -106,7 +104,7 @@ async fn top(mut events: Events, mut watcher: Watcher, rank: Rank) {
     }
 }
 
-async fn log(mut events: Events, mut watcher: Watcher, filter: &Filter) {
+async fn send_log(mut events: Events, mut watcher: Watcher, filter: Filter) {
     let (mut beyond, mut told) = (0, 0);
     loop {
         let mut room = AT_ONCE;
@@ -143,7 +141,9 @@ mod tests {
 
     #[test]
     fn filters_are_read_and_wrong_ones_explained() {
-        let read = filter(Some("site=a&status=4xx&outcome=stale-hit&url=%2Fb&slower_us=10000"));
+        let filter = |query| filter(&Query::new(query));
+        let rank = |query| rank(&Query::new(query));
+        let read = filter("site=a&status=4xx&outcome=stale-hit&url=%2Fb&slower_us=10000");
         let expected = Filter {
             site: Some("a".to_owned()),
             statuses: Some(Statuses::Class(4)),
@@ -151,19 +151,18 @@ mod tests {
             url: Some("/b".to_owned()),
             slower: Some(Duration::from_millis(10)),
         };
-        assert_eq!((read, filter(None)), (Ok(expected), Ok(Filter::default())));
+        assert_eq!((read, filter("")), (Ok(expected), Ok(Filter::default())));
         for (query, why) in [
             ("status=4", "status '4': expected a number, such as 404, or a class, such as 4xx"),
             ("slower_us=1ms", "slower_us '1ms': expected microseconds"),
-            ("stauts=4xx", "unknown parameter 'stauts'; known: site, status, outcome, url, slower_us"),
         ] {
-            assert_eq!(filter(Some(query)), Err(why.to_owned()), "{query}");
+            assert_eq!(filter(query), Err(why.to_owned()), "{query}");
         }
-        assert!(filter(Some("outcome=x")).is_err_and(|why| why.ends_with("refused, failed")));
+        assert!(filter("outcome=x").is_err_and(|why| why.ends_with("refused, failed")));
         assert_eq!(
-            rank(Some("by=x")),
+            rank("by=x"),
             Err("by 'x': expected requests, hits, validated, misses, bytes, time".to_owned())
         );
-        assert_eq!(rank(Some("by=time")), Ok(Rank::Time));
+        assert_eq!(rank("by=time"), Ok(Rank::Time));
     }
 }

@@ -1,7 +1,7 @@
 //! The admin listener: figures (also for Prometheus: [`metrics`]), current events ([`live`]), explanations of requests
 //! ([`explain`]), the contents of the disks ([`cache`]), purges ([`purge`]), and a page that shows all that ([`page`]).
 //! It listens on loopback by default: every client that may ask it ([`access`]) may read all cached responses. Each
-//! capability is a file; this module maps paths to them.
+//! capability is a file; [`routes`] maps paths to them.
 
 mod access;
 mod cache;
@@ -15,6 +15,7 @@ mod page;
 mod purge;
 mod query;
 mod recent;
+mod routes;
 mod sites;
 mod stream;
 
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -38,7 +39,8 @@ use serde::Serialize;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 
 use self::query::Query;
 use self::recent::Recent;
@@ -286,11 +288,31 @@ impl State {
         done: Arc<Done>,
         tls: Option<Arc<Acceptor>>,
     ) -> Self {
-        let looks = Arc::new(Semaphore::new(cache::MOST));
+        let looks = Arc::new(Semaphore::new(MOST_LOOKS));
         Self { shared, doors, done, recent: Recent::default(), looks, tls }
+    }
+
+    /// Returns a permit for a request that reads the disks or the statistics database.
+    fn look(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.looks).try_acquire_owned().map_err(|_| {
+            let why = format!("{MOST_LOOKS} such requests are in progress already; ask again later");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
+        })
+    }
+
+    /// Tells whether this process serves requests.
+    fn readiness(&self) -> Outcome {
+        let refuse = |why| Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        match &self.shared.cluster {
+            _ if self.shared.is_draining() => refuse("draining"),
+            Some(cluster) if !cluster.is_ready() => refuse("not in the cluster"),
+            _ => Ok(text(StatusCode::OK, TEXT, "ready\n".to_owned())),
+        }
     }
 }
 
+/// The most requests at once that read the disks or the statistics database; each takes a thread.
+pub(crate) const MOST_LOOKS: usize = 4;
 /// How long a connection may take for a request's head, or be idle.
 const SILENT: Duration = Duration::from_secs(10);
 /// How long an answer may remain in the kernel because its client does not read it.
@@ -350,111 +372,74 @@ type Answer = Either<Full<Bytes>, stream::Stream>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
+/// A request for a route.
+struct Call<'c> {
+    state: &'c Arc<State>,
+    /// The text in the place of `NAME` in its path.
+    name: &'c str,
+    query: Query<'c>,
+    fields: &'c HeaderMap,
+}
+
+/// An answer, or the reason why there is none.
+type Outcome = Result<Response<Answer>, Refusal>;
+
+/// The reason why a request gets no answer.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    /// For people, in one line.
+    why: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, why: impl Into<String>) -> Self {
+        Self { status, why: why.into() }
+    }
+}
+
+/// A mistake in the query.
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, why)
+    }
+}
+
+/// A thread failed that made the answer.
+impl From<JoinError> for Refusal {
+    fn from(error: JoinError) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    }
+}
+
+impl From<Refusal> for Response<Answer> {
+    fn from(Refusal { status, why }: Refusal) -> Self {
+        text(status, TEXT, format!("{why}\n"))
+    }
+}
+
 async fn answer(state: &Arc<State>, peer: SocketAddr, request: &Request<Incoming>) -> Response<Answer> {
-    let (method, path, plan) = (request.method(), request.uri().path(), state.shared.plan());
-    let token = plan.settings.admin_token.as_ref();
-    let mut response = match access::check(token, peer.ip(), method, path, request.headers()) {
-        Ok(()) => answer_to(state, request).await,
-        Err(refusal) => response(refusal.status, TEXT, format!("{}\n", refusal.why).into()),
-    };
+    let (method, uri, fields, plan) =
+        (request.method(), request.uri(), request.headers(), state.shared.plan());
+    let is_open = routes::find(uri.path()).is_some_and(|(route, _)| route.is_open);
+    let mut response =
+        match access::check(plan.settings.admin_token.as_ref(), peer.ip(), is_open, method, fields) {
+            Ok(()) => routes::run(state, method, uri, fields).await.unwrap_or_else(Response::from),
+            Err(access::Refusal { status, why }) => Refusal::new(status, why).into(),
+        };
     access::guard(&mut response);
     response
 }
 
-/// Returns the answer to a client that passed the access check.
-async fn answer_to(state: &Arc<State>, request: &Request<Incoming>) -> Response<Answer> {
-    let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
-    let changes = CHANGES.contains(&path);
-    match *method {
-        Method::POST if path == "/purge" => return purge::answer(&state.shared, query).await,
-        Method::POST if changes && path.starts_with("/cluster/") => {
-            return cluster::answer(&state.shared, path, query).await;
-        }
-        Method::POST if changes => return cache::answer(state, path, query).await,
-        Method::GET | Method::HEAD if !changes => {}
-        _ => {
-            let allowed = if changes { "POST" } else { "GET" };
-            let mut refused = response(
-                StatusCode::METHOD_NOT_ALLOWED,
-                TEXT,
-                format!("only {allowed} is understood here\n").into(),
-            );
-            refused.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allowed));
-            return refused;
-        }
-    }
-    if let Some(part) = page::of(path, request.headers()) {
-        return part;
-    }
-    match path {
-        path if path == "/cache" || path.starts_with("/cache/") => cache::answer(state, path, query).await,
-        "/stats" => json(&Stats::gather(state)),
-        "/metrics" => response(StatusCode::OK, metrics::TYPE, metrics::page(state).into()),
-        "/recent" => recent::answer(state, query),
-        "/history" => history::answer(state, query).await,
-        "/objects" => objects::answer(state, query).await,
-        "/cluster" => cluster::answer(&state.shared, path, query).await,
-        "/pools" => plain(query, || state.shared.cache.gateways.report()),
-        "/about" => plain(query, || page::About::of(&state.shared)),
-        "/validator" => plain(query, || state.shared.observers.validator.report(&state.shared.plan())),
-        "/couplings" => plain(query, || state.shared.observers.couplings.found(&state.shared.plan())),
-        "/why" => explain::answer(&state.shared, query).await,
-        "/live" | "/top" | "/log" => live::answer(state, path, query),
-        "/healthz" => response(StatusCode::OK, TEXT, "alive\n".into()),
-        "/readyz" if state.shared.is_draining() => {
-            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into())
-        }
-        "/readyz" if state.shared.cluster.as_ref().is_some_and(|cluster| !cluster.is_ready()) => {
-            response(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not in the cluster\n".into())
-        }
-        "/readyz" => response(StatusCode::OK, TEXT, "ready\n".into()),
-        _ => response(StatusCode::NOT_FOUND, TEXT, format!("try {}\n", PATHS.join(", ")).into()),
-    }
-}
-
-/// The paths that change something: they require POST, and all others GET.
-const CHANGES: &[&str] = &["/purge", "/cache/verify", "/cluster/drain", "/cluster/resume"];
-
-/// The paths that the 404 answer lists.
-const PATHS: &[&str] = &[
-    "/ (in a browser)",
-    "/stats",
-    "/metrics",
-    "/live",
-    "/recent",
-    "/history",
-    "/top",
-    "/log",
-    "/why",
-    "/validator",
-    "/couplings",
-    "/purge",
-    "/objects",
-    "/cache",
-    "/cluster",
-    "/pools",
-    "/about",
-    "/healthz",
-    "/readyz",
-];
-
-/// Answers with `value`, for a path without parameters.
-fn plain<T: Serialize>(query: Option<&str>, value: impl FnOnce() -> T) -> Response<Answer> {
-    match Query::read(query, &[]) {
-        Ok(_) => json(&value()),
-        Err(why) => response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n").into()),
-    }
-}
-
 fn json(value: &impl Serialize) -> Response<Answer> {
-    match serde_json::to_vec_pretty(value) {
-        Ok(text) => response(StatusCode::OK, "application/json", text),
-        Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into()),
+    match serde_json::to_string_pretty(value) {
+        Ok(content) => text(StatusCode::OK, "application/json", content),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
     }
 }
 
-fn response(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Answer> {
-    let mut response = prepared(kind, Either::Left(Full::new(body.into())));
+fn text(status: StatusCode, kind: &'static str, content: String) -> Response<Answer> {
+    let mut response = prepared(kind, Either::Left(Full::new(content.into())));
     *response.status_mut() = status;
     response
 }

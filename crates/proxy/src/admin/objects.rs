@@ -5,12 +5,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
 use larder_store::Store;
 use serde::Serialize;
 
 use super::query::Query;
-use super::{Answer, State, TEXT, cache, json, response};
+use super::{Call, Outcome, json};
 use crate::base::clock;
 use crate::features::inventory::{self, Where};
 
@@ -92,31 +91,19 @@ struct Found {
     by_host: Vec<Group>,
 }
 
-/// Answers the question in `query`.
-pub(super) async fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let question = match Question::read(query) {
-        Ok(question) => question,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
-    let Ok(permit) = Arc::clone(&state.looks).try_acquire_owned() else {
-        let why = format!("{} such requests are in progress already; ask again later", cache::MOST);
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
-    };
-    let store = Arc::clone(&state.shared.cache.store);
+/// Answers a question.
+pub(super) async fn answer(call: Call<'_>) -> Outcome {
+    let question = Question::read(&call.query)?;
+    let (store, permit) = (Arc::clone(&call.state.shared.cache.store), call.state.look()?);
     let found = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         find(&store, &question)
     });
-    match found.await {
-        Ok(found) => json(&found),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
+    Ok(json(&found.await?))
 }
 
 impl Question {
-    fn read(query: Option<&str>) -> Result<Self, String> {
-        let query = Query::read(query, &["search", "sort", "limit"])?;
+    fn read(query: &Query<'_>) -> Result<Self, String> {
         let names = Order::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let named = |name: &str| Order::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
         let limit = query.parse("limit", "a number from 1 to 1000", |text| {
@@ -239,7 +226,7 @@ mod tests {
 
     #[test]
     fn questions_are_read_and_wrong_ones_explained() {
-        let read = |query| Question::read(Some(query));
+        let read = |query| Question::read(&Query::new(query));
         let question = Question { search: "a b".to_owned(), order: Order::Age, limit: 7 };
         assert_eq!(read("search=a+b&sort=age&limit=7"), Ok(question));
         assert_eq!(read("limit=0").unwrap_err(), "limit '0': expected a number from 1 to 1000");

@@ -56,23 +56,20 @@ const FILES: &[File] = &[
     file!("uplot/LICENSE", super::TEXT),
 ];
 
-/// Whether this is a path of the page, which needs no token.
-pub(super) fn is_public(path: &str) -> bool {
-    path == "/" || path.starts_with("/page/")
+/// Returns the page, if `fields` accept HTML; programs that do not show it get no page.
+pub(super) fn index(fields: &HeaderMap) -> Option<Response<Answer>> {
+    let accepts_html = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
+    fields.get_all(ACCEPT).iter().any(accepts_html).then(|| part(HTML, PAGE))
 }
 
-/// Returns the page or a part of it, if `path` names one. Programs that do not show HTML get no page.
-pub(super) fn of(path: &str, fields: &HeaderMap) -> Option<Response<Answer>> {
-    let accepts_html = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
-    let (kind, content) = match path {
-        "/" if fields.get_all(ACCEPT).iter().any(accepts_html) => (HTML, PAGE),
-        _ => {
-            let name = path.strip_prefix("/page/")?;
-            let (_, kind, content) = FILES.iter().find(|(known, ..)| *known == name)?;
-            (*kind, *content)
-        }
-    };
-    Some(prepared(kind, Either::Left(Full::new(Bytes::from_static(content)))))
+/// Returns the file of this name.
+pub(super) fn file(name: &str) -> Option<Response<Answer>> {
+    let (_, kind, content) = FILES.iter().find(|(known, ..)| *known == name)?;
+    Some(part(kind, content))
+}
+
+fn part(kind: &'static str, content: &'static [u8]) -> Response<Answer> {
+    prepared(kind, Either::Left(Full::new(Bytes::from_static(content))))
 }
 
 /// The content of the page while there are no figures: the description of this proxy, and the addresses for requests.
@@ -158,9 +155,9 @@ mod tests {
     #[test]
     fn only_clients_that_accept_html_get_the_page() {
         let answer = |accept: &'static str| {
-            of("/", &HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])).is_some()
+            index(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])).is_some()
         };
         assert!(answer("text/html,application/xhtml+xml,*/*;q=0.8"));
-        assert!(!answer("*/*") && !answer("application/json") && of("/", &HeaderMap::new()).is_none());
+        assert!(!answer("*/*") && !answer("application/json") && index(&HeaderMap::new()).is_none());
     }
 }

@@ -2,19 +2,17 @@
 //! all URLs with a prefix, with a tag, of a group, of a host, or all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Response, StatusCode};
+use http::{HeaderName, StatusCode};
 use serde::Serialize;
 
 use larder_semantics::purge::Effect;
 
 use super::query::Query;
-use super::{Answer, TEXT, json, response};
+use super::{Call, Outcome, Refusal, json};
 use crate::features::only_site;
 use crate::features::purge::{self, Asked, Purged, ScopeKind, purge};
-use crate::flow::worker::Shared;
 use crate::http::names::POSITION;
 
 /// The longest wait for other nodes, in seconds.
@@ -29,30 +27,25 @@ struct Told {
     purged: Purged,
 }
 
-/// Purges the responses that `query` names.
-pub(super) async fn answer(shared: &Arc<Shared>, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let (words, mut asked) = match read(query, &|| only_site::origins(shared)) {
-        Ok(read) => read,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
+/// Purges the responses that the query names.
+pub(super) async fn answer(call: Call<'_>) -> Outcome {
+    let shared = &call.state.shared;
+    let (words, mut asked) = read(&call.query, &|| only_site::origins(shared))?;
     purge::add_ruled(&shared.plan(), &mut asked.scopes);
-    match purge(shared, asked).await {
-        Ok(mut purged) => {
-            let word = |(name, value): (&&str, &String)| match value.as_str() {
-                "" => (*name).to_string(),
-                value => format!("{name} {}", value.escape_debug()),
-            };
-            tracing::info!("purged {}: {purged}", words.iter().map(word).collect::<Vec<_>>().join(", "));
-            let position = purged.position.take();
-            let mut response = json(&Told { words, purged });
-            if let Some(position) = position {
-                response.headers_mut().insert(HeaderName::from_static(POSITION), position);
-            }
-            response
-        }
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    let mut purged = purge(shared, asked)
+        .await
+        .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let word = |(name, value): (&&str, &String)| match value.as_str() {
+        "" => (*name).to_string(),
+        value => format!("{name} {}", value.escape_debug()),
+    };
+    tracing::info!("purged {}: {purged}", words.iter().map(word).collect::<Vec<_>>().join(", "));
+    let position = purged.position.take();
+    let mut response = json(&Told { words, purged });
+    if let Some(position) = position {
+        response.headers_mut().insert(HeaderName::from_static(POSITION), position);
     }
+    Ok(response)
 }
 
 /// The origins of the only site.
@@ -61,17 +54,17 @@ type Origins<'o> = dyn Fn() -> Result<BTreeSet<String>, String> + 'o;
 type Read = (BTreeMap<&'static str, String>, Asked);
 
 /// Parses a purge. `origins` returns the origins to which a path alone may belong.
-fn read(query: Option<&str>, origins: &Origins<'_>) -> Result<Read, String> {
-    const HOW: [&str; 5] = ["soft", "hard", "count", "wait", "timeout"];
-    let kinds: Vec<_> = ScopeKind::ALL.iter().map(|(name, _)| *name).collect();
-    let query = Query::read(query, &[&kinds[..], &HOW[..]].concat())?;
+fn read(query: &Query<'_>, origins: &Origins<'_>) -> Result<Read, String> {
     let has = |name: &str| query.get(name).is_some();
     // A group needs the host that it belongs to.
     let is_named = |name: &str| has(name) && !(name == "host" && has("group"));
     let mut named = ScopeKind::ALL.iter().filter(|(name, _)| is_named(name));
     let (name, kind) = match (named.next(), named.next()) {
         (Some((name, kind)), None) => (*name, *kind),
-        (None, _) => return Err(format!("nothing to purge: write one of {}", kinds.join(", "))),
+        (None, _) => {
+            let kinds: Vec<_> = ScopeKind::ALL.iter().map(|(name, _)| *name).collect();
+            return Err(format!("nothing to purge: write one of {}", kinds.join(", ")));
+        }
         (Some((one, _)), Some((other, _))) => return Err(format!("{one} and {other}: write one of them")),
     };
     let effect = match (has("soft"), has("hard")) {
@@ -122,12 +115,12 @@ mod tests {
     #[test]
     fn a_path_is_purged_of_each_origin_of_the_only_site() {
         let origins = || Ok(["http://a".to_owned(), "http://b:81".to_owned()].into());
-        let (words, asked) = read(Some("url=/x%3Fy&hard"), &origins).unwrap();
+        let (words, asked) = read(&Query::new("url=/x%3Fy&hard"), &origins).unwrap();
         let whole = |url| ScopeKind::Url.scopes(url, None).unwrap();
         assert_eq!(asked.scopes, [whole("http://a/x?y"), whole("http://b:81/x?y")].concat());
         assert_eq!(words["url"], "/x?y");
         let error = "'/x': write the whole URL: a path needs one site, and 0 are configured";
-        assert_eq!(read(Some("prefix=/x"), &none).unwrap_err(), error);
+        assert_eq!(read(&Query::new("prefix=/x"), &none).unwrap_err(), error);
     }
 
     #[test]
@@ -139,7 +132,7 @@ mod tests {
             ("host=a", "host=a", Effect::Stale, false),
             ("all&hard=1", "all=", Effect::Remove, false),
         ] {
-            let (read, asked) = read(Some(query), &none).unwrap();
+            let (read, asked) = read(&Query::new(query), &none).unwrap();
             let read: Vec<_> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
             assert_eq!((&*read.join(" "), asked.effect, asked.waits), (words, effect, waits), "{query}");
         }
@@ -162,17 +155,13 @@ mod tests {
             ("url=http://a/&tag=b", "url and tag: write one of them"),
             ("tag=b&soft&hard", "soft and hard: write one of them"),
             ("group=g", "a group needs its host: write host=HOST, or host=http://HOST:PORT"),
-            (
-                "x=b",
-                "unknown parameter 'x'; known: url, prefix, tag, group, host, all, soft, hard, count, wait, timeout",
-            ),
             ("tag=b&wait&timeout=x", "timeout 'x': expected a duration such as 5s, at most 600s"),
             ("tag=b&wait&timeout=-1", "timeout '-1': expected a duration such as 5s, at most 600s"),
             ("tag=b&wait&timeout=1e9", "timeout '1e9': expected a duration such as 5s, at most 600s"),
             ("tag=b&wait&timeout=11m", "timeout '11m': expected a duration such as 5s, at most 600s"),
             ("tag=b&wait&timeout=nans", "timeout 'nans': expected a duration such as 5s, at most 600s"),
         ] {
-            assert_eq!(read(Some(query), &none).unwrap_err(), error, "{query}");
+            assert_eq!(read(&Query::new(query), &none).unwrap_err(), error, "{query}");
         }
     }
 }

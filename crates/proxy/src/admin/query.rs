@@ -9,13 +9,17 @@ pub(super) struct Query<'q>(Vec<(Cow<'q, str>, Cow<'q, str>)>);
 
 impl<'q> Query<'q> {
     /// Parses `text`.
+    pub(super) fn new(text: &'q str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).collect())
+    }
+
+    /// Checks that each parameter is among `known`.
     ///
     /// # Errors
-    /// A parameter is not among `known`; in one line.
-    pub(super) fn read(text: Option<&'q str>, known: &[&str]) -> Result<Self, String> {
-        let all: Vec<_> = form_urlencoded::parse(text.unwrap_or_default().as_bytes()).collect();
-        match all.iter().find(|(name, _)| !known.contains(&&**name)) {
-            None => Ok(Self(all)),
+    /// A parameter is not; in one line.
+    pub(super) fn check(&self, known: &[&str]) -> Result<(), String> {
+        match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
+            None => Ok(()),
             Some(_) if known.is_empty() => Err("this takes no parameters".to_owned()),
             Some((name, _)) => {
                 let (name, known) = (name.escape_debug(), known.join(", "));
@@ -58,13 +62,14 @@ mod tests {
 
     #[test]
     fn parameters_are_known_and_understood_or_refused() {
-        let query = Query::read(Some("a=1&b=%2F+x&a=2"), &["a", "b"]).ok().unwrap();
+        let query = Query::new("a=1&b=%2F+x&a=2");
+        assert_eq!(query.check(&["a", "b"]), Ok(()));
         assert_eq!((query.get("a"), query.get("b"), query.get("c")), (Some("2"), Some("/ x"), None));
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(query.parse("a", "a number", |text| text.parse().ok()), Ok(Some(2)));
         let wrong = query.parse("b", "a number", |text| text.parse::<u8>().ok());
         assert_eq!(wrong, Err("b '/ x': expected a number".to_owned()));
-        let unknown = |known: &[&str]| Query::read(Some("c%0A=1"), known).err().unwrap();
+        let unknown = |known: &[&str]| Query::new("c%0A=1").check(known).unwrap_err();
         assert_eq!(unknown(&["a", "b"]), "unknown parameter 'c\\n'; known: a, b");
         assert_eq!(unknown(&[]), "this takes no parameters");
     }

@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use larder_store::memory::Usage;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::query::Query;
-use super::{Answer, State, TEXT, response};
+use super::{Call, Outcome, Refusal, State, text};
 use crate::base::clock;
 use crate::counts::counters::{Counts, Totals};
 use crate::counts::histogram::{Distributions, Latency};
@@ -101,18 +100,13 @@ pub(super) async fn watch(state: Arc<State>) {
 
 /// Answers with the seconds that ended after `after`, in milliseconds since 1970; with all of them if `after` is
 /// absent.
-pub(super) fn answer(state: &State, query: Option<&str>) -> Response<Answer> {
-    let refuse = |status, why: String| response(status, TEXT, format!("{why}\n").into());
-    let after = Query::read(query, &["after"])
-        .and_then(|query| query.parse("after", "milliseconds since 1970", |text| text.parse().ok()));
-    let after: u64 = match after {
-        Ok(after) => after.unwrap_or(0),
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
-    };
-    let rows = state.recent.rows();
+pub(super) fn answer(call: &Call<'_>) -> Outcome {
+    let after = call.query.parse("after", "milliseconds since 1970", |text| text.parse().ok())?;
+    let after: u64 = after.unwrap_or(0);
+    let rows = call.state.recent.rows();
     // Without line breaks and indentation: there are hundreds of rows.
-    match serde_json::to_vec(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
-        Ok(text) => response(StatusCode::OK, "application/json", text),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    match serde_json::to_string(&rows.iter().filter(|row| row.time > after).collect::<Vec<_>>()) {
+        Ok(rows) => Ok(text(StatusCode::OK, "application/json", rows)),
+        Err(error) => Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Written {
 }
 
 /// A reason, with its explanation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// The reason's name in `Cache-Status`, logs and metrics.
     pub reason: String,
@@ -43,7 +43,7 @@ impl Reason {
 }
 
 /// The decision about a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// The outcome: `hit`, `stale-hit`, `miss`, `pass`, `refused`, `failed`. The final outcome of a miss depends on the
     /// origin's response.
@@ -155,7 +155,7 @@ pub struct AppliedRule {
 }
 
 /// The handling of a hypothetical request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The requested URL.
     pub url: String,

@@ -29,7 +29,7 @@ use crate::exchange::request::Request;
 use crate::exchange::request::interims_of;
 use crate::http::body::Upload;
 use crate::http::response::Head;
-use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
+use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
 
 /// How long a connection to a node may take.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
@@ -237,20 +237,19 @@ impl Other {
             // A request that returns to this node through the other one is a loop, too.
             passes::write_via(out, plan, request, fields);
         });
-        let (mut content, tries) = (Upload::Empty, &request.ruling.tries);
+        let mut content = Upload::Empty;
         let outgoing = Outgoing {
             https: self.origin.https,
-            http2: false,
             authority: &self.origin.authority,
             method: &request.method,
-            head: &head,
             content: &mut content,
             on_interim: &mut interims_of(request),
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits {
-                first_byte: tries.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
-                between: tries.origin_idle,
+                first_byte: request.ruling.first_byte.map(|time| waiting(time, &plan.settings.timeouts)),
+                between: request.ruling.origin_idle,
             },
         };
         let given_up = |detail: &str| OriginError {
@@ -261,7 +260,7 @@ impl Other {
             unconnected: false,
         };
         tokio::select! {
-            answered = client.send(outgoing) => {
+            answered = client.send(OutgoingHead::Http1(&head), outgoing) => {
                 if answered.is_ok() {
                     self.life().heard();
                 }

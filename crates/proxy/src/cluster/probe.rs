@@ -22,7 +22,7 @@ use crate::base::clock;
 use crate::base::settings::Origin;
 use crate::http::body::Upload;
 use crate::http::head;
-use crate::origin::{Client, Outgoing, Waits};
+use crate::origin::{Client, Outgoing, OutgoingHead, Waits};
 
 /// How long a node may be silent before it is probed.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -117,17 +117,16 @@ async fn answers(client: &Client, origin: &Origin) -> bool {
     head.extend_from_slice(b"\r\n");
     let outgoing = Outgoing {
         https: origin.https,
-        http2: false,
         authority: &origin.authority,
         method: &Method::HEAD,
-        head: &head,
         content: &mut Upload::Empty,
         on_interim: &mut |_| (),
+        key: None,
         lost_try: None,
         client: None,
         waits: Waits::default(),
     };
-    matches!(timeout(PATIENCE, client.send(outgoing)).await, Ok(Ok(_)))
+    matches!(timeout(PATIENCE, client.send(OutgoingHead::Http1(&head), outgoing)).await, Ok(Ok(_)))
 }
 
 /// Sends a node no requests until it answers, or is no member any more.

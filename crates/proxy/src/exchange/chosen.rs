@@ -40,8 +40,8 @@ pub(crate) fn of<'s>(site: &'s SiteState, request: &Request) -> Chosen<'s> {
     let mut rewrite = None;
     for branch in site.upstreams.on(&seen) {
         chosen.pool = branch.pool.as_ref().unwrap_or(chosen.pool);
-        chosen.host = branch.upstream.host.as_ref().unwrap_or(chosen.host);
-        rewrite = branch.upstream.rewrite.as_ref().map(|template| (template, &branch.paths)).or(rewrite);
+        chosen.host = branch.host.as_ref().unwrap_or(chosen.host);
+        rewrite = branch.rewrite.as_ref().map(|template| (template, &branch.paths)).or(rewrite);
     }
     chosen.path = rewrite.map(|(template, paths)| {
         let mut path = placeholders::fill(template, request, paths);

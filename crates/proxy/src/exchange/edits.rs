@@ -1,10 +1,12 @@
-//! Changes of field lines by rules: in a request's map, in an origin's lines, and in a reply's lines.
+//! Changes of field lines by rules: in a request's map and in an origin's lines. Those of replies are changed while
+//! they are written ([`EditedFields`]).
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use larder_semantics::fields::{HeadLines, members};
-use larder_store::lines::write_line;
 
+use super::edited::EditedFields;
+use super::negotiated::Negotiated;
 use crate::base::settings::{CookieFilter, Edits};
+use crate::http::fields::FieldWriter;
 use crate::http::response::Lines;
 
 impl Edits {
@@ -56,56 +58,31 @@ impl Edits {
         *news = kept.chain(written).map(|(name, value)| (name.clone(), value.clone())).collect();
     }
 
-    /// Changes the lines of a reply of this status, which begin at `start` of `out`.
-    pub(crate) fn apply_behind(&self, status: StatusCode, out: &mut Vec<u8>, start: usize) {
-        if self.changes_lines() {
-            self.rewrite_behind(status, out, start);
-        }
-        if !self.vary.is_empty() {
-            self.vary_behind(out, start);
-        }
+    /// Returns the fields of a response of this status after these changes.
+    pub(crate) fn applied(&self, status: StatusCode, fields: &HeaderMap) -> HeaderMap {
+        let mut changed = HeaderMap::new();
+        let mut edited = EditedFields::new(&mut changed, status, Negotiated::default(), self);
+        fields.iter().for_each(|(name, value)| edited.mapped(name, value));
+        edited.finish(false);
+        changed
     }
 
-    /// Appends a line with the names that `Vary` must have and does not have yet. `*` stands for all names.
-    fn vary_behind(&self, out: &mut Vec<u8>, start: usize) {
-        let end = out.len();
-        let is_said = |out: &[u8], name: &str| {
-            let is_name = |own: &[u8]| own == b"*" || own.eq_ignore_ascii_case(name.as_bytes());
-            members(&HeadLines(&out[start..end]), "vary").any(is_name)
-        };
-        for name in &self.vary {
-            if !is_said(out, name) {
-                out.extend_from_slice(if out.len() == end { b"Vary: " } else { b", " });
-                out.extend_from_slice(name.as_bytes());
-            }
-        }
-        if out.len() > end {
-            out.extend_from_slice(b"\r\n");
-        }
+    /// Returns the defaults for a response of this status. A 304 gets none: it need not repeat the fields of the
+    /// response that it confirms, and a default would replace them.
+    pub(super) fn defaults(&self, status: StatusCode) -> Vec<&(HeaderName, HeaderValue)> {
+        let is_set = |name: &HeaderName| self.set.iter().any(|(set, _)| set == name);
+        let may_be_added = |(name, _): &&(HeaderName, _)| status != StatusCode::NOT_MODIFIED && !is_set(name);
+        self.default.iter().filter(may_be_added).collect()
     }
 
-    fn rewrite_behind(&self, status: StatusCode, out: &mut Vec<u8>, start: usize) {
-        let lines = out.split_off(start);
-        for (name, value) in HeadLines(&lines).iter().filter(|(name, value)| self.keep(name, value)) {
-            write_line(out, name, value);
-        }
-        let missing = self.missing(status, HeadLines(&lines).iter());
-        for (name, value) in self.set.iter().chain(missing).chain(&self.add) {
-            write_line(out, name.as_str().as_bytes(), value.as_bytes());
-        }
-    }
-
-    /// Returns the defaults that a response with these lines gets. A 304 gets none: it need not repeat the fields of
-    /// the response that it confirms, and a default would replace them.
+    /// Returns the defaults that a response with these lines gets.
     fn missing<'l>(
         &self,
         status: StatusCode,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
     ) -> Vec<&(HeaderName, HeaderValue)> {
-        let mut missing: Vec<_> =
-            self.default.iter().filter(|_| status != StatusCode::NOT_MODIFIED).collect();
+        let mut missing = self.defaults(status);
         if !missing.is_empty() {
-            missing.retain(|(name, _)| !self.set.iter().any(|(set, _)| set == name));
             for (kept, _) in lines.filter(|(name, value)| self.keep(name, value)) {
                 missing.retain(|(name, _)| !kept.eq_ignore_ascii_case(name.as_str().as_bytes()));
             }
@@ -114,7 +91,7 @@ impl Edits {
     }
 
     /// Whether a line of a response is kept.
-    fn keep(&self, name: &[u8], value: &[u8]) -> bool {
+    pub(super) fn keep(&self, name: &[u8], value: &[u8]) -> bool {
         let is_cookie = || name.eq_ignore_ascii_case(b"set-cookie");
         let cookie = || value.split(|byte| *byte == b';').next().unwrap_or_default();
         let goes = |own: &HeaderName| name.eq_ignore_ascii_case(own.as_str().as_bytes());

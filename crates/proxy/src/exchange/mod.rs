@@ -3,6 +3,7 @@
 pub mod arrival;
 pub(crate) mod chosen;
 pub(crate) mod client_cert;
+mod edited;
 pub(crate) mod edits;
 pub(crate) mod entered;
 pub mod forwarded;

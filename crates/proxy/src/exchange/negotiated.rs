@@ -7,16 +7,14 @@
 //! another.
 
 use larder_semantics::coding::Coding;
-use larder_semantics::fields::HeadLines;
-use larder_store::lines::write_line;
 
 /// The dependence of a reply on the codings that its client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Negotiated {
-    varies: bool,
+    pub(super) varies: bool,
     /// Whether the origin's `Vary` names `Accept-Encoding` already.
-    is_said: bool,
-    coding: Option<Coding>,
+    pub(super) is_said: bool,
+    pub(super) coding: Option<Coding>,
     /// Whether the origin's coding is decoded.
     is_undone: bool,
     /// Whether the entity-tag is weak in any form.
@@ -45,61 +43,41 @@ impl Negotiated {
         self.varies
     }
 
-    /// Changes the lines of a reply, which begin at `start` of `out`. Without content, as in a 304, no coding is named.
-    pub(crate) fn apply_behind(self, out: &mut Vec<u8>, start: usize, is_bodiless: bool) {
-        if self.is_undone {
-            let lines = out.split_off(start);
-            for (name, value) in HeadLines(&lines).iter() {
-                if !name.eq_ignore_ascii_case(b"content-encoding") {
-                    write_line(out, name, value);
-                }
-            }
-            weaken(out, start);
-        }
-        if self.is_weak || self.coding.is_some() {
-            weaken(out, start);
-        }
-        if let Some(coding) = self.coding
-            && !is_bodiless
-        {
-            out.extend_from_slice(b"Content-Encoding: ");
-            out.extend_from_slice(coding.token().as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-        if !self.is_said {
-            out.extend_from_slice(b"Vary: Accept-Encoding\r\n");
-        }
+    /// Whether the origin's coding is decoded for this client.
+    pub(super) fn is_undone(self) -> bool {
+        self.varies && self.is_undone
     }
-}
 
-/// Weakens each entity-tag in the lines from `start` on: clients choose among several.
-fn weaken(out: &mut Vec<u8>, start: usize) {
-    const NAME: &[u8] = b"etag:";
-    let mut at = start;
-    while let Some(line) = out.get(at..).filter(|rest| !rest.is_empty()) {
-        let mut next = at + memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
-        if line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)) {
-            let value = line[NAME.len()..].trim_ascii_start();
-            let tag = at + line.len() - value.len();
-            if value.starts_with(b"\"") {
-                out.splice(tag..tag, *b"W/");
-                next += 2;
-            }
-        }
-        at = next;
+    /// Whether any line is left out or gets another value.
+    pub(super) fn changes_lines(self) -> bool {
+        self.varies && (self.is_undone || self.is_weak || self.coding.is_some())
+    }
+
+    /// Whether this is a strong entity-tag that becomes a weak one: clients choose among several.
+    pub(super) fn weakens(self, name: &[u8], value: &[u8]) -> bool {
+        self.changes_lines() && name.eq_ignore_ascii_case(b"etag") && value.starts_with(b"\"")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+    use larder_semantics::fields::HeadLines;
+
     use super::*;
+    use crate::exchange::edited::{EditedFields, NONE};
+    use crate::http::fields::FieldWriter;
+
+    fn changed(before: &str, negotiated: Negotiated, is_bodiless: bool) -> String {
+        let mut out = Vec::new();
+        let mut edited = EditedFields::new(&mut out, StatusCode::OK, negotiated, &NONE);
+        HeadLines(before.as_bytes()).iter().for_each(|(name, value)| edited.field(name, value));
+        edited.finish(is_bodiless);
+        String::from_utf8(out).unwrap()
+    }
 
     fn lines(before: &str, coding: Option<Coding>, is_said: bool, is_bodiless: bool) -> String {
-        let mut out = b"ETag: \"not a line of this reply\"\r\n".to_vec();
-        let start = out.len();
-        out.extend_from_slice(before.as_bytes());
-        Negotiated::new(coding, is_said).apply_behind(&mut out, start, is_bodiless);
-        String::from_utf8(out.split_off(start)).unwrap()
+        changed(before, Negotiated::new(coding, is_said), is_bodiless)
     }
 
     #[test]
@@ -108,7 +86,7 @@ mod tests {
         let whole = "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";
         let cases = [
             ("ETag: \"a\"\r\nX: 1\r\n", "ETag: W/\"a\"\r\nX: 1\r\n"),
-            ("X-ETag: \"a\"\r\netag:\"a\"\r\n", "X-ETag: \"a\"\r\netag:W/\"a\"\r\n"),
+            ("X-Etag: \"a\"\r\netag: \"a\"\r\n", "X-Etag: \"a\"\r\netag: W/\"a\"\r\n"),
             ("X: 1\r\nETag: W/\"a\"\r\n", "X: 1\r\nETag: W/\"a\"\r\n"),
             ("ETag: bare\r\n", "ETag: bare\r\n"),
             ("ETag: \"a\"\r\nX: 1\r\nETag: \"b\"\r\n", "ETag: W/\"a\"\r\nX: 1\r\nETag: W/\"b\"\r\n"),
@@ -119,8 +97,8 @@ mod tests {
             assert_eq!(lines(before, gzip, true, true), after, "a 304 of what varies anyway");
             assert_eq!(lines(before, None, false, false), format!("{before}Vary: Accept-Encoding\r\n"));
         }
-        let mut out = b"Content-Encoding: br\r\nETag: \"a\"\r\nX: 1\r\n".to_vec();
-        Negotiated::new(None, true).undone().apply_behind(&mut out, 0, false);
-        assert_eq!(out, b"ETag: W/\"a\"\r\nX: 1\r\n");
+        let coded = "Content-Encoding: br\r\nETag: \"a\"\r\nX: 1\r\n";
+        let undone = changed(coded, Negotiated::new(None, true).undone(), false);
+        assert_eq!(undone, "ETag: W/\"a\"\r\nX: 1\r\n");
     }
 }

@@ -1,10 +1,10 @@
 //! Pages that rules put in place of the content of errors, from origins and from this proxy.
 
-use http::HeaderMap;
-use larder_semantics::fields::HeadLines;
+use http::{HeaderMap, Method};
+use larder_semantics::status::Why;
 
 use super::reply::{Content, Reply, Source};
-use super::request::Request;
+use super::rulebook::Ruling;
 use crate::base::settings::{Answer, Page};
 use crate::origin::Download;
 
@@ -12,26 +12,25 @@ use crate::origin::Download;
 /// less.
 const READ: u64 = 64 << 10;
 
-/// Returns the page for a reply to `request`. An answer of a rule with its own content is not replaced.
-fn page<'r>(request: &'r Request, reply: &Reply) -> Option<&'r Page> {
-    let page = request.ruling.pages.as_ref()?.of(reply.status)?;
-    let answer = request.ruling.answer.as_deref();
-    let is_written = matches!(answer, Some(Answer::Content { is_default: false, .. }));
-    let by_rule = reply.outcome.why == larder_semantics::status::Why::ByRule;
+/// Returns the page of `ruling` for `reply`. An answer of a rule with its own content is not replaced.
+fn page<'r>(ruling: &'r Ruling, reply: &Reply) -> Option<&'r Page> {
+    let page = ruling.pages.as_ref()?.of(reply.status)?;
+    let is_written = matches!(ruling.answer.as_deref(), Some(Answer::Content { is_default: false, .. }));
+    let by_rule = reply.outcome.why == Why::ByRule;
     let stays = (by_rule && is_written) || matches!(reply.content, Content::Tunnel(_));
     (!stays).then_some(page)
 }
 
-/// Replaces the content of the reply by the page for its status, if there is one.
-pub(crate) fn replace(request: &Request, reply: &mut Reply) {
-    let Some(page) = page(request, reply) else { return };
+/// Replaces the content of the reply to a request with this method by the page of `ruling` for its status, if there is
+/// one.
+pub(crate) fn replace(ruling: &Ruling, method: &Method, reply: &mut Reply) {
+    let Some(page) = page(ruling, reply) else { return };
     let mut fields = fields(reply);
     page.describe(&mut fields);
     reply.fields = Source::Fields(fields.into());
     reply.content_range = None;
     reply.length = Some(page.content.len() as u64);
-    let is_head = request.method == http::Method::HEAD;
-    let content = if is_head { Content::None } else { Content::Bytes(page.content.clone()) };
+    let content = if *method == Method::HEAD { Content::None } else { Content::Bytes(page.content.clone()) };
     if let Content::Origin(download) = std::mem::replace(&mut reply.content, content) {
         read(download);
     }
@@ -39,9 +38,9 @@ pub(crate) fn replace(request: &Request, reply: &mut Reply) {
 
 /// Returns the fields of `reply`, except those about its framing.
 fn fields(reply: &Reply) -> HeaderMap {
-    let mut lines = Vec::new();
-    reply.write_fields(&mut lines);
-    HeadLines(&lines).to_map()
+    let mut fields = HeaderMap::new();
+    reply.write_fields(&mut fields);
+    fields
 }
 
 /// Reads short unwanted content, so that its connection can be reused.

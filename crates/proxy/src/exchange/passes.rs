@@ -12,6 +12,7 @@ use larder_semantics::status::Why;
 
 use super::plan::Plan;
 use super::request::Request;
+use crate::http::fields::FieldWriter;
 use crate::origin::OriginError;
 
 /// The number of passes through proxies of this name that is treated as a loop.
@@ -20,18 +21,19 @@ const MOST: usize = 8;
 const DIGITS: usize = 16;
 
 /// Appends the `Via` of a request that is forwarded with `fields`.
-pub(crate) fn write_via(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
-    out.extend_from_slice(b"Via: ");
-    for value in fields.get_all(header::VIA) {
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b", ");
-    }
-    out.extend_from_slice(received_protocol(request.version));
-    out.push(b' ');
-    out.extend_from_slice(plan.settings.name.as_bytes());
-    out.extend_from_slice(b" (");
-    out.extend_from_slice(&digits(plan, request));
-    out.extend_from_slice(b")\r\n");
+pub(crate) fn write_via(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields: &HeaderMap) {
+    out.field_with(b"Via", |out| {
+        for value in fields.get_all(header::VIA) {
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(received_protocol(request.version));
+        out.push(b' ');
+        out.extend_from_slice(plan.settings.name.as_bytes());
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(&digits(plan, request));
+        out.push(b')');
+    });
 }
 
 /// Returns a version in the form of `Via`: two numbers, even where the second is always 0 (RFC 9110 section 2.5).

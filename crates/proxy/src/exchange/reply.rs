@@ -1,7 +1,7 @@
 //! A reply to a client, from any source.
 //!
-//! Listeners encode it; [`Reply::write_head`] does so for HTTP/1.1. Stored field lines are copied unchanged, and the
-//! lines that differ between replies are written after them.
+//! Listeners write it in their protocol: [`Reply::write_head`] for HTTP/1.1, `write_all_fields` for any. Stored
+//! fields are copied unchanged, and the fields that differ between replies are written after them.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use larder_semantics::coding::Coding;
 use larder_semantics::date;
 use larder_semantics::fields::Fields;
 use larder_semantics::range::ContentRange;
+use larder_semantics::revalidate;
 use larder_semantics::status::CacheStatus;
-use larder_semantics::{revalidate, storable};
 use larder_store::fill::{self, Head, Reader};
-use larder_store::lines::write_line;
 use larder_store::{Entry, LinesRef};
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
 use crate::base::settings::{Edits, Hsts, Role};
+use crate::exchange::edited::{EditedFields, NONE};
 use crate::exchange::negotiated::Negotiated;
 use crate::exchange::route::SiteNumber;
+use crate::http::fields::FieldWriter;
 use crate::http::head::Head as Request;
 use crate::http::names::POSITION;
 use crate::http::response::Lines;
@@ -155,11 +156,15 @@ impl Framing {
     }
 }
 
-/// The lines by which a proxy names itself in every reply, ready to be copied.
+/// The fields by which a proxy names itself in every reply, ready to be copied.
 #[derive(Clone, Debug)]
 pub struct Banner {
-    /// `Via`, and the beginning of `Cache-Status`.
-    lines: Vec<u8>,
+    /// The value of `Strict-Transport-Security`, if there is one.
+    hsts: Option<String>,
+    /// The value of `Via`.
+    via: String,
+    /// The name of the proxy, as `Cache-Status` begins.
+    name: Vec<u8>,
     /// Whether to write `X-Cache`, too.
     x_cache: bool,
 }
@@ -167,16 +172,29 @@ pub struct Banner {
 impl Banner {
     /// Creates the banner of the proxy called `name`.
     pub fn new(name: &str, x_cache: bool) -> Self {
-        let mut lines = format!("Via: 1.1 {name}\r\nCache-Status: ").into_bytes();
-        CacheStatus::write_name(&mut lines, name);
-        Self { lines, x_cache }
+        let mut written = Vec::new();
+        CacheStatus::write_name(&mut written, name);
+        Self { hsts: None, via: format!("1.1 {name}"), name: written, x_cache }
     }
 
     /// Returns the banner with `Strict-Transport-Security`.
     pub(crate) fn with_hsts(&self, hsts: Hsts) -> Self {
-        let mut lines = format!("Strict-Transport-Security: {hsts}\r\n").into_bytes();
-        lines.extend_from_slice(&self.lines);
-        Self { lines, x_cache: self.x_cache }
+        Self { hsts: Some(hsts.to_string()), ..self.clone() }
+    }
+
+    /// Appends the fields, with the outcome of the request.
+    fn write(&self, out: &mut impl FieldWriter, outcome: &Outcome) {
+        if let Some(hsts) = &self.hsts {
+            out.field(b"Strict-Transport-Security", hsts.as_bytes());
+        }
+        out.field(b"Via", self.via.as_bytes());
+        out.field_with(b"Cache-Status", |out| {
+            out.extend_from_slice(&self.name);
+            outcome.cache_status("").write_parameters(out);
+        });
+        if self.x_cache {
+            out.field(b"X-Cache", if outcome.is_hit() { b"HIT" } else { b"MISS" });
+        }
     }
 }
 
@@ -299,59 +317,52 @@ impl Reply {
     /// Appends the head with the blank line.
     pub fn write_head(&self, out: &mut Vec<u8>, framing: &Framing, banner: &Banner) {
         write_status_line(out, self.status);
-        self.write_lines(out, banner);
+        self.write_all_fields(out, banner);
         self.write_framing(out, framing);
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends all field lines except those that delimit the content.
-    pub(crate) fn write_lines(&self, out: &mut Vec<u8>, banner: &Banner) {
+    /// Appends all fields except those that delimit the content.
+    #[inline]
+    pub(crate) fn write_all_fields(&self, out: &mut impl FieldWriter, banner: &Banner) {
         self.write_edited(out);
         for (name, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
-            write_line(out, name.as_str().as_bytes(), value.as_bytes());
+            out.mapped(name, value);
         }
         if let Some(range) = &self.content_range {
-            write_line(out, b"content-range", range.to_string().as_bytes());
+            out.field(b"Content-Range", range.to_string().as_bytes());
         }
         if let Some(age) = self.age {
-            write_number(out, b"Age: ", u64::from(age));
+            out.field_with(b"Age", |out| write_number(out, age.into()));
         }
-        out.extend_from_slice(&banner.lines);
-        self.outcome.cache_status("").write_parameters(out);
-        out.extend_from_slice(b"\r\n");
-        if banner.x_cache {
-            let hit = if self.outcome.is_hit() { &b"X-Cache: HIT\r\n"[..] } else { b"X-Cache: MISS\r\n" };
-            out.extend_from_slice(hit);
-        }
+        banner.write(out, &self.outcome);
     }
 
-    /// Appends the lines of the response in this client's form, without those that describe how it was obtained.
-    pub(crate) fn write_edited(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        self.write_fields(out);
-        if self.negotiated.varies() {
-            self.negotiated.apply_behind(out, start, self.is_bodiless());
+    /// Appends the fields of the response in this client's form, without those that describe how it was obtained.
+    #[inline]
+    pub(crate) fn write_edited(&self, out: &mut impl FieldWriter) {
+        let edits = self.edits.as_deref().filter(|edits| !edits.is_empty());
+        if edits.is_none() && !self.negotiated.varies() {
+            return self.write_fields(out);
         }
-        if let Some(edits) = &self.edits {
-            edits.apply_behind(self.status, out, start);
-        }
+        let mut edited = EditedFields::new(out, self.status, self.negotiated, edits.unwrap_or(&NONE));
+        self.write_fields(&mut edited);
+        edited.finish(self.is_bodiless());
     }
 
-    pub(super) fn write_fields(&self, out: &mut Vec<u8>) {
+    pub(super) fn write_fields(&self, out: &mut impl FieldWriter) {
         match &self.fields {
             Source::Entry(entry) => write_stored(out, &entry.fields(), self.content_range.is_some()),
             Source::NotModified(entry) => {
                 let has_etag = entry.fields().contains("etag");
                 let kept = |(name, _): &(&[u8], &[u8])| revalidate::in_not_modified(name, has_etag);
                 for (name, value) in entry.fields().iter().filter(kept) {
-                    write_line(out, name, value);
+                    out.field(name, value);
                 }
             }
             Source::Fill(head) => write_stored(out, &head.fields.view(), self.content_range.is_some()),
             Source::Answer(lines) => {
-                let concerns_hop = storable::is_hop_by_hop(&**lines);
-                let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
-                lines.write(out, |name| !is_length(name) && !concerns_hop(name));
+                out.forward(lines);
                 if !lines.contains("date") {
                     write_date(out, clock::now());
                 }
@@ -359,7 +370,7 @@ impl Reply {
             Source::Fields(fields) => {
                 // The length is written with the framing; a length from the origin is not repeated.
                 for (name, value) in fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
-                    write_line(out, name.as_str().as_bytes(), value.as_bytes());
+                    out.mapped(name, value);
                 }
                 if !fields.contains_key(header::DATE) {
                     write_date(out, clock::now());
@@ -373,7 +384,9 @@ impl Reply {
             return;
         }
         match self.length {
-            Some(length) if !self.is_bodiless() => write_number(out, b"Content-Length: ", length),
+            Some(length) if !self.is_bodiless() => {
+                out.field_with(b"Content-Length", |out| write_number(out, length));
+            }
             _ if self.is_chunked(framing) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             _ => {}
         }
@@ -385,14 +398,13 @@ impl Reply {
     }
 }
 
-/// Appends stored lines unchanged, but without the stored `Content-Range` if another one follows.
-fn write_stored(out: &mut Vec<u8>, lines: &LinesRef<'_>, without_range: bool) {
+/// Appends stored fields unchanged, but without the stored `Content-Range` if another one follows.
+fn write_stored(out: &mut impl FieldWriter, lines: &LinesRef<'_>, without_range: bool) {
     if !without_range {
-        lines.write(out);
-        return;
+        return out.stored(lines);
     }
     for (name, value) in lines.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
-        write_line(out, name, value);
+        out.field(name, value);
     }
 }
 
@@ -409,14 +421,10 @@ pub(crate) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_date(out: &mut Vec<u8>, seconds: u32) {
-    out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(&date::format(seconds));
-    out.extend_from_slice(b"\r\n");
+fn write_date(out: &mut impl FieldWriter, seconds: u32) {
+    out.field(b"Date", &date::format(seconds));
 }
 
-fn write_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
-    out.extend_from_slice(name);
+fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    out.extend_from_slice(b"\r\n");
 }

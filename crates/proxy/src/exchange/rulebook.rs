@@ -9,13 +9,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
 use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
-use larder_semantics::coding::Compression;
 use larder_semantics::storable::Rules;
 
-use crate::base::settings::Networks;
-use crate::base::settings::{
-    Answer, Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Tries, Users,
-};
+use crate::base::settings::{Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
@@ -60,11 +56,13 @@ type Limiters = Option<Arc<[Arc<Limiter>]>>;
 /// The most combinations that are kept. Further ones are combined for each request.
 const KEPT: usize = 4_096;
 
-/// The settings of a site for requests to which certain rules apply.
+/// The settings of a site for requests to which certain rules apply: the effects of these rules, to which it
+/// dereferences, and what follows from them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ruling {
     /// The numbers of the rules that apply.
     pub(crate) numbers: Numbers,
+    effects: Effects,
     /// The rules of caching, as the site and its rules set them.
     pub(crate) caching: Rules,
     /// Whether responses are cached.
@@ -73,21 +71,13 @@ pub(crate) struct Ruling {
     pub(crate) at_once: bool,
     /// Whether an origin may read the path as another one, for which rules hold that protect it: the request is refused.
     pub(crate) is_evaded: bool,
-    pub(crate) query: Option<Query>,
-    pub(crate) request: Edits,
-    pub(crate) response: Edits,
     /// Edits of replies; `None` without any.
     pub(crate) reply: Option<Arc<Edits>>,
-    pub(crate) answer: Option<Arc<Answer>>,
-    pub(crate) allow: Option<Networks>,
-    pub(crate) deny: Option<Networks>,
     /// The credentials that a request must have.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) limits: Arc<[Arc<Limiter>]>,
     /// Pages for errors; `None` without any.
     pub(crate) pages: Option<Arc<Pages>>,
-    /// The retries and timeouts of requests to origins.
-    pub(crate) tries: Tries,
 }
 
 /// Passwords and tokens, one of which a request must have.
@@ -120,21 +110,21 @@ impl Rulebook {
         let compresses_by_response =
             rules.iter().any(|rule| rule.effects.compress.is_some() && rule.rule.conditions.need_response());
         let site = SiteRules { caching, caches, waits: compresses_by_response };
-        let base = Ruling::new(Numbers::new(), &Effects::default(), &None, &site);
+        let base = Ruling::new(Numbers::new(), Effects::default(), &None, &site);
         let mut kept = Vec::new();
         let limiters: Vec<_> = rules.iter().map(|rule| limiters(rule, old, &mut kept)).collect();
         let one = |(number, rule): (usize, &SiteRule)| {
             let numbers = Numbers::from_slice(&[number as u16]);
             let mut effects = rule.effects.clone();
             effects.reply.vary = vary(&effects, &numbers, rules);
-            Arc::new(Ruling::new(numbers, &effects, &limiters[number], &site))
+            Arc::new(Ruling::new(numbers, effects, &limiters[number], &site))
         };
         Self {
             set: RuleSet::new(rules.iter().map(|rule| rule.rule.clone()).collect()),
             apart: Apart::new(rules),
             looks_at_paths: rules
                 .iter()
-                .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.upstream.changes_paths()),
+                .any(|rule| rule.rule.conditions.look_at_path() || rule.effects.changes_paths()),
             compresses_by_response,
             base: Arc::new(base),
             single: rules.iter().enumerate().map(one).collect(),
@@ -338,7 +328,7 @@ impl Rulebook {
         let limits = holding.iter().rev().find_map(|number| self.limiters.get(usize::from(*number))?.clone());
         let (caching, caches) = (&self.base.caching, self.base.caches);
         let site = SiteRules { caching, caches, waits: self.compresses_by_response };
-        let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), &effects, &limits, &site));
+        let ruling = Arc::new(Ruling::new(Numbers::from_slice(holding), effects, &limits, &site));
         let mut kept = self.several.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.insert(numbers, Arc::clone(&ruling));
@@ -364,7 +354,7 @@ impl Apart {
 /// Returns the limits of `rule`. Unchanged limits are taken from a rule of the same name in `old`. `kept` has the
 /// numbers of the old rules whose limits are already taken.
 fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> Limiters {
-    let limits = rule.effects.limits.as_ref()?;
+    let limits = rule.effects.limit.as_ref()?;
     let old = old.and_then(|old| {
         let mut numbered = old.rules.iter().zip(&old.limiters).enumerate();
         let (at, (_, limiters)) = numbered.find(|(at, (other, limiters))| {
@@ -380,11 +370,6 @@ fn limiters(rule: &SiteRule, old: Option<&Rulebook>, kept: &mut Vec<usize>) -> L
     Some(limits.iter().enumerate().map(limiter).collect())
 }
 
-fn compression(effects: &Effects, site: &Rules) -> Compression {
-    let codings = effects.compress.as_ref().unwrap_or(&site.compression.codings);
-    Compression { codings: codings.clone(), ..site.compression.clone() }
-}
-
 impl Wanted {
     fn of(effects: &Effects) -> Option<Self> {
         let (users, tokens) = (effects.users.clone().flatten(), effects.tokens.clone().flatten());
@@ -394,46 +379,25 @@ impl Wanted {
 }
 
 impl Ruling {
-    fn new(numbers: Numbers, effects: &Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
-        let SiteRules { caching: site, caches, waits } = *site;
-        let caching = Rules {
-            lifetimes: effects.lifetimes,
-            ignored: effects.ignored.unwrap_or(site.ignored),
-            stores_nothing: effects.cache == Some(false),
-            stale_while_revalidate: effects.stale_while_revalidate.unwrap_or(site.stale_while_revalidate),
-            refresh_ahead: effects.refresh_ahead.unwrap_or(site.refresh_ahead),
-            prefetch: effects.prefetch.as_ref().unwrap_or(&site.prefetch).clone(),
-            prefetch_traffic: effects.prefetch_traffic.unwrap_or(site.prefetch_traffic),
-            refresh_ahead_hits: effects.refresh_ahead_hits.unwrap_or(site.refresh_ahead_hits),
-            early_hints: effects.early_hints.unwrap_or(site.early_hints),
-            declines_prefetches: effects.declines_prefetches.unwrap_or(site.declines_prefetches),
-            stale_if_error: effects.stale_if_error.unwrap_or(site.stale_if_error),
-            compression: compression(effects, site),
-            ..site.clone()
-        };
-        let caches = caches && effects.cache != Some(false);
+    fn new(numbers: Numbers, effects: Effects, limits: &Limiters, site: &SiteRules<'_>) -> Self {
+        let caching = effects.on(site.caching);
+        let caches = site.caches && effects.cache != Some(false);
         let limits = limits.clone().unwrap_or_default();
-        let wanted = Wanted::of(effects);
+        let wanted = Wanted::of(&effects);
         let is_free = effects.answer.is_none()
             && wanted.is_none()
             && limits.iter().all(|limiter| limiter.limit.counted == Counted::Misses);
         Self {
             numbers,
             is_evaded: false,
-            at_once: caches && !caching.validated && is_free && !waits,
+            at_once: caches && !caching.validated && is_free && !site.waits,
             caching,
             caches,
-            query: effects.query.clone(),
-            request: effects.request.clone(),
-            response: effects.response.clone(),
             reply: (!effects.reply.is_empty()).then(|| Arc::new(effects.reply.clone())),
-            answer: effects.answer.clone(),
-            allow: effects.allow.clone(),
-            deny: effects.deny.clone(),
             wanted,
             limits,
-            pages: (!effects.pages.is_empty()).then(|| Arc::new(effects.pages.clone())),
-            tries: effects.tries,
+            pages: (!effects.error_page.is_empty()).then(|| Arc::new(effects.error_page.clone())),
+            effects,
         }
     }
 
@@ -457,6 +421,15 @@ impl Ruling {
     /// Returns the rules of caching; `None` if responses are not cached.
     pub(crate) fn caching(&self) -> Option<&Rules> {
         self.caches.then_some(&self.caching)
+    }
+}
+
+impl Deref for Ruling {
+    type Target = Effects;
+
+    #[inline]
+    fn deref(&self) -> &Effects {
+        &self.effects
     }
 }
 

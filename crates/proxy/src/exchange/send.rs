@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::HeaderMap;
-use larder_semantics::storable;
 use larder_store::fill::{self, Ending, Reader};
 use larder_store::{Body, Record, Storage};
 
 use crate::exchange::link::Interim;
 use crate::exchange::reply::{self, Banner, Content, Framing, Piece, Reply, Source};
 use crate::exchange::sink::{Direct, GATHER, SendError, Sink};
+use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;
 use crate::net::io::Writing;
 use crate::origin::{Chunk, Download};
@@ -81,10 +81,7 @@ pub(crate) async fn send(
 /// As [`Writing::flush`].
 pub(crate) async fn send_interim(writing: &mut Writing, interim: &Interim) -> io::Result<()> {
     reply::write_status_line(&mut writing.out, interim.status);
-    let concerns_hop = storable::is_hop_by_hop(&interim.fields);
-    // A message without content has no length (RFC 9110 section 8.6).
-    let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
-    interim.fields.write(&mut writing.out, |name| !is_length(name) && !concerns_hop(name));
+    writing.out.forward(&interim.fields);
     writing.out.extend_from_slice(b"\r\n");
     // Before a reply has begun, a refusal may still be sent instead.
     let sent = writing.sent;

@@ -5,7 +5,7 @@
 
 use larder_rules::{Fields, Pattern, Rule, RuleSet};
 
-use crate::base::settings::{Site, SiteRule, Upstream};
+use crate::base::settings::{HostHeader, Site, SiteRule, Template};
 use crate::origin::Pool;
 
 /// The rules of a site that select origins or paths.
@@ -20,19 +20,23 @@ pub(crate) struct Upstreams {
 pub(crate) struct Branch {
     /// The paths to which the rule applies.
     pub(crate) paths: Vec<Pattern>,
-    pub(crate) upstream: Upstream,
+    /// The path of requests to the origins.
+    pub(crate) rewrite: Option<Template>,
+    /// The value of `Host` in requests to them.
+    pub(crate) host: Option<HostHeader>,
     /// The origins that it names, if any.
     pub(crate) pool: Option<Pool>,
 }
 
 impl Upstreams {
     pub(crate) fn new(site: &Site) -> Self {
-        let rules = || site.site_rules.iter().filter(|rule| !rule.effects.upstream.is_empty());
+        let rules = || site.site_rules.iter().filter(|rule| rule.effects.redirect_to_origins());
         let condition = |rule: &SiteRule| Rule { conditions: rule.rule.conditions.clone(), stop: false };
-        let branch = |rule: &SiteRule| {
-            let upstream = rule.effects.upstream.clone();
-            let pool = (!upstream.origins.is_empty()).then(|| Pool::new(&upstream.origins, site));
-            Branch { paths: rule.rule.conditions.path.clone(), upstream, pool }
+        let branch = |rule: &SiteRule| Branch {
+            paths: rule.rule.conditions.path.clone(),
+            rewrite: rule.effects.rewrite.clone(),
+            host: rule.effects.host.clone(),
+            pool: rule.effects.origin.as_ref().map(|origins| Pool::new(origins, site)),
         };
         Self { set: RuleSet::new(rules().map(condition).collect()), all: rules().map(branch).collect() }
     }

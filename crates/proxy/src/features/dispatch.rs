@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use larder_semantics::status::Why;
 use larder_tags::Pools;
 
-use super::{challenge, credentials, etag_gateway, negotiate, purge_method, redirect, rules, validator};
+use super::{challenge, credentials, etag_gateway, purge_method, redirect, rules, validator};
 use crate::base::settings::Counted;
-use crate::exchange::client_cert;
 use crate::exchange::limits;
-use crate::exchange::pages;
 use crate::exchange::passes;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::flow::decide::{self, Decision};
+use crate::flow::finish::{self, Destination};
 use crate::flow::worker::Worker;
 use crate::flow::{pass, prefetch, serve};
 
@@ -24,27 +25,13 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         asked.answered(worker, &reply);
     }
     reply.outcome.origin_time = request.origin.sum();
-    reply.outcome.is_prefetch = request.is_prefetch;
-    reply.site = request.route.number();
     reply.entered = request.entered.take();
     reply.user = request.user.take();
-    negotiate::form(worker, plan, &request, &mut reply).await;
-    if !request.by_peer {
-        let rulebook = request.route.rulebook(&plan.forward);
-        rulebook.counts().count(&request.ruling.numbers, &reply.outcome);
-        reply.edits.clone_from(&request.ruling.reply);
-    } else {
-        reply.for_node();
-    }
-    if request.asked_for_certificate {
-        client_cert::keep_from_client_caches(&mut reply);
-    }
+    finish::negotiate(worker, plan, &request, &mut reply).await;
     if reply.outcome.is_stored() && worker.sampler.picks(plan.settings.validate.sample) {
         validator::check(worker, plan, &request, &reply);
     }
-    if !request.by_peer {
-        pages::replace(&request, &mut reply);
-    }
+    finish::finish(&Destination::of(plan, &request), &mut reply);
     reply
 }
 
@@ -53,37 +40,29 @@ async fn answer(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut Request) -
     if let Some(reply) = challenge::answer(worker, request) {
         return reply;
     }
-    if let Some(reply) = rules::refuse(request) {
-        return reply;
+    // The credentials are checked below, which takes time.
+    let own = decide::own(plan, request, || false);
+    if own == Some(Decision::Refuse(Why::AccessDenied)) {
+        return rules::refusal();
     }
     if let Err(reply) = limits::enter(request, Counted::All) {
         return *reply;
     }
-    // This precedes the request for a password, which would cross the network without encryption.
-    if let Some(reply) = redirect::to_https(worker.shared.https_port(), request) {
-        return reply;
-    }
-    if request.ruling.wanted.is_some() {
+    if request.ruling.wanted.is_some() && own != Some(Decision::Own(Why::OnlyHttps)) {
         match Box::pin(credentials::check(request)).await {
             Ok(user) => request.user = user,
             Err(reply) => return *reply,
         }
     }
-    if let Some(reply) = pass::answer_ourselves(plan, request) {
-        return reply;
+    if let Some(site) = purge_method::site(request) {
+        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
     }
-    if let Some(reply) = pass::refuse_port(plan, request) {
+    if let Some(reply) = own.and_then(|own| own_reply(plan, worker.shared.https_port(), request, own)) {
         return reply;
     }
     // This precedes a wait for a fetch that waits for this request.
     if let Err(error) = passes::refuse_loop(plan, request) {
         return pass::failed(worker, request, &error);
-    }
-    if let Some(site) = purge_method::site(request) {
-        return Box::pin(purge_method::answer(worker, plan, site, request)).await;
-    }
-    if let Some(reply) = rules::answer(plan, request) {
-        return reply;
     }
     match request.route.tags().cloned() {
         // In a box: otherwise the state of all other requests would be larger.
@@ -99,15 +78,23 @@ async fn gateway(worker: &Arc<Worker>, plan: &Arc<Plan>, pools: &Arc<Pools>, req
     }
 }
 
-/// Returns the reply to `request` if it needs neither the cache nor an origin, in the order of [`serve()`]. It is for
+/// Returns the reply that [`serve()`] gives to `request` if it needs neither the cache nor an origin. It is for
 /// explanations, as it verifies passwords in this thread. It applies no limits, and purges nothing. `https` is the
 /// port where clients get TLS.
-pub(crate) fn foresee(plan: &Plan, https: Option<u16>, request: &Request) -> Option<Reply> {
-    rules::refuse(request)
-        .or_else(|| redirect::to_https(https, request))
-        .or_else(|| credentials::lacks(request).then(|| *credentials::refusal(request)))
-        .or_else(|| pass::answer_ourselves(plan, request))
-        .or_else(|| pass::refuse_port(plan, request))
-        .or_else(|| purge_method::foresee(plan, request))
-        .or_else(|| rules::answer(plan, request))
+pub(crate) fn dry_run(plan: &Plan, https: Option<u16>, request: &Request) -> Option<Reply> {
+    let own = decide::own(plan, request, || credentials::lacks(request))?;
+    own_reply(plan, https, request, own)
+}
+
+/// Returns the reply of this proxy itself by which `own`, the decision on `request`, is carried out.
+fn own_reply(plan: &Plan, https: Option<u16>, request: &Request, own: Decision) -> Option<Reply> {
+    match own.why() {
+        Why::AccessDenied => Some(rules::refusal()),
+        Why::OnlyHttps => redirect::to_https(https, request),
+        Why::Unauthorized => Some(*credentials::refusal(request)),
+        Why::OriginForbidden => Some(pass::port_refusal(plan, request)),
+        Why::ByRule => rules::answer(plan, request),
+        _ if request.is_purge() => purge_method::dry_run(plan, request),
+        _ => Some(pass::answer_ourselves(plan, request)),
+    }
 }

@@ -21,8 +21,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::features::validator;
-use crate::flow::cached_only;
-use crate::flow::context::failure;
+use crate::flow::context::{failure, refused};
+use crate::flow::decide::{Decision, is_for_cache_only};
 use crate::flow::follow::left;
 use crate::flow::pass;
 use crate::flow::upstream::{self, Answer};
@@ -41,15 +41,14 @@ pub(crate) async fn serve(
     let authority = authority(request);
     let target = request.path.as_bytes();
     let has_content = !request.content.is_empty();
-    let is_hit = || foresee(pools, request, has_content).0 == Kind::Hit;
+    let decision = || decide(pools, request, has_content);
     if request.is_prefetch
-        && !is_hit()
-        && let Some(reply) = cached_only::declined(request)
+        && let Decision::Refuse(why) = decision()
     {
-        return reply;
+        return refused(why);
     }
     if limits::has_limits(request, Counted::Misses)
-        && !is_hit()
+        && decision().asks_origin()
         && let Err(reply) = limits::enter(request, Counted::Misses)
     {
         return *reply;
@@ -81,18 +80,19 @@ pub(crate) async fn serve(
     }
 }
 
-/// Returns the decision that [`serve`] would make on `request`.
-pub(crate) fn foresee(pools: &Pools, request: &Request, has_content: bool) -> (Kind, Why) {
+/// Returns the decision on `request`.
+pub(crate) fn decide(pools: &Pools, request: &Request, has_content: bool) -> Decision {
     if invalidate::is_unsafe(&request.method) {
-        return (Kind::Pass, Why::Method);
+        return Decision::Pass(Why::Method);
     }
     let (authority, target) = (authority(request), request.path.as_bytes());
     let is_plain = is_plain(request, has_content);
     let ask = || pools.is_current(&request.method, authority.as_bytes(), target, &request.fields);
     match is_plain.then(ask).flatten() {
-        Some(true) => (Kind::Hit, Why::TagCurrent),
-        Some(false) => (Kind::Miss, Why::TagUnknown),
-        None => (Kind::Pass, passed_for(request, is_plain)),
+        Some(true) => Decision::Hit(Why::TagCurrent),
+        _ if is_for_cache_only(request) => Decision::Refuse(Why::PrefetchNotStored),
+        Some(false) => Decision::Fetch(Why::TagUnknown),
+        None => Decision::Pass(passed_for(request, is_plain)),
     }
 }
 

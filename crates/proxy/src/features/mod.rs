@@ -1,14 +1,14 @@
-//! The features built on the flow: purges, the validator, the gateways for entity tags, and explanations.
+//! The features built on the flow: the arrival of requests, purges, the validator, the gateways for entity tags, and explanations.
 
+pub(crate) mod arrive;
 mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod dispatch;
+pub mod dry_run;
 pub(crate) mod etag_gateway;
-pub mod foresee;
 mod hints;
 pub mod inventory;
 pub(crate) mod maintenance;
-mod negotiate;
 pub(crate) mod only_site;
 pub(crate) mod purge;
 pub(crate) mod purge_method;

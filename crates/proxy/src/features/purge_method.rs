@@ -52,8 +52,8 @@ pub(crate) async fn answer(worker: &Arc<Worker>, plan: &Plan, site: &SiteState, 
     }
 }
 
-/// Returns the answer that [`answer`] would give to `request`, if that is a `PURGE`. It does not purge.
-pub(crate) fn foresee(plan: &Plan, request: &Request) -> Option<Reply> {
+/// Returns a reply like that of [`answer`] to `request`, if that is a `PURGE`. It does not purge.
+pub(crate) fn dry_run(plan: &Plan, request: &Request) -> Option<Reply> {
     let site = site(request)?;
     Some(match may(&site.settings, plan.settings.admin_token.as_ref(), request) {
         Ok(_) => Reply::text(StatusCode::OK, String::new(), Outcome::forwarded(Ending::Pass, Why::Method)),

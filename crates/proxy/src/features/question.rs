@@ -1,6 +1,6 @@
-//! A request to be explained, and its head as a client would send it.
+//! A request to be explained, with its target and fields as a client would send them.
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::base::settings::Role;
 use crate::features::inventory;
@@ -16,32 +16,38 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Returns the request's head, as a client would send it.
-    pub(super) fn text(&self) -> Result<String, String> {
+    /// Returns the request's target and fields, as a client would send them.
+    ///
+    /// # Errors
+    /// The reason why the URL or a field cannot be sent, in one line.
+    pub(super) fn message(&self) -> Result<(String, HeaderMap), String> {
         if self.url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             let shown = self.url.escape_debug();
             return Err(format!("'{shown}': spaces and control characters have to be percent-encoded"));
         }
-        let (mut host, mut lines) = (None, String::new());
+        let mut fields = HeaderMap::new();
+        let mut host = None;
         for (name, value) in &self.fields {
-            let value =
+            let text =
                 value.to_str().map_err(|_| format!("{name}: only visible ASCII is understood here"))?;
-            match name == http::header::HOST {
+            match name == header::HOST {
                 // As with curl: the URL says where to connect, and this field which host to request.
-                true => host = Some(value),
-                false => lines += &format!("{name}: {value}\r\n"),
+                true => host = Some(text),
+                false => drop(fields.append(name, value.clone())),
             }
         }
-        if self.method == Method::CONNECT {
-            let target = &self.url;
-            let host = host.unwrap_or(target);
-            return Ok(format!("CONNECT {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"));
-        }
-        let address = inventory::address(&self.url)?;
-        let authority = host.unwrap_or(address.authority);
-        let slash = if address.path.starts_with('/') { "" } else { "/" };
-        let target = format!("{}://{authority}{slash}{}", address.scheme, address.path);
-        Ok(format!("{} {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n", self.method))
+        let (target, host) = match self.method == Method::CONNECT {
+            true => (self.url.clone(), host.unwrap_or(&self.url)),
+            false => {
+                let address = inventory::address(&self.url)?;
+                let authority = host.unwrap_or(address.authority);
+                let slash = if address.path.starts_with('/') { "" } else { "/" };
+                (format!("{}://{authority}{slash}{}", address.scheme, address.path), authority)
+            }
+        };
+        let host = HeaderValue::from_bytes(host.as_bytes()).map_err(|error| error.to_string())?;
+        fields.insert(header::HOST, host);
+        Ok((target, fields))
     }
 }
 
@@ -58,23 +64,26 @@ mod tests {
     fn a_question_is_the_request_that_a_client_would_send() {
         const HOST: Fields = &[("host", "docs.example"), ("accept", "a/b")];
         type Fields = &'static [(&'static str, &'static str)];
+        let message = |question: &Question| {
+            let (target, fields) = question.message().unwrap();
+            let line =
+                |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
+            let mut lines: Vec<_> = fields.iter().map(line).collect();
+            lines.sort();
+            format!("{target} {}", lines.join(", "))
+        };
         let table: &[(&str, Fields, &str)] = &[
-            ("http://a", &[], "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
-            ("HTTP://a:81?b#c", &[], "GET http://a:81/?b HTTP/1.1\r\nHost: a:81\r\n\r\n"),
-            (
-                "http://a/b",
-                HOST,
-                "GET http://docs.example/b HTTP/1.1\r\nHost: docs.example\r\naccept: a/b\r\n\r\n",
-            ),
+            ("http://a", &[], "http://a/ host: a"),
+            ("HTTP://a:81?b#c", &[], "http://a:81/?b host: a:81"),
+            ("http://a/b", HOST, "http://docs.example/b accept: a/b, host: docs.example"),
         ];
         for (url, fields, expected) in table {
-            assert_eq!(question(url, fields).text().as_deref(), Ok(*expected), "{url}");
+            assert_eq!(message(&question(url, fields)), *expected, "{url}");
         }
         let tunnel = Question { method: Method::CONNECT, ..question("a.test:443", &[("x-a", "b")]) };
-        let expected = "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nx-a: b\r\n\r\n";
-        assert_eq!(tunnel.text().as_deref(), Ok(expected));
+        assert_eq!(message(&tunnel), "a.test:443 host: a.test:443, x-a: b");
         for url in ["http://a/ HTTP/1.1\r\nX: y", "http://a/\t", "http://a b/", "a.test"] {
-            assert!(question(url, &[]).text().is_err(), "{url:?}");
+            assert!(question(url, &[]).message().is_err(), "{url:?}");
         }
     }
 }

@@ -7,19 +7,12 @@ use crate::base::networks::host_of;
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
-use crate::exchange::route::Route;
 
 /// The port that https URLs do not name.
 const HTTPS: u16 = 443;
 
-/// Returns the redirect if the site of `request` is served over https only and `request` came without TLS. `port` is
-/// the port of the TLS listener; `None`: 443.
+/// Returns the redirect of `request`. `port` is the port of the TLS listener; `None`: 443.
 pub(crate) fn to_https(port: Option<u16>, request: &Request) -> Option<Reply> {
-    let Route::Site(site) = &request.route else { return None };
-    let is_for_path = request.path.starts_with('/') && !request.is_purge();
-    if !site.settings.only_https || request.scheme == "https" || !is_for_path {
-        return None;
-    }
     let outcome = Outcome::forwarded(Kind::Pass, Why::OnlyHttps);
     let port = port.unwrap_or(HTTPS);
     let host = host_of(&request.authority);

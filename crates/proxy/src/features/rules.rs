@@ -10,23 +10,15 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 
-/// Returns the refusal of a client that the rules for `request` do not serve. Requests of other nodes are not
-/// refused: those nodes have checked their clients.
-pub(crate) fn refuse(request: &Request) -> Option<Reply> {
-    if request.by_peer || request.ruling.serves(request.client.ip()) {
-        return None;
-    }
+/// Returns the refusal of a client that the rules for its request do not serve.
+pub(crate) fn refusal() -> Reply {
     let outcome = Outcome::forwarded(Kind::Refused, Why::AccessDenied);
     let text = "403: a rule of this proxy does not serve this client\n".to_owned();
-    Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
+    Reply::text(StatusCode::FORBIDDEN, text, outcome)
 }
 
-/// Returns the answer of a rule to `request`, if a rule has one. The request of another node gets none: that node has
-/// changed it by its rules, which may not match it any more.
+/// Returns the answer of a rule to `request`, if a rule has one.
 pub(crate) fn answer(plan: &Plan, request: &Request) -> Option<Reply> {
-    if request.by_peer {
-        return None;
-    }
     let answer = request.ruling.answer.as_deref()?;
     let outcome = Outcome::forwarded(Kind::Pass, Why::ByRule);
     let mut fields = HeaderMap::new();

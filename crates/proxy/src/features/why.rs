@@ -1,9 +1,8 @@
 //! A dry run of a request over the current contents of the cache: the decision on it, and the reasons. It sends no
 //! request to an origin, counts no use, and changes no state.
 //!
-//! The request is written as text and read by the parser of all requests, and the functions that decide on all
-//! requests decide on it. This module only puts their results into words. It may wait for a disk, and a short time
-//! for a cluster's engine.
+//! The request passes the checks of all requests, and the functions that decide on all requests decide on it. This
+//! module only puts their results into words. It may wait for a disk, and a short time for a cluster's engine.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,8 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use larder_semantics::explain;
-use larder_semantics::freshness::Flags;
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::{Rules, Times};
 use larder_store::Entry;
@@ -20,11 +18,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::clock;
-use crate::base::explanation::{
-    Answer, AppliedRule, Decision, Ended, Explanation, Reason, SecondTier, Stored,
-};
+use crate::base::explanation::{self, Answer, AppliedRule, Ended, Explanation, Reason, SecondTier, Stored};
 use crate::base::networks::host_of;
-use crate::base::outcome::Kind;
+use crate::base::outcome::{Kind, Outcome};
 use crate::base::settings::{Listener, Role, SiteRule};
 use crate::cluster::{peers, tier};
 use crate::counts::versions;
@@ -36,12 +32,12 @@ use crate::exchange::route::Route;
 use crate::exchange::rulebook::Ruling;
 use crate::features::question::Question;
 use crate::features::{dispatch, etag_gateway, hints, stored};
-use crate::flow::context::passes;
+use crate::flow::decide::{Decision, Terms, decide, is_port_forbidden, may_stand_in};
+use crate::flow::keeping;
 use crate::flow::serve;
-use crate::flow::stored::{Found, Held, find};
+use crate::flow::stored::{Held, Mode};
 use crate::flow::worker::Shared;
-use crate::flow::{cached_only, equivalent, keeping, pass};
-use crate::http::head::{self, Framing, Head, Parsed, Refusal, Target};
+use crate::http::head::{self, Framing, Head, Refusal, Target};
 use crate::http::names::PURGE;
 use crate::net::guard;
 use crate::observe::verdicts::{self, Verdict};
@@ -68,10 +64,13 @@ const ONLY_TLS: Refusal = Refusal {
 /// # Errors
 /// The reason why it is not a request, in one line.
 pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanation, String> {
-    let (plan, text) = (shared.plan(), question.text()?);
+    let plan = shared.plan();
+    let (target, fields) = question.message()?;
+    let lines = head::lines(&fields);
+    let head = Head::compose(&question.method, &target, &lines, &plan.settings.limits);
     let roles = question.role.map_or_else(|| roles(&plan), |role| vec![role]);
     let until = Instant::now() + PATIENCE;
-    let run = |role| run(shared, &plan, question, &text, role, until);
+    let run = |role| run(shared, &plan, question, &head, role, until);
     let mut all: Vec<_> = roles.into_iter().map(run).collect();
     let tells = |what: fn(&Explanation) -> bool| all.iter().position(what);
     let best = tells(|said| said.stored.is_some())
@@ -94,51 +93,37 @@ fn run(
     shared: &Shared,
     plan: &Plan,
     question: &Question,
-    text: &str,
+    head: &Result<Head<'_>, Refusal>,
     role: Role,
     until: Instant,
 ) -> Explanation {
     let client = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut lines = head::room();
     let memory = &shared.cache.store.memory;
-    let read = match head::parse(text.as_bytes(), &mut lines, &plan.settings.limits) {
-        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, true) => Err(NO_TLS),
-        Ok(Parsed::Whole(head, _)) if is_unserved(plan, &head, role, false) => Err(ONLY_TLS),
-        Ok(Parsed::Whole(head, _)) => {
+    let read = match head {
+        Ok(head) if is_unserved(plan, head, role, true) => Err(NO_TLS),
+        Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
+        Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
             let asker = Asker { role, address: client, identity: None, by_peer: false };
-            let unruled = || Request::take_without_rules(&head, memory, plan, &asker).ok();
-            Request::take(&head, memory, plan, &asker).map(|request| {
+            let unruled = || Request::take_without_rules(head, memory, plan, &asker).ok();
+            Request::take(head, memory, plan, &asker).map(|request| {
                 let without = if request.ruling.numbers.is_empty() { None } else { unruled() };
                 (request, without, has_content)
             })
         }
-        Ok(Parsed::Partial) => Err(Refusal::bad("this is not a complete request")),
-        Err(refusal) => Err(refusal),
+        Err(refusal) => Err(*refusal),
     };
     let nothing = Explanation {
         url: question.url.clone(),
         method: question.method.to_string(),
         role: role.name().to_owned(),
-        key: None,
-        site: None,
-        origins: Vec::new(),
-        failing: Vec::new(),
-        rules: Vec::new(),
-        without_rules: None,
-        hints: Vec::new(),
-        decision: Decision::of(Kind::Refused, Why::Refused),
-        stored: None,
-        variants: 0,
-        owner: None,
-        second_tier: None,
-        answer: None,
-        last: Vec::new(),
+        decision: explanation::Decision::of(Decision::Refuse(Why::Refused)),
+        ..Explanation::default()
     };
     match read {
         Ok((request, without, has_content)) => {
             let without = without.map(|request| Run { shared, plan, request, has_content, until });
-            let without_rules = without.map(|run| run.decide(&run.look()));
+            let without_rules = without.map(|run| run.describe(run.decide(&run.look())));
             let explained = Run { shared, plan, request, has_content, until }.explain(nothing);
             Explanation { without_rules, ..explained }
         }
@@ -168,11 +153,15 @@ fn is_unserved(plan: &Plan, head: &Head<'_>, role: Role, tls: bool) -> bool {
         && (tls || plan.settings.sockets.paths.is_empty())
 }
 
-impl Decision {
-    fn of(kind: Kind, why: Why) -> Self {
-        let asks_origin = matches!(kind, Kind::Miss | Kind::Pass);
-        let reason = Reason::of(why);
-        Self { outcome: kind.word().to_owned(), reason, asks_origin, validates: false, refreshes: false }
+impl explanation::Decision {
+    fn of(decision: Decision) -> Self {
+        Self {
+            outcome: decision.kind().word().to_owned(),
+            reason: Reason::of(decision.why()),
+            asks_origin: decision.asks_origin(),
+            validates: matches!(decision, Decision::Revalidate(_)),
+            refreshes: decision == Decision::StaleAndRefresh,
+        }
     }
 }
 
@@ -192,12 +181,12 @@ impl Run<'_> {
         let hash = request.hash;
         let held = self.look();
         let decision = self.decide(&held);
-        let second_tier = self.second_tier(&held, &decision);
+        let second_tier = self.second_tier(&held, decision);
         let verdict = self.shared.observers.verdicts.of(hash);
         let ruling = self.ruling(&held, verdict.as_ref());
         let rules = ruling.caching();
         let owner =
-            self.owner(rules, &decision).filter(|_| second_tier.as_ref().is_none_or(|tier| !tier.answers));
+            self.owner(rules, decision).filter(|_| second_tier.as_ref().is_none_or(|tier| !tier.answers));
         let standard = Rules::default();
         let shown = rules.unwrap_or(&standard);
         let answer = match (&held.entry, verdict) {
@@ -218,17 +207,17 @@ impl Run<'_> {
             hints: hints::of(&request.route, held.entry.as_ref()),
             decision: match decision {
                 _ if second_tier.as_ref().is_some_and(|tier| tier.answers) => {
-                    Decision::of(Kind::Hit, Why::Fresh)
+                    self.describe(Decision::Hit(Why::Fresh))
                 }
-                decision if decision.asks_origin && self.is_forbidden() => {
-                    Decision::of(Kind::Failed, Why::OriginForbidden)
+                asks if asks.asks_origin() && self.is_forbidden() => {
+                    self.describe(Decision::Refuse(Why::OriginForbidden))
                 }
-                decision if decision.asks_origin && self.may_fail_over(&held, shown) => {
-                    let (asks_origin, validates) = (true, decision.validates);
-                    let stands_in = Decision::of(Kind::StaleHit, Why::StaleIfError);
-                    Decision { asks_origin, validates, ..stands_in }
+                asks if asks.asks_origin() && self.may_fail_over(&held, shown) => {
+                    let explanation::Decision { asks_origin, validates, .. } = self.describe(asks);
+                    let stands_in = self.describe(Decision::Hit(Why::StaleIfError));
+                    explanation::Decision { asks_origin, validates, ..stands_in }
                 }
-                decision => decision,
+                decision => self.describe(decision),
             },
             stored: held.entry.as_ref().map(|entry| {
                 let freshness = entry.freshness();
@@ -271,31 +260,26 @@ impl Run<'_> {
         rulebook.written(&ruling.numbers).into_iter().map(applied).collect()
     }
 
-    /// Returns the entry that the flow would find, without counting a use.
+    /// Returns what the flow would find, without counting a use.
     fn look(&self) -> Held {
-        let (cache, request) = (&self.shared.cache, &self.request);
-        let held = Held::explain(cache, &request.key, request);
-        match held.entry {
-            Some(_) => held,
-            None => equivalent::look_only(cache, request).unwrap_or(held),
-        }
+        Handle::current().block_on(Held::look(&self.shared.cache, &self.request, Mode::DryRun))
     }
 
     /// Returns the node of the cluster that is asked before an origin.
-    fn owner(&self, rules: Option<&Rules>, decision: &Decision) -> Option<String> {
+    fn owner(&self, rules: Option<&Rules>, decision: Decision) -> Option<String> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());
-        let is_asked = decision.outcome == Kind::Miss.word()
+        let is_asked = decision.kind() == Kind::Miss
             && !is_marked
             && rules.is_some_and(|rules| serve::asks_peers(cluster, rules, request));
         cluster.filter(|_| is_asked).and_then(|cluster| peers::owner(cluster, &request.key))
     }
 
     /// Describes the entry of the cluster's engine, which answers if nothing is stored on this node.
-    fn second_tier(&self, held: &Held, decision: &Decision) -> Option<SecondTier> {
+    fn second_tier(&self, held: &Held, decision: Decision) -> Option<SecondTier> {
         let (cluster, request) = (self.shared.cluster.as_deref()?, &self.request);
         let may_be_shared = request.method == Method::GET
-            && decision.outcome == Kind::Miss.word()
+            && decision.kind() == Kind::Miss
             && !serve::goes_alone(&self.shared.cache, request);
         let passed_by = match &held.entry {
             Some(_) => Some("the response stored here is used first"),
@@ -307,49 +291,24 @@ impl Run<'_> {
 
     fn decide(&self, held: &Held) -> Decision {
         let request = &self.request;
-        if let Some(reply) = dispatch::foresee(self.plan, self.shared.https_port(), request) {
-            let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
-            return Decision { asks_origin: false, ..decision };
+        if let Some(reply) = dispatch::dry_run(self.plan, self.shared.https_port(), request) {
+            let Outcome { kind, why, .. } = reply.outcome;
+            return if kind == Kind::Pass { Decision::Own(why) } else { Decision::Refuse(why) };
         }
-        if let Some(pools) = request.route.tags() {
-            let (kind, why) = etag_gateway::foresee(pools, request, self.has_content);
-            return if kind == Kind::Hit { Decision::of(kind, why) } else { self.asks(kind, why) };
-        }
-        if request.ruling.caching().is_none() {
-            return self.asks(Kind::Pass, Why::Bypass);
-        }
-        if let Some(why) = passes(request, self.has_content) {
-            return self.asks(Kind::Pass, why);
-        }
-        match find(request, held) {
-            Found::Reply(reply) => Decision::of(reply.outcome.kind, reply.outcome.why),
-            Found::ReplyAndRefresh(reply, _) => {
-                let decision = Decision::of(reply.outcome.kind, reply.outcome.why);
-                Decision { refreshes: serve::refreshes(self.plan, request), ..decision }
-            }
-            Found::Ask(..) if request.asked.only_if_cached => Decision::of(Kind::Failed, Why::OnlyIfCached),
-            Found::Ask(why, _) if cached_only::declines(request) => self.asks(Kind::Miss, why),
-            Found::Ask(why, stored) => {
-                let may_be_validated = |entry: &Entry| {
-                    entry.freshness().flags.contains(Flags::VALIDATOR)
-                        && entry.status() != StatusCode::PARTIAL_CONTENT
-                };
-                let validates = request.method == Method::GET
-                    && stored
-                        .as_ref()
-                        .filter(|entry| *entry.key() == *request.key)
-                        .is_some_and(may_be_validated);
-                Decision { validates, ..Decision::of(Kind::Miss, why) }
+        match request.route.tags() {
+            Some(pools) => etag_gateway::decide(pools, request, self.has_content),
+            None => {
+                let now = clock::now();
+                decide(&Terms::of(request, self.has_content), held.selected(request, now), now)
             }
         }
     }
 
-    /// Returns the decision to ask an origin, or the refusal if no origin may be asked for a prefetch.
-    fn asks(&self, kind: Kind, why: Why) -> Decision {
-        match cached_only::declines(&self.request) {
-            true => Decision::of(Kind::Refused, Why::PrefetchNotStored),
-            false => Decision::of(kind, why),
-        }
+    /// Returns the explanation of `decision`.
+    fn describe(&self, decision: Decision) -> explanation::Decision {
+        let described = explanation::Decision::of(decision);
+        let refreshes = described.refreshes && serve::refreshes(self.plan, &self.request);
+        explanation::Decision { refreshes, ..described }
     }
 
     /// Returns the times of an answer that was received at `received`.
@@ -387,7 +346,7 @@ impl Run<'_> {
     /// Whether the URL names an address or a port that clients of the forward proxy must not reach. The address of a
     /// name is known only when the name is resolved.
     fn is_forbidden(&self) -> bool {
-        if pass::refuse_port(self.plan, &self.request).is_some() {
+        if is_port_forbidden(self.plan, &self.request) {
             return true;
         }
         let host = host_of(&self.request.authority).trim_matches(['[', ']']);
@@ -411,10 +370,8 @@ impl Run<'_> {
     /// Whether no origin is likely to answer, and a stored response may be used then.
     fn may_fail_over(&self, held: &Held, rules: &Rules) -> bool {
         let Some(chosen) = chosen::of_request(&self.request) else { return false };
-        let stands_in = |entry: &Entry| {
-            let freshness = self.request.freshness(entry);
-            stale_on_error(&freshness, &self.request.asked, rules, clock::now(), Failure::Unreachable)
-        };
+        let stands_in =
+            |entry: &Entry| may_stand_in(rules, &self.request, entry, Failure::Unreachable, clock::now());
         matches!(self.request.method, Method::GET | Method::HEAD)
             && chosen.pool.all().all(|turn| turn.is_failing())
             && held.entry.as_ref().is_some_and(stands_in)
@@ -466,10 +423,18 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_words() {
+        let decisions = [
+            Decision::Refuse,
+            Decision::Own,
+            Decision::Hit,
+            Decision::Revalidate,
+            Decision::Fetch,
+            Decision::Pass,
+        ];
         for why in Why::ALL {
-            for kind in Kind::ALL {
-                let Decision { outcome, reason, .. } = Decision::of(kind, *why);
-                assert_eq!((outcome.as_str(), reason.reason.as_str()), (kind.word(), why.token()));
+            for decision in decisions.map(|decision| decision(*why)) {
+                let explanation::Decision { outcome, reason, .. } = explanation::Decision::of(decision);
+                assert_eq!((&*outcome, &*reason.reason), (decision.kind().word(), why.token()));
                 assert!(!reason.section.is_empty() && !reason.explanation.is_empty(), "{why:?}");
             }
         }

@@ -6,10 +6,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::range::{self, ContentRange, Resolved};
 use larder_semantics::revalidate::{Precondition, precondition};
+use larder_semantics::status::Why;
 use larder_semantics::vary;
 use larder_store::{Entry, Resident};
 
-use crate::base::outcome::Outcome;
+use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Content, Piece, Reply, Source};
 
 /// Returns the variant of `resident` that a request with these fields selects (RFC 9111 section 4.1).
@@ -29,6 +30,11 @@ pub(crate) fn take(resident: Resident, request: &impl Fields) -> Option<Entry> {
 pub(crate) fn selects(entry: &Entry, request: &impl Fields) -> bool {
     entry.signature().is_empty()
         || vary::matches(entry.signature(), request, entry.fields().first("content-language"))
+}
+
+/// Whether `entry`, a part of a representation, is without what a request with these fields wants.
+pub(crate) fn lacks_range(method: &Method, request: &impl Fields, entry: &Entry, now: u32) -> bool {
+    from_entry(method, request, entry.clone(), now, Outcome::hit(Kind::Hit, Why::Fresh, 0)).is_none()
 }
 
 /// Returns the reply to a GET or HEAD from a stored response that may be used; `None` if the stored response is a part

@@ -14,9 +14,10 @@ use crate::base::outcome::{Kind, Tier};
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
+use crate::flow::decide::Decision;
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
-use crate::flow::stored::{Found, Held, Lookup, expected, find, may_share, selects};
+use crate::flow::stored::{Held, Lookup, expected, find, may_share, selects};
 use crate::flow::{answer, equivalent, follow};
 use crate::http::names::CLIENT_CERT;
 
@@ -127,10 +128,8 @@ impl Context<'_> {
             None => equivalent::at_once(&self.worker.cache, &request.key, &request.fields, clock::now())?,
         };
         let held = Held { entry: Some(entry.clone()), tier, resident };
-        match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
-            _ => None,
-        }
+        let (Decision::Hit(_), reply) = find(request, &held) else { return None };
+        Some((entry, reply?))
     }
 
     /// Returns the response that a far tier has, and the reply from it.
@@ -141,9 +140,7 @@ impl Context<'_> {
         let signature = |varies: &[u8]| vary::again(varies, &request.fields);
         let (entry, tier) = writer.recall(signature, clock::now(), request.by_peer).await?;
         let held = Held { entry: Some(entry.clone()), tier, resident: None };
-        match find(request, &held) {
-            Found::Reply(reply) => Some((entry, reply)),
-            _ => None,
-        }
+        let (Decision::Hit(_), reply) = find(request, &held) else { return None };
+        Some((entry, reply?))
     }
 }

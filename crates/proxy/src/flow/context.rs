@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::tier::FetchStart;
@@ -12,6 +12,7 @@ use crate::exchange::client_cert::names_client;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
+use crate::flow::decide::Decision;
 use crate::flow::worker::Worker;
 use crate::observe::Observers;
 
@@ -50,12 +51,15 @@ pub(crate) fn failure(status: StatusCode, why: Why) -> Reply {
     Reply::text(status, text, Outcome::forwarded(Kind::Failed, why))
 }
 
-/// Returns the reason why the cache does not handle a request; `None` if it handles it.
-pub(crate) fn passes(request: &Request, has_content: bool) -> Option<Why> {
-    match request.method {
-        Method::GET if request.upgrade.is_none() && !has_content => None,
-        Method::HEAD if !has_content => None,
-        Method::GET => Some(Why::Bypass),
-        _ => Some(Why::Method),
-    }
+/// Returns the refusal of a request that accepts only a stored response, for this reason.
+pub(crate) fn refused(why: Why) -> Reply {
+    const ONLY_IF_CACHED: &str =
+        "504: no stored response fits, and the request accepts no other (only-if-cached)\n";
+    const PREFETCH: &str =
+        "503: no stored response fits, and prefetches of clients are not sent to origins\n";
+    let (status, text) = match why {
+        Why::OnlyIfCached => (StatusCode::GATEWAY_TIMEOUT, ONLY_IF_CACHED),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, PREFETCH),
+    };
+    Reply::text(status, text.to_owned(), Outcome::forwarded(Decision::Refuse(why).kind(), why))
 }

@@ -2,7 +2,6 @@
 //! (`No-Vary-Search`). [`larder_store::equivalents`] decides whether two queries are equivalent.
 
 use larder_semantics::fields::Fields;
-use larder_semantics::status::Why;
 use larder_store::fill::{Reader, Verdict};
 use larder_store::{Entry, equivalents};
 
@@ -10,21 +9,20 @@ use crate::base::outcome::Tier;
 use crate::cache::Cache;
 use crate::exchange::request::Request;
 use crate::flow::answer;
-use crate::flow::stored::Held;
 
 /// Returns the response that a near tier has under `key` without waiting, or else one that is stored for an equivalent
-/// query, with the reason to use it while it is fresh.
+/// query, and whether it is stored under `key`.
 pub(crate) fn not_in_memory(
     cache: &Cache,
     key: &[u8],
     request: &impl Fields,
     now: u32,
-) -> Option<(Entry, Tier, Why)> {
+) -> Option<(Entry, Tier, bool)> {
     match cache.fills.recall_at_once(key, request, now) {
-        Some((entry, tier)) => Some((entry, tier, Why::Fresh)),
+        Some((entry, tier)) => Some((entry, tier, true)),
         None => {
             let (entry, tier) = at_once(cache, key, request, now)?;
-            Some((entry, tier, Why::EquivalentQuery))
+            Some((entry, tier, false))
         }
     }
 }
@@ -42,45 +40,6 @@ pub(crate) fn at_once(cache: &Cache, key: &[u8], request: &impl Fields, now: u32
             store.used(&entry, now);
         }
         Some((store.for_other(entry, &other, key)?, tier))
-    })
-}
-
-/// Returns `held`, the lookup under the key of `request`, or the lookup for an equivalent query if `held` has no entry
-/// and such a query has one. Where each use is validated it always returns `held`: a validator belongs to one URL.
-pub(crate) async fn unless(cache: &Cache, request: &Request, held: Held) -> Held {
-    if held.entry.is_some() || request.route.is_validated() {
-        return held;
-    }
-    match look(cache, request).await {
-        Some(other) if other.entry.is_some() || held.resident.is_none() => other,
-        _ => held,
-    }
-}
-
-/// Looks for an entry of an equivalent query. If there is none, the result has the other variants in memory.
-async fn look(cache: &Cache, request: &Request) -> Option<Held> {
-    let (store, mut beside) = (&cache.store, None);
-    for other in store.equivalents.others(&request.key) {
-        let mut held = Held::find(cache, &other.key, request).await;
-        held.entry = held.entry.and_then(|entry| store.for_other(entry, &other, &request.key));
-        if held.entry.is_some() {
-            return Some(held);
-        }
-        beside = beside.or(held.resident);
-    }
-    beside.map(|resident| Held { entry: None, tier: Tier::Memory, resident: Some(resident) })
-}
-
-/// [`unless`] as a dry run, without side effects. Blocks while near tiers read.
-pub(crate) fn look_only(cache: &Cache, request: &Request) -> Option<Held> {
-    let store = &cache.store;
-    if request.route.is_validated() {
-        return None;
-    }
-    store.equivalents.others(&request.key).into_iter().find_map(|other| {
-        let held = Held::explain(cache, &other.key, request);
-        let entry = store.for_other(held.entry?, &other, &request.key)?;
-        Some(Held { entry: Some(entry), ..held })
     })
 }
 

@@ -14,7 +14,7 @@ use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::history::History;
 use larder_semantics::range::{self, ContentRange};
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Precondition};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Rules, Times};
@@ -29,6 +29,7 @@ use crate::exchange::limits;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::flow::context::{Context, failure};
+use crate::flow::decide::may_stand_in;
 use crate::flow::fetching::Fetching;
 use crate::flow::fill_task::{self, FillTask};
 use crate::flow::keeping::{self, Keeping, News, Update, is_by_request, judge};
@@ -222,8 +223,7 @@ impl Fetched<'_> {
     }
 
     fn may_stand_in(&self, entry: &Entry, failure: Failure) -> bool {
-        let freshness = self.request.freshness(entry);
-        stale_on_error(&freshness, &self.request.asked, self.cx.rules, self.times.received, failure)
+        may_stand_in(self.cx.rules, self.request, entry, failure, self.times.received)
     }
 
     /// Freshens the stored response (RFC 9111 section 4.3.4), and replies from it.

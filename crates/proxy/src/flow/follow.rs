@@ -23,7 +23,7 @@ const LEND_AGAIN: Duration = Duration::from_secs(1);
 /// and the answer.
 pub(crate) fn patience(plan: &Plan, request: &Request) -> Instant {
     let timeouts = &plan.settings.timeouts;
-    let first_byte = request.ruling.tries.first_byte.unwrap_or(timeouts.first_byte);
+    let first_byte = request.ruling.first_byte.unwrap_or(timeouts.first_byte);
     Instant::now() + timeouts.first_byte + timeouts.connect + first_byte
 }
 

@@ -1,18 +1,19 @@
 //! **The flow**: from a request to its reply, through the cache or to an origin.
 
 pub(crate) mod answer;
-pub(crate) mod cached_only;
 mod change;
 pub(crate) mod coalesce;
 pub(crate) mod combine;
 pub(crate) mod conditions;
 pub(crate) mod context;
+pub(crate) mod decide;
 pub(crate) mod drain;
 pub(crate) mod early_hints;
 pub(crate) mod equivalent;
 pub(crate) mod fetch;
 pub(crate) mod fetching;
 pub(crate) mod fill_task;
+pub(crate) mod finish;
 pub(crate) mod follow;
 pub(crate) mod forms;
 pub(crate) mod generated_etag;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::purge::{Effect, Scope};
-use larder_semantics::reuse::{Failure, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::revalidate::{self, Head as Revealed};
 use larder_semantics::status::Why;
 use larder_semantics::storable::{self, Times};
@@ -34,6 +34,7 @@ use crate::flow::answer;
 use crate::flow::change::Change;
 use crate::flow::conditions;
 use crate::flow::context::{Context, failure};
+use crate::flow::decide::{may_stand_in, port, port_of};
 use crate::flow::fill_task::FillTask;
 use crate::flow::follow::left;
 use crate::flow::keeping::{self, Update, is_by_request};
@@ -51,22 +52,14 @@ const MOST_GROUPS: usize = 128;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");
 
-/// Returns the reply to a request that a proxy answers itself: `OPTIONS *`, and `OPTIONS` or `TRACE` without forwards
-/// left (RFC 9110 section 7.6.2).
-pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Option<Reply> {
-    let last_hop = request.fields.get(header::MAX_FORWARDS).is_some_and(|hops| hops.as_bytes() == b"0");
+/// Returns the reply to an `OPTIONS` or `TRACE` for this proxy (RFC 9110 section 7.6.2).
+pub(crate) fn answer_ourselves(plan: &Plan, request: &Request) -> Reply {
     let outcome = Outcome::forwarded(Kind::Pass, Why::Method);
-    match request.method {
-        Method::OPTIONS if last_hop || request.path == "*" => {
-            let mut fields = HeaderMap::new();
-            fields.insert(header::ALLOW, METHODS);
-            let mut reply = Reply::text(StatusCode::NO_CONTENT, String::new(), outcome);
-            (reply.fields, reply.content) = (Source::Fields(fields.into()), Content::None);
-            Some(reply)
-        }
-        Method::TRACE if last_hop => Some(trace(plan, request, outcome)),
-        _ => None,
+    if request.method == Method::TRACE {
+        return trace(plan, request, outcome);
     }
+    let fields = HeaderMap::from_iter([(header::ALLOW, METHODS)]);
+    Reply { length: Some(0), ..Reply::new(StatusCode::NO_CONTENT, Source::Fields(fields.into()), outcome) }
 }
 
 /// Returns the request as it arrived, without fields that may hold secrets (RFC 9110 section 9.3.8).
@@ -239,7 +232,7 @@ async fn invalidate_groups(worker: &Worker, groups: &[Scope]) {
         return;
     }
     let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
-    let order = move || drop(fills.order(&ordered, Effect::Invalid, clock::now()));
+    let order = move || _ = fills.order(&ordered, Effect::Invalid, clock::now());
     worker.cache.on_a_thread(order).await;
 }
 
@@ -309,11 +302,10 @@ pub(crate) async fn head(cx: Context<'_>, request: &Request, why: Why, lookup: L
 /// 9111 section 4.2.4).
 fn stand_in(cx: Context<'_>, request: &Request, stored: Option<&Entry>, failure: Failure) -> Option<Reply> {
     let (entry, now) = (stored?, clock::now());
-    let freshness = request.freshness(entry);
-    if !stale_on_error(&freshness, &request.asked, cx.rules, now, failure) {
+    if !may_stand_in(cx.rules, request, entry, failure, now) {
         return None;
     }
-    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, freshness.ttl(now));
+    let outcome = Outcome::hit(Kind::StaleHit, Why::StaleIfError, request.freshness(entry).ttl(now));
     let outcome = match failure {
         Failure::Status(status) => outcome.answered(status),
         Failure::Unreachable => outcome,
@@ -373,33 +365,17 @@ fn upgraded(answer: &Lines, download: Box<Download>, outcome: Outcome) -> Reply 
     }
 }
 
-/// Returns the refusal of a request for a port that clients may not reach. Tunnels have a rule of their own.
-pub(crate) fn refuse_port(plan: &Plan, request: &Request) -> Option<Reply> {
-    if !matches!(request.route, Route::Anywhere) || request.method == Method::CONNECT {
-        return None;
-    }
-    let port = match port_of(&request.authority) {
-        "" if request.scheme == "https" => 443,
-        "" => 80,
-        port => port.parse().unwrap_or(0),
-    };
-    let ports = &plan.settings.forward.ports;
-    if ports.iter().any(|range| range.contains(&port)) {
-        return None;
-    }
+/// Returns the refusal of a request for a port that clients may not reach.
+pub(crate) fn port_refusal(plan: &Plan, request: &Request) -> Reply {
     let show = |range: &RangeInclusive<u16>| match range.start() == range.end() {
         true => range.start().to_string(),
         false => format!("{}-{}", range.start(), range.end()),
     };
-    let ports: Vec<_> = ports.iter().map(show).collect();
+    let ports: Vec<_> = plan.settings.forward.ports.iter().map(show).collect();
+    let port = port(request);
     let text = format!("403: port {port} is not allowed; forward.ports: {}\n", ports.join(", "));
     let outcome = Outcome::forwarded(Kind::Failed, Why::OriginForbidden);
-    Some(Reply::text(StatusCode::FORBIDDEN, text, outcome))
-}
-
-/// Returns the port of an authority as it was written; empty if there is none.
-fn port_of(authority: &str) -> &str {
-    authority[host_of(authority).len()..].trim_start_matches(':')
+    Reply::text(StatusCode::FORBIDDEN, text, outcome)
 }
 
 /// Opens a tunnel to a host and port that the client names (RFC 9110 section 9.3.6).

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_predict::budget::Share;
 use larder_predict::{Answer, Ask, Ending, Predictor, Predictors, Ticket, Wish};
 use larder_semantics::fields::Fields;
@@ -27,11 +27,12 @@ use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteNumber};
 use crate::exchange::target::key_role;
-use crate::flow::context::{Context, passes};
-use crate::flow::stored::{Found, Lookup, expected, find};
+use crate::flow::context::Context;
+use crate::flow::decide::{bypass, is_port_forbidden};
+use crate::flow::fetch;
+use crate::flow::stored::{Held, Lookup, Mode, expected, find};
 use crate::flow::worker::Worker;
-use crate::flow::{fetch, pass};
-use crate::http::head::{self, Parsed};
+use crate::http::head::{self, Head};
 
 /// The field that marks a request for which no user has asked yet (Fetch Standard).
 const PURPOSE: &str = "sec-purpose";
@@ -99,8 +100,8 @@ pub(crate) fn hit<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>, rep
 /// [`asked`] for a request that memory has not answered at once.
 pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>> {
     let rules = request.ruling.caching().filter(|rules| !rules.prefetch.is_empty())?;
-    let is_simple = passes(request, !request.content.is_empty()).is_none() && !request.by_peer;
-    if !is_simple || request.method != Method::GET || request.asked_for_certificate {
+    let passes = bypass(&request.method, !request.content.is_empty(), request.upgrade.is_some()).is_some();
+    if passes || request.by_peer || request.method != Method::GET || request.asked_for_certificate {
         return None;
     }
     let fields = request.unchanged.as_deref().map_or(&request.fields, |unchanged| &unchanged.fields);
@@ -212,8 +213,10 @@ impl Order {
         };
         let (cx, cache) = (Context { worker, plan: &plan, rules }, &worker.cache);
         let epoch = cache.fills.epoch_of(request.hash);
-        let held = cx.look(&request).await;
-        let Found::Ask(_, entry) = find(&request, &held) else { return };
+        let held = Held::look(cache, &request, Mode::Serve).await;
+        if !find(&request, &held).0.asks_origin() {
+            return;
+        }
         let signature = held.resident.as_ref().map(|resident| expected(resident, &request));
         let writer = match self.wish.range {
             Some(_) => cache.fills.alone(&request.key, cache.fills.epoch_of(request.hash)),
@@ -223,10 +226,10 @@ impl Order {
             },
         };
         let Some(running) = Running::start(worker, self, request.hash) else { return };
-        let lookup = Lookup { entry, epoch };
+        let lookup = Lookup { entry: held.entry, epoch };
         let ending = fetch::prefetch::prefetch(cx, &request, writer, lookup, running.most()).await;
         let stored = match ending {
-            Ending::Stored(_) => cx.look(&request).await.entry,
+            Ending::Stored(_) => Held::look(cache, &request, Mode::Serve).await.entry,
             _ => None,
         };
         if let Some(entry) = stored {
@@ -238,18 +241,13 @@ impl Order {
     /// Returns the request that a client without credentials would make.
     fn request(&self, worker: &Worker, plan: &Plan) -> Option<Box<Request>> {
         let authority = self.wish.url.split_once("://")?.1.split('/').next()?;
-        let mut text = format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n", self.wish.url).into_bytes();
-        for (name, value) in &self.fields {
-            text.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
-        }
+        let mut fields = self.fields.clone();
+        fields.insert(header::HOST, authority.parse().ok()?);
         if let Some((first, last)) = self.wish.range {
-            text.extend(format!("Range: bytes={first}-{last}\r\n").into_bytes());
+            fields.insert(header::RANGE, format!("bytes={first}-{last}").parse().ok()?);
         }
-        text.extend(b"\r\n");
-        let mut lines = head::room();
-        let Ok(Parsed::Whole(head, _)) = head::parse(&text, &mut lines, &plan.settings.limits) else {
-            return None;
-        };
+        let lines = head::lines(&fields);
+        let head = Head::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
         let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
@@ -267,7 +265,7 @@ impl Order {
             Route::Site(site) => {
                 site.tags.is_none() && (request.scheme == "https" || !site.settings.only_https)
             }
-            Route::Anywhere => pass::refuse_port(plan, request).is_none(),
+            Route::Anywhere => !is_port_forbidden(plan, request),
         };
         // A response that another node owns would be kept there, and not here.
         let is_own = worker

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
-use larder_semantics::coding::Accepted;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::{Flags, Freshness};
 use larder_semantics::range;
-use larder_semantics::reuse::{Failure, Reuse, reuse, stale_on_error};
+use larder_semantics::reuse::Failure;
 use larder_semantics::status::Why;
 use larder_semantics::storable::Rules;
 use larder_store::fill::{Epoch, Head, Reader};
@@ -31,13 +30,17 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::target::{Address, asked, cached_site, write_key};
-use crate::flow::context::{Context, passes};
+use crate::flow::context::{Context, refused};
+use crate::flow::decide::{
+    Decision, Stored, Terms, before_lookup, bypass, decide, is_for_cache_only, may_stand_in,
+};
 use crate::flow::fetch;
 use crate::flow::fetching::Fetching;
+use crate::flow::finish::{Destination, finish_at_once};
 use crate::flow::prefetch::{self, ObservedRequest};
-use crate::flow::stored::{Found, Held, Lookup, find};
+use crate::flow::stored::{Held, Lookup, Mode, find};
 use crate::flow::worker::Worker;
-use crate::flow::{answer, cached_only, early_hints, equivalent, forms, pass, reload};
+use crate::flow::{answer, early_hints, equivalent, pass, reload};
 use crate::http::head::{self, Framing, Refusal};
 
 /// A reply from the cache, found without waiting.
@@ -57,7 +60,8 @@ pub(crate) fn at_once(
     now: u32,
     key: &mut Vec<u8>,
 ) -> Option<Answer> {
-    if !is_simple(head) || !worker.shared.is_sure() {
+    let has_content = head.framing != Framing::Length(0);
+    if bypass(&head.method, has_content, head.upgrade).is_some() || !worker.shared.is_sure() {
         return None;
     }
     let role = asker.role;
@@ -73,56 +77,43 @@ pub(crate) fn at_once(
     key.clear();
     write_key(key, role, &address, ruling.query.as_ref());
     let hash = worker.cache.store.memory.hash(key);
-    let (entry, tier, why) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
-    let freshness = entry.freshness();
-    let is_guess = freshness.flags.contains(Flags::HEURISTIC);
-    if is_guess && rules.forbids_guess(&selecting) {
-        return None;
-    }
+    let (entry, tier, is_own) = find_at_once(worker, key, hash, &selecting, head.is_prefetch, now)?;
+    let stored = Stored::of(&entry, is_own, (&head.method, &selecting), now);
+    let forbids_guess = stored.freshness.flags.contains(Flags::HEURISTIC) && rules.forbids_guess(&selecting);
+    // The other terms matter only to requests that are sent to an origin.
+    let terms = Terms { directives: asked(&selecting, rules), forbids_guess, ..Terms::default() };
+    let decision = decide(&terms, Ok(stored), now);
     let is_no_use = asker.by_peer || head.is_prefetch;
-    let outcome = match reuse(&freshness, &asked(&selecting, rules), now) {
-        Reuse::Fresh if !is_no_use && is_due(worker, rules, &freshness, hash, now) => return None,
-        Reuse::Fresh => Outcome::hit(Kind::Hit, why, entry.freshness().ttl(now)),
-        Reuse::MaxStale => Outcome::hit(Kind::StaleHit, Why::MaxStale, entry.freshness().ttl(now)),
-        Reuse::StaleWhileRevalidate | Reuse::Revalidate(_) | Reuse::OnlyIfCached(_) => return None,
-    };
-    let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome.from(tier))?;
-    if rules.compression.is_on()
-        && !asker.by_peer
-        && let accepted = Accepted::of(&head.fields)
-        && forms::choose(&worker.cache, &rules.compression, (&selecting, &accepted), &mut reply).is_some()
+    if !matches!(decision, Decision::Hit(_))
+        || (!is_no_use && is_due(worker, rules, &stored.freshness, hash, now))
     {
         return None;
     }
-    if !asker.by_peer {
-        if ruling.pages.as_ref().is_some_and(|pages| pages.of(reply.status).is_some()) {
-            return None;
-        }
-        reply.edits.clone_from(&ruling.reply);
-        rulebook.counts().count(&ruling.numbers, &reply.outcome);
-    } else {
-        reply.for_node();
+    let outcome = Outcome::hit(decision.kind(), decision.why(), stored.freshness.ttl(now)).from(tier);
+    let mut reply = answer::from_entry(&head.method, &selecting, entry, now, outcome)?;
+    let asked_for_certificate = asker.identity.is_some();
+    let to = Destination {
+        site,
+        rulebook,
+        ruling: &ruling,
+        method: &head.method,
+        is_prefetch: head.is_prefetch,
+        by_peer: asker.by_peer,
+        asked_for_certificate,
+    };
+    if !finish_at_once(&worker.cache, &to, (&selecting, &head.fields), &mut reply) {
+        return None;
     }
-    if asker.identity.is_some() {
-        client_cert::keep_from_client_caches(&mut reply);
-    } else if !rules.prefetch.is_empty() && !asker.by_peer && head.method == Method::GET {
+    if !rules.prefetch.is_empty() && !asked_for_certificate && !asker.by_peer && head.method == Method::GET {
         let of =
             ObservedRequest { role, client: asker.address, site, key, hash, fields: &head.fields, rules };
         prefetch::hit(worker, &of, &reply);
     }
-    reply.outcome.is_prefetch = head.is_prefetch;
-    Some(Answer { reply: Reply { site, ..reply }, hash })
+    Some(Answer { reply, hash })
 }
 
-/// Whether the cache may answer a request at once, for any target.
-#[inline]
-fn is_simple(head: &head::Head<'_>) -> bool {
-    let cacheable = matches!(head.method, Method::GET | Method::HEAD);
-    cacheable && head.framing == Framing::Length(0) && !head.upgrade
-}
-
-/// Returns the stored response that a request with these fields selects, if it is found without waiting, and the reason
-/// to use it while it is fresh. A prefetch does not count as a use: no user has asked for the response yet.
+/// Returns the stored response that a request with these fields selects, if it is found without waiting, and whether it
+/// is stored under `key`. A prefetch does not count as a use: no user has asked for the response yet.
 #[inline]
 fn find_at_once(
     worker: &Worker,
@@ -131,7 +122,7 @@ fn find_at_once(
     selecting: &impl Fields,
     is_prefetch: bool,
     now: u32,
-) -> Option<(Entry, Tier, Why)> {
+) -> Option<(Entry, Tier, bool)> {
     let store = &worker.cache.store;
     let found = match is_prefetch {
         true => store.memory.peek(key, hash),
@@ -143,7 +134,7 @@ fn find_at_once(
             if !is_prefetch {
                 store.used(&entry, now);
             }
-            Some((entry, Tier::Memory, Why::Fresh))
+            Some((entry, Tier::Memory, true))
         }
         None if is_prefetch => None,
         None => equivalent::not_in_memory(&worker.cache, key, selecting, now),
@@ -155,32 +146,21 @@ pub(crate) async fn flow(worker: &Arc<Worker>, plan: &Arc<Plan>, request: &mut R
     if let Err(reply) = catch_up(worker, request).await {
         return *reply;
     }
-    let why = match request.ruling.caching() {
-        Some(_) => passes(request, !request.content.is_empty()),
-        None => Some(Why::Bypass),
-    };
-    if let Some(why) = why {
-        if let Err(reply) = enter(request) {
-            return *reply;
+    match before_lookup(&Terms::of(request, !request.content.is_empty())) {
+        None => {}
+        Some(Decision::Refuse(why)) => return refused(why),
+        Some(decision) => {
+            if let Err(reply) = limits::enter(request, Counted::Misses) {
+                return *reply;
+            }
+            // Boxed: the states of rare paths would enlarge the future of every request.
+            return Box::pin(pass::through(worker, plan, request, decision.why())).await;
         }
-        // Boxed: the states of rare paths would enlarge the future of every request.
-        return Box::pin(pass::through(worker, plan, request, why)).await;
     }
     request.asks_peers = asks_peers(worker.shared.cluster.as_deref(), &request.ruling.caching, request);
     let request = &*request;
     let cx = Context { worker, plan, rules: &request.ruling.caching };
     cx.answer(request).await
-}
-
-/// Counts `request`, which the cache cannot answer, against its limits on requests to origins.
-///
-/// # Errors
-/// The refusal, if a limit is exceeded, or if `request` is a prefetch that may not be sent to an origin.
-fn enter(request: &Request) -> Result<(), Box<Reply>> {
-    match cached_only::declined(request) {
-        Some(reply) => Err(Box::new(reply)),
-        None => limits::enter(request, Counted::Misses),
-    }
 }
 
 /// Waits until the stored responses of this node may answer `request`, as far as that depends on other nodes.
@@ -217,28 +197,26 @@ impl Context<'_> {
         if self.rules.validated && !request.is_prefetch {
             self.use_up(request);
         }
-        let held = self.look(request).await;
-        let (why, entry) = match find(request, &held) {
-            Found::Reply(reply) => {
-                self.refresh_ahead(request, &held, epoch);
-                return reply;
-            }
-            Found::ReplyAndRefresh(reply, entry) => {
-                if refreshes(self.plan, request) {
+        let held = Held::look(&self.worker.cache, request, Mode::Serve).await;
+        let decision = match find(request, &held) {
+            (Decision::StaleAndRefresh, Some(reply)) => {
+                if let Some(entry) = held.entry.filter(|_| refreshes(self.plan, request)) {
                     self.refresh(request, entry, epoch, None);
                 }
                 return reply;
             }
-            Found::Ask(why, entry) => (why, entry),
+            (_, Some(reply)) => {
+                self.refresh_ahead(request, &held, epoch);
+                return reply;
+            }
+            (Decision::Refuse(why), None) => return refused(why),
+            (decision, None) => decision,
         };
-        if let Some(reply) = cached_only::refusal(request) {
-            return reply;
-        }
+        let why = decision.why();
+        let entry = held.entry;
         if request.method == Method::HEAD {
             return match limits::enter(request, Counted::Misses) {
-                Ok(()) => {
-                    Box::pin(pass::head(*self, request, why, Lookup { entry: held.entry, epoch })).await
-                }
+                Ok(()) => Box::pin(pass::head(*self, request, why, Lookup { entry, epoch })).await,
                 Err(reply) => *reply,
             };
         }
@@ -268,12 +246,6 @@ impl Context<'_> {
         }
     }
 
-    /// Looks for a response to `request` in the tiers.
-    pub(crate) async fn look(&self, request: &Request) -> Held {
-        let cache = &self.worker.cache;
-        equivalent::unless(cache, request, Held::find(cache, &request.key, request).await).await
-    }
-
     /// Returns the reply from a response that another request's fetch has stored, if this request selects it.
     pub(crate) fn share(&self, request: &Request, entry: Entry, kind: Kind, why: Why) -> Option<Reply> {
         let now = clock::now();
@@ -283,8 +255,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn may_stand_in(&self, entry: &Entry, request: &Request) -> bool {
-        let failure = Failure::Unreachable;
-        stale_on_error(&request.freshness(entry), &request.asked, self.rules, clock::now(), failure)
+        may_stand_in(self.rules, request, entry, Failure::Unreachable, clock::now())
     }
 
     pub(crate) fn follow(&self, request: &Request, head: &Arc<Head>, reader: Reader, why: Why) -> Reply {
@@ -339,7 +310,7 @@ impl Context<'_> {
 /// Whether `request` may cause a refresh in the background, which is a GET under the same rules.
 pub(crate) fn refreshes(plan: &Plan, request: &Request) -> bool {
     let is_get = request.method == Method::GET;
-    !cached_only::declines(request) && (is_get || !request.route.rulebook(&plan.forward).looks_at_methods())
+    !is_for_cache_only(request) && (is_get || !request.route.rulebook(&plan.forward).looks_at_methods())
 }
 
 /// Whether a response of this freshness is due for a refresh before it expires, under the settings in `rules`.

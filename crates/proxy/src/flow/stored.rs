@@ -10,22 +10,13 @@ use larder_store::fill::{Epoch, Head};
 use larder_store::{Entry, Fills, Resident};
 
 use crate::base::clock;
-use crate::base::outcome::{Kind, Outcome, Tier};
+use crate::base::outcome::{Outcome, Tier};
 use crate::cache::Cache;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::flow::answer;
 use crate::flow::context::Context;
-
-/// The result of a lookup for a request.
-pub(crate) enum Found {
-    /// A reply.
-    Reply(Reply),
-    /// A reply from the cache, and the stale response to refresh in the background.
-    ReplyAndRefresh(Reply, Entry),
-    /// No reply: the reason, and perhaps a stored response to validate or to complete.
-    Ask(Why, Option<Entry>),
-}
+use crate::flow::decide::{Decision, Stored, Terms, decide};
 
 /// The stored responses under a request's key.
 pub(crate) struct Held {
@@ -34,6 +25,68 @@ pub(crate) struct Held {
     pub(crate) tier: Tier,
     /// All variants in memory.
     pub(crate) resident: Option<Resident>,
+}
+
+/// Whether a lookup serves a client, or is a dry run without side effects, which blocks while near tiers read.
+#[derive(Clone, Copy)]
+pub(crate) enum Mode {
+    Serve,
+    DryRun,
+}
+
+impl Held {
+    /// Looks for a response to `request` in the tiers: under its key, and then for equivalent queries, except where each
+    /// use is validated, as a validator belongs to one URL.
+    pub(crate) async fn look(cache: &Cache, request: &Request, mode: Mode) -> Self {
+        let own = Self::under((&request.key, request.hash), cache, request, mode).await;
+        if own.entry.is_some() || request.route.is_validated() {
+            return own;
+        }
+        let store = &cache.store;
+        let mut beside = None;
+        for other in store.equivalents.others(&request.key) {
+            let hash = store.memory.hash(&other.key);
+            let mut found = Self::under((&other.key, hash), cache, request, mode).await;
+            found.entry = found.entry.and_then(|entry| store.for_other(entry, &other, &request.key));
+            if found.entry.is_some() {
+                return found;
+            }
+            beside = beside.or(found.resident);
+        }
+        Self { resident: own.resident.or(beside), ..own }
+    }
+
+    /// Looks for a response to `request` under this key with this hash.
+    async fn under((key, hash): (&[u8], u64), cache: &Cache, request: &Request, mode: Mode) -> Self {
+        let store = &cache.store;
+        let resident = store.memory.peek(key, hash);
+        let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields));
+        let selected = selected.and_then(|entry| match mode {
+            Mode::Serve => store.current(entry.clone()),
+            Mode::DryRun => store.left(entry),
+        });
+        if selected.is_some() {
+            return Self { entry: selected, tier: Tier::Memory, resident };
+        }
+        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
+        let found = match mode {
+            Mode::Serve => cache.fills.recall(key, signature, clock::now()).await,
+            Mode::DryRun => store.explain(key, &signature),
+        };
+        let (entry, tier) = found.unzip();
+        Self { entry, tier: tier.unwrap_or_default(), resident }
+    }
+
+    /// Returns the response that `request` selects, as far as the decision at `now` (UNIX seconds) depends on it.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(crate) fn selected(&self, request: &Request, now: u32) -> Result<Stored, Why> {
+        let absent = if self.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
+        let entry = self.entry.as_ref().ok_or(absent)?;
+        let is_own = *entry.key() == *request.key;
+        Ok(Stored::of(entry, is_own, (&request.method, &request.fields), now))
+    }
 }
 
 /// The result of a lookup in the tiers that precedes a fetch.
@@ -51,44 +104,19 @@ impl Lookup {
     }
 }
 
-/// Decides how to use the stored response for a GET or HEAD. Sends no request and changes nothing.
-pub(crate) fn find(request: &Request, held: &Held) -> Found {
-    let Some(entry) = &held.entry else {
-        // The validator of any variant may match (RFC 9111 section 4.3.1), but then a variant would have to be selected
-        // again for the answer; the origin simply sends the response.
-        let why = if held.resident.is_some() { Why::VariantAbsent } else { Why::Absent };
-        return Found::Ask(why, None);
-    };
-    if request.route.is_validated() {
-        return Found::Ask(Why::AlwaysValidated, Some(entry.clone()));
-    }
-    if request.awaited.is_some() {
-        return Found::Ask(Why::PositionAhead, Some(entry.clone()));
-    }
+/// Returns the decision on a GET or HEAD after its lookup, and the reply if a stored response answers. Sends no request
+/// and changes nothing.
+pub(crate) fn find(request: &Request, held: &Held) -> (Decision, Option<Reply>) {
     let now = clock::now();
-    let reply = |kind, why| {
-        let outcome = Outcome::hit(kind, why, entry.freshness().ttl(now)).from(held.tier);
-        answer::from_entry(&request.method, &request.fields, entry.clone(), now, outcome)
-    };
-    let reply = match reuse(&request.freshness(entry), &request.asked, now) {
-        Reuse::Fresh if *entry.key() != *request.key => reply(Kind::Hit, Why::EquivalentQuery),
-        Reuse::Fresh => reply(Kind::Hit, Why::Fresh),
-        Reuse::MaxStale => reply(Kind::StaleHit, Why::MaxStale),
-        Reuse::StaleWhileRevalidate => {
-            return match reply(Kind::StaleHit, Why::StaleWhileRevalidate) {
-                Some(reply) => Found::ReplyAndRefresh(reply, entry.clone()),
-                None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
-            };
-        }
-        Reuse::Revalidate(why) | Reuse::OnlyIfCached(why) => {
-            let is_guess = why == Why::Expired && entry.freshness().is_fresh(now);
-            return Found::Ask(if is_guess { Why::CookieGuess } else { why }, Some(entry.clone()));
-        }
-    };
-    match reply {
-        Some(reply) => Found::Reply(reply),
-        None => Found::Ask(Why::RangeAbsent, Some(entry.clone())),
+    let decision = decide(&Terms::of(request, false), held.selected(request, now), now);
+    if !matches!(decision, Decision::Hit(_) | Decision::StaleAndRefresh) {
+        return (decision, None);
     }
+    let reply = held.entry.clone().and_then(|entry| {
+        let outcome = Outcome::hit(decision.kind(), decision.why(), entry.freshness().ttl(now));
+        answer::from_entry(&request.method, &request.fields, entry, now, outcome.from(held.tier))
+    });
+    (decision, reply)
 }
 
 /// Returns the signature that this request has if the answer varies by the same fields as the stored responses.
@@ -133,38 +161,4 @@ pub(crate) fn is_served(cx: Context<'_>, request: &Request, stored: Option<&Entr
 /// Whether a response of this freshness answers a request without cache directives.
 pub(crate) fn is_fresh(freshness: &Freshness) -> bool {
     reuse(freshness, &RequestDirectives::default(), clock::now()) == Reuse::Fresh
-}
-
-impl Held {
-    /// Looks in memory and the near tiers for the response under `key` that `request` selects.
-    pub(crate) async fn find(cache: &Cache, key: &[u8], request: &Request) -> Self {
-        let (resident, selected) = selected(cache, key, request);
-        if let Some(entry) = selected.and_then(|entry| cache.store.current(entry)) {
-            return Self { entry: Some(entry), tier: Tier::Memory, resident };
-        }
-        let signature = |varies: &[u8]| vary::again(varies, &request.fields);
-        Self::behind(cache.fills.recall(key, signature, clock::now()).await, resident)
-    }
-
-    /// [`find`](Self::find) as a dry run, without side effects. Blocks while near tiers read.
-    pub(crate) fn explain(cache: &Cache, key: &[u8], request: &Request) -> Self {
-        let (resident, selected) = selected(cache, key, request);
-        if let Some(entry) = selected.and_then(|entry| cache.store.left(&entry)) {
-            return Self { entry: Some(entry), tier: Tier::Memory, resident };
-        }
-        Self::behind(cache.store.explain(key, &|varies| vary::again(varies, &request.fields)), resident)
-    }
-
-    fn behind(found: Option<(Entry, Tier)>, resident: Option<Resident>) -> Self {
-        let (entry, tier) = found.unzip();
-        Self { entry, tier: tier.unwrap_or_default(), resident }
-    }
-}
-
-/// Returns all variants that memory has under `key`, and the one that `request` selects.
-fn selected(cache: &Cache, key: &[u8], request: &Request) -> (Option<Resident>, Option<Entry>) {
-    let memory = &cache.store.memory;
-    let resident = memory.peek(key, memory.hash(key));
-    let selected = resident.as_ref().and_then(|resident| answer::select(resident, &request.fields)).cloned();
-    (resident, selected)
 }

@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use larder_semantics::fields::Fields;
 use larder_semantics::methods::{self, is_idempotent};
 use larder_semantics::status::Why;
-use larder_store::lines::write_line;
 
 use crate::base::clock;
 use crate::base::outcome::Outcome;
@@ -31,10 +30,11 @@ use crate::exchange::upgrade;
 use crate::flow::rewrite::Answered;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
+use crate::http::fields::FieldWriter;
 use crate::http::names::TRACEPARENT;
 use crate::http::response::{Head, Lines};
 use crate::net::concurrency::{Claim, Permit};
-use crate::origin::{Client, Download, OriginError, Outgoing, Waits};
+use crate::origin::{Client, Download, OriginError, Outgoing, OutgoingHead, Waits};
 
 /// An origin's answer. Its content holds the permit of the request until it has arrived.
 pub(crate) struct Answer {
@@ -229,7 +229,7 @@ async fn to_site(
         return Err(leads_out());
     }
     let has_content = !content.is_empty();
-    let retries = request.ruling.tries.retries.unwrap_or(site.settings.retries);
+    let retries = request.ruling.retries.unwrap_or(site.settings.retries);
     let (mut tries_left, mut unsent, mut failed) = (retries, true, None);
     loop {
         let turn = chosen.pool.next(failed);
@@ -324,22 +324,33 @@ async fn once(
 ) -> Result<(Head, Box<Download>), OriginError> {
     let asking = request.trace.as_deref().map(|trace| trace.ask(to.authority));
     let own = asking.as_ref().map(|asking| asking.traceparent());
-    let mut head = Vec::with_capacity(HEAD);
-    write_head(&mut head, plan, request, fields, content, &to, own.as_deref());
-    let tries = &request.ruling.tries;
+    let mut bytes = Vec::new();
+    let head = match to.http2 {
+        true => {
+            let mut sent = HeaderMap::new();
+            write_fields(&mut sent, plan, request, fields, content, own.as_deref());
+            OutgoingHead::Http2 { host: to.host, path: to.path, fields: sent }
+        }
+        false => {
+            bytes.reserve(HEAD);
+            write_request_line(&mut bytes, request, &to);
+            write_fields(&mut bytes, plan, request, fields, content, own.as_deref());
+            bytes.extend_from_slice(b"\r\n");
+            OutgoingHead::Http1(&bytes)
+        }
+    };
     let outgoing = Outgoing {
         https: to.https,
-        http2: to.http2,
         authority: to.authority,
         method: &request.method,
-        head: &head,
         content,
         on_interim: &mut interims_of(request),
+        key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),
-        waits: Waits { first_byte: tries.first_byte, between: tries.origin_idle },
+        waits: Waits { first_byte: request.ruling.first_byte, between: request.ruling.origin_idle },
     };
-    let answered = client.send(outgoing).await;
+    let answered = client.send(head, outgoing).await;
     if let Some(asking) = asking {
         let status = answered.as_ref().map(|(head, _)| head.status.as_u16());
         asking.ended(status.map_err(|error| error.why));
@@ -347,78 +358,77 @@ async fn once(
     answered
 }
 
-/// Writes the head of the request. `own` is the `traceparent` of the span of this try, if requests are traced.
-fn write_head(
-    out: &mut Vec<u8>,
-    plan: &Plan,
-    request: &Request,
-    fields: &HeaderMap,
-    content: &Upload,
-    to: &To<'_>,
-    own: Option<&str>,
-) {
+/// Writes the request line and `Host`.
+fn write_request_line(out: &mut Vec<u8>, request: &Request, to: &To<'_>) {
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(to.path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(to.host.as_bytes());
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the other fields. `own` is the `traceparent` of the span of this try, if requests are traced.
+fn write_fields(
+    out: &mut impl FieldWriter,
+    plan: &Plan,
+    request: &Request,
+    fields: &HeaderMap,
+    content: &Upload,
+    own: Option<&str>,
+) {
     // The fields that describe the forwarding are written below; those from clients have been removed before.
     let is_written_below = |name: &HeaderName| name == header::VIA || (own.is_some() && name == TRACEPARENT);
     for (name, value) in fields.iter().filter(|(name, _)| !is_written_below(name)) {
-        write_line(out, name.as_str().as_bytes(), value.as_bytes());
+        out.mapped(name, value);
     }
     if let Some(own) = own {
-        write_line(out, TRACEPARENT.as_bytes(), own.as_bytes());
+        out.field(b"Traceparent", own.as_bytes());
     }
     introduce(out, plan, request, fields);
     let expected = methods::expects_content(&request.method);
     match content.length() {
         Some(0) if !expected => {}
         Some(length) => {
-            write_line(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
+            out.field(b"Content-Length", itoa::Buffer::new().format(length).as_bytes());
         }
-        None => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        None => out.field(b"Transfer-Encoding", b"chunked"),
     }
     if !content.is_empty() && is_expecting(request) {
-        out.extend_from_slice(b"Expect: 100-continue\r\n");
+        out.field(b"Expect", b"100-continue");
     }
     if let Some(upgrade) = &request.upgrade {
-        write_line(out, b"upgrade", upgrade.as_bytes());
-        out.extend_from_slice(b"Connection: upgrade\r\n");
+        out.field(b"Upgrade", upgrade.as_bytes());
+        out.field(b"Connection", b"upgrade");
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Writes the fields that name this proxy and the client (RFC 9110 section 7.6.3, RFC 7239).
-fn introduce(out: &mut Vec<u8>, plan: &Plan, request: &Request, fields: &HeaderMap) {
+fn introduce(out: &mut impl FieldWriter, plan: &Plan, request: &Request, fields: &HeaderMap) {
     passes::write_via(out, plan, request, fields);
     let client = request.client.ip();
     let (host, proto) = (&request.authority, request.scheme);
-    // Writing to a vector does not fail.
     match plan.settings.client_address {
         ClientAddress::Off => {}
         ClientAddress::XForwardedFor => {
-            out.extend_from_slice(b"X-Forwarded-For: ");
-            write_address(out, client);
-            out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-            out.extend_from_slice(proto.as_bytes());
-            out.extend_from_slice(b"\r\n");
+            out.field_with(b"X-Forwarded-For", |out| write_address(out, client));
+            out.field(b"X-Forwarded-Proto", proto.as_bytes());
             // A request in HTTP/1.0 may have no host.
             if !host.is_empty() {
-                write_line(out, b"X-Forwarded-Host", host.as_bytes());
+                out.field(b"X-Forwarded-Host", host.as_bytes());
             }
         }
-        ClientAddress::Forwarded => {
+        ClientAddress::Forwarded => out.field_with(b"Forwarded", |out| {
+            // Writing to a vector does not fail.
             let _ = match client.is_ipv6() {
-                true => write!(out, "Forwarded: for=\"[{client}]\";"),
-                false => write!(out, "Forwarded: for={client};"),
+                true => write!(out, "for=\"[{client}]\";"),
+                false => write!(out, "for={client};"),
             };
             if !host.is_empty() {
                 let _ = write!(out, "host=\"{host}\";");
             }
-            let _ = write!(out, "proto={proto}\r\n");
-        }
+            let _ = write!(out, "proto={proto}");
+        }),
     }
 }
 

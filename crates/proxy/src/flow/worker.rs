@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
-use larder_semantics::fields::Fields;
 use larder_semantics::key;
-use larder_stats::{Sheet, Tally};
+use larder_semantics::purge::{Effect, Scope};
+use larder_stats::Sheet;
 use rustls::ClientConfig;
 
 use crate::acme::Acme;
@@ -23,7 +23,7 @@ use crate::base::error::Error;
 use crate::base::settings::{Door, Role, Settings};
 use crate::cache::Cache;
 use crate::cluster::proof::Prover;
-use crate::cluster::{Cluster, peers};
+use crate::cluster::{Cluster, peers, publish};
 use crate::counts::histogram::{Distributions, Times};
 use crate::counts::versions::{self, Versions};
 use crate::exchange::plan::Plan;
@@ -37,11 +37,10 @@ use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::tls::nodes::Nodes;
 use crate::net::tls::server::Server;
 use crate::observe::Observers;
-use crate::observe::ledger::Ledger;
+use crate::observe::ended::Witness;
 use crate::observe::memo::{Ended, Memo};
 use crate::observe::sums::Hit;
 use crate::observe::validation::limits::Sampler;
-use crate::observe::watch::Queue;
 use crate::origin::{Client, Connector, Destinations, connect};
 
 /// The state that all workers share: one per process.
@@ -49,7 +48,7 @@ pub(crate) struct Shared {
     plan: ArcSwap<Plan>,
     version: AtomicU64,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) observers: Observers,
+    pub(crate) observers: Arc<Observers>,
     /// The cluster of which this process is a node, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The addresses on which this process listens.
@@ -85,12 +84,10 @@ pub(crate) struct Worker {
     pub(crate) times: Times,
     /// The requests that it has read, by HTTP version.
     pub(crate) versions: Versions,
-    /// The requests that it answered while an administrator watches.
-    pub(crate) seen: Arc<Queue>,
+    /// Tells the observers of its requests.
+    witness: Witness,
     /// Selects the hits that are validated as samples.
     pub(crate) sampler: Sampler,
-    /// The sums of its requests for the statistics database, if there is one.
-    tally: Option<Tally>,
     clients: Mutex<(u64, Arc<Clients>)>,
     waiting: Mutex<HashMap<u64, Waker>>,
     next_waiting: AtomicU64,
@@ -128,7 +125,7 @@ impl Shared {
         if let Some(cluster) = cluster.as_ref().filter(|cluster| cluster.tier.is_some()) {
             cache.store.add_far(Arc::<Cluster>::clone(cluster));
         }
-        let observers = Observers::new(&settings)?;
+        let observers = Arc::new(Observers::new(&settings)?);
         let acme = Acme::new(&settings, listener_tls.as_deref(), cluster.as_ref())?;
         let origins = Destinations::new(settings.limits.idle);
         let tls = connect::tls().map_err(|error| Error::new("cannot set up TLS", error))?;
@@ -151,7 +148,18 @@ impl Shared {
         });
         let known = Arc::downgrade(&shared);
         shared.cache.store.purges.know_sites(Arc::new(move |key| known.upgrade()?.site_of(key)));
+        for origins in [&shared.origins.sites, &shared.origins.named] {
+            let known = Arc::downgrade(&shared);
+            origins.withdraw_by(move |key| _ = known.upgrade().inspect(|shared| shared.withdraw(key)));
+        }
         Ok(shared)
+    }
+
+    /// Removes what is stored under `key`, on this node at once and on others soon.
+    fn withdraw(&self, key: &[u8]) {
+        let _telling = publish::telling(self.cluster.as_deref());
+        self.cache.fills.purge(key);
+        drop(publish::untold(self.cluster.as_ref(), &[(Effect::Remove, &[Scope::Url(key.to_vec())])]));
     }
 
     /// Returns the name of the site that a cache key belongs to.
@@ -238,9 +246,8 @@ impl Worker {
             number: workers.len(),
             times: Times::default(),
             versions: Versions::default(),
-            seen: shared.observers.watch.queue(),
+            witness: Witness::new(&shared.observers, workers.len()),
             sampler: Sampler::default(),
-            tally: shared.observers.ledger.as_deref().map(Ledger::tally),
             clients: Mutex::new((plan.version, Arc::new(Clients::new(&plan, shared)))),
             waiting: Mutex::default(),
             next_waiting: AtomicU64::new(0),
@@ -278,43 +285,33 @@ impl Worker {
         begun: Option<Instant>,
     ) -> Option<Memo> {
         let begin = || Memo::begin(plan, role, head, client, begun.unwrap_or_else(Instant::now));
-        self.takes_notes(plan).then(|| self.traced(begin(), &head.fields))
+        self.witness.needs_memos(plan).then(|| self.witness.traced(begin(), &head.fields))
     }
 
     /// Returns the record of a request that could not be read; `None` if no observer needs it.
     pub(crate) fn note_unread(&self, plan: &Plan, client: SocketAddr) -> Option<Memo> {
-        self.takes_notes(plan).then(|| Memo::unread(client))
+        self.witness.needs_memos(plan).then(|| Memo::unread(client))
     }
 
     /// Returns the record of a call for `url` through `door`; `None` if no observer needs it.
     pub(crate) fn note_call(&self, plan: &Plan, door: Door, url: &str, client: SocketAddr) -> Option<Memo> {
-        let memo = || self.traced(Memo::of_call(plan, door, url, client), &HeaderMap::new());
-        self.takes_notes(plan).then(memo)
-    }
-
-    /// Adds a span to the record, if requests are traced.
-    fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
-        memo.trace = self.shared.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
-        memo
-    }
-
-    fn takes_notes(&self, plan: &Plan) -> bool {
-        self.tells(plan) || self.shared.observers.ledger.is_some()
+        let memo = || self.witness.traced(Memo::of_call(plan, door, url, client), &HeaderMap::new());
+        self.witness.needs_memos(plan).then(memo)
     }
 
     /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
     pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
-        self.tally.as_ref().map(Tally::sheet)
+        self.witness.sheet()
     }
 
     /// Returns the time of arrival of a request that was read at `now` (UNIX seconds), if an observer needs it.
     pub(crate) fn begun(&self, plan: &Plan, sheet: Option<&mut Sheet>, now: u32) -> Option<Instant> {
-        let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.tells(plan);
+        let is_timed = sheet.is_some_and(|sheet| sheet.wants_time(now)) || self.witness.needs_records(plan);
         is_timed.then(Instant::now)
     }
 
-    /// Counts a hit that was answered without waiting, and whose reply of `bytes` bytes is in the buffer, and reports
-    /// it to the access log, to watching administrators, and to the statistics.
+    /// Tells the observers of a hit ([`Witness::hit`]).
+    #[inline]
     pub(crate) fn record_hit(
         &self,
         plan: &Plan,
@@ -323,58 +320,18 @@ impl Worker {
         reply: &Reply,
         bytes: u64,
     ) {
-        let ended = Ended::by(reply, bytes);
-        self.count(plan, &ended);
-        if self.tells(plan) {
-            let mut memo = self.traced(hit.memo(plan), &hit.head.fields);
-            memo.answered(plan, reply);
-            self.tell(plan, &memo, &ended, memo.elapsed());
-        }
-        if let (Some(ledger), Some(sheet)) = (&self.shared.observers.ledger, sheet) {
-            ledger.record_hit(plan, sheet, hit, &ended);
-        }
+        self.witness.hit(plan, sheet, hit, reply, bytes);
     }
 
-    /// [`record`](Self::record) for a reply of which `bytes` bytes were sent.
+    /// Tells the observers of a request with `reply`, of which `bytes` bytes were sent.
     pub(crate) fn replied(&self, plan: &Plan, reply: &Reply, bytes: u64, mut memo: Option<Memo>) {
         memo.iter_mut().for_each(|memo| memo.answered(plan, reply));
         self.record(plan, &Ended::by(reply, bytes), memo);
     }
 
-    /// Counts a request, and reports it to the access log, to watching administrators, and to the statistics.
+    /// Tells the observers of a request with this end.
     pub(crate) fn record(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
-        self.count(plan, ended);
-        let Some(memo) = memo else { return };
-        let took = memo.elapsed();
-        self.tell(plan, &memo, ended, took);
-        if let (Some(ledger), Some(mut sheet)) = (&self.shared.observers.ledger, self.sheet()) {
-            ledger.record(&mut sheet, memo, ended, took);
-        }
-    }
-
-    fn count(&self, plan: &Plan, ended: &Ended) {
-        let counters = plan.sites.account(ended.site).of(self.number);
-        counters.record(&ended.outcome, ended.bytes);
-        if let Some(saved) = ended.saved {
-            counters.compressed(saved);
-        }
-    }
-
-    /// Whether an observer needs a report of each request.
-    fn tells(&self, plan: &Plan) -> bool {
-        plan.tells || self.shared.observers.watch.is_on()
-    }
-
-    fn tell(&self, plan: &Plan, memo: &Memo, ended: &Ended, took: Duration) {
-        if plan.logs() {
-            self.shared.observers.access.write(plan.settings.access_log, memo, ended, took);
-        }
-        if let Some(tracer) = &self.shared.observers.tracer {
-            tracer.record(memo, ended, took);
-        }
-        if self.shared.observers.watch.is_on() {
-            self.seen.put(memo.clone(), ended, took, plan.settings.threads);
-        }
+        self.witness.request(plan, ended, memo);
     }
 
     /// Returns a number under which a connection registers to be woken by a drain.

@@ -49,7 +49,9 @@ pub fn is_authority(authority: &str) -> bool {
 
 /// Returns a written authority without the colon of an empty port (RFC 3986 section 3.2.3); `None` if it is malformed.
 pub fn authority(written: &str) -> Option<&str> {
-    Some(written.strip_suffix(':').unwrap_or(written)).filter(|authority| is_authority(authority))
+    let is_host = |text: &&str| text.ends_with(']') || !text.contains(':');
+    let without_port = written.strip_suffix(':').filter(is_host);
+    Some(without_port.unwrap_or(written)).filter(|authority| is_authority(authority))
 }
 
 pub(super) fn is_port(port: &str) -> bool {

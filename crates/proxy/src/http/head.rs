@@ -1,12 +1,13 @@
-//! A strict parser of request heads (RFC 9112).
+//! Request heads: borrowed from the bytes of HTTP/1 ([`parse`]), from the fields of HTTP/2, or from the map of a request
+//! that this proxy makes itself (`Head::compose`).
 //!
-//! `httparse` finds the parts; this module decides whether they make one message with one length, sent to one host. A
-//! message that fails this is refused, never repaired: two parsers of an ambiguous message may see two different ones
-//! (request smuggling).
+//! `httparse` finds the parts of a head (RFC 9112); this module decides whether they make one message with one length,
+//! sent to one host. A message that fails this is refused, never repaired: two parsers of an ambiguous message may see
+//! two different ones (request smuggling).
 
 use std::mem::MaybeUninit;
 
-use http::{Method, StatusCode, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use larder_semantics::fields::{Fields, list};
 use larder_semantics::purpose;
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
@@ -18,15 +19,21 @@ use crate::base::settings::Limits;
 /// The maximum number of field lines of a head, regardless of the configured limit.
 pub const MOST_FIELDS: usize = 256;
 
+/// A field line: name and value.
+pub type Line<'b> = httparse::Header<'b>;
+
+/// A line without a name, to fill arrays with.
+pub(crate) const NO_LINE: Line<'_> = httparse::EMPTY_HEADER;
+
 /// Room for the lines of a head. It is not initialised: that would take longer than parsing the lines.
-pub type Room<'b> = [MaybeUninit<httparse::Header<'b>>; MOST_FIELDS];
+pub type Room<'b> = [MaybeUninit<Line<'b>>; MOST_FIELDS];
 
 /// Returns room for the lines of a head.
 pub fn room<'b>() -> Room<'b> {
     [const { MaybeUninit::uninit() }; MOST_FIELDS]
 }
 
-/// A request's head, borrowed from the connection's buffer.
+/// A request's head, with borrowed fields.
 #[derive(Debug)]
 pub struct Head<'b> {
     /// The method, case-sensitive.
@@ -88,7 +95,7 @@ pub enum Framing {
 
 /// The field lines of a head.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'b>(&'b [httparse::Header<'b>]);
+pub struct Lines<'b>(&'b [Line<'b>]);
 
 /// The refusal of a request: the status of the reply, and the reason for the client and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +117,7 @@ pub enum Parsed<'b> {
 
 impl<'b> Lines<'b> {
     /// Wraps these lines, which are known to be well-formed.
-    pub(crate) fn new(lines: &'b [httparse::Header<'b>]) -> Self {
+    pub(crate) fn new(lines: &'b [Line<'b>]) -> Self {
         Self(lines)
     }
 
@@ -158,40 +165,84 @@ pub fn parse<'b>(buffer: &'b [u8], lines: &'b mut Room<'b>, limits: &Limits) -> 
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
         return Err(Refusal::bad("malformed request line"));
     };
-    if target.len() > limits.target_bytes {
-        return Err(TARGET_TOO_LONG);
-    }
     if has_bare_line_feed(&buffer[..used]) {
         return Err(Refusal::bad("malformed line end"));
     }
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
-    let seen = ConnectionFields::collect(request.headers)?;
-    let http11 = version == 1;
-    let target = self::target(target, &method, seen.host, http11)?;
-    let framing = seen.framing(http11)?;
-    if method == Method::CONNECT && framing != Framing::Length(0) {
-        // What follows would be content for one parser, and a part of the tunnel for another (RFC 9110 section 9.3.6).
-        return Err(Refusal::bad("CONNECT with content"));
-    }
-    let keep_alive = if http11 { !seen.close } else { seen.keep_alive && !seen.close };
-    let head = Head {
-        method,
-        target,
-        version: if http11 { Version::HTTP_11 } else { Version::HTTP_10 },
-        fields: Lines(request.headers),
-        framing,
-        keep_alive,
-        expects_continue: http11 && seen.expects_continue,
-        upgrade: http11 && seen.upgrade && seen.connection_upgrade,
-        is_prefetch: seen.is_prefetch,
-    };
+    let head = Head::new(method, target, version == 1, request.headers, limits)?;
     Ok(Parsed::Whole(head, used))
+}
+
+impl<'b> Head<'b> {
+    /// Returns the head of a request that this proxy makes itself, as a client would in HTTP/1.1. `lines` have `Host`.
+    ///
+    /// # Errors
+    /// The refusal that a client with this head would get.
+    pub(crate) fn compose(
+        method: &Method,
+        target: &'b str,
+        lines: &'b [Line<'b>],
+        limits: &Limits,
+    ) -> Result<Self, Refusal> {
+        let first = [method.as_str(), target, "  HTTP/1.1\r\n\r\n"].map(str::len).iter().sum::<usize>();
+        let rest = lines.iter().map(|line| line.name.len() + line.value.len() + ": \r\n".len());
+        if lines.len() > MOST_FIELDS.min(limits.head_fields) {
+            return Err(TOO_MANY_FIELDS);
+        }
+        if first + rest.sum::<usize>() > limits.head_bytes {
+            return Err(HEAD_TOO_LARGE);
+        }
+        Self::new(method.as_str(), target, true, lines, limits)
+    }
+
+    /// Returns the head with these parts, if they make one message of HTTP/1.1 or HTTP/1.0.
+    #[inline]
+    fn new(
+        method: &str,
+        target: &'b str,
+        http11: bool,
+        lines: &'b [Line<'b>],
+        limits: &Limits,
+    ) -> Result<Self, Refusal> {
+        if target.len() > limits.target_bytes {
+            return Err(TARGET_TOO_LONG);
+        }
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::bad("malformed method"))?;
+        let seen = ConnectionFields::collect(lines)?;
+        let target = self::target(target, &method, seen.host, http11)?;
+        let framing = seen.framing(http11)?;
+        if method == Method::CONNECT && framing != Framing::Length(0) {
+            // What follows would be content for one parser, and a part of the tunnel for another (RFC 9110 section
+            // 9.3.6).
+            return Err(Refusal::bad("CONNECT with content"));
+        }
+        Ok(Self {
+            method,
+            target,
+            version: if http11 { Version::HTTP_11 } else { Version::HTTP_10 },
+            fields: Lines(lines),
+            framing,
+            keep_alive: if http11 { !seen.close } else { seen.keep_alive && !seen.close },
+            expects_continue: http11 && seen.expects_continue,
+            upgrade: http11 && seen.upgrade && seen.connection_upgrade,
+            is_prefetch: seen.is_prefetch,
+        })
+    }
+}
+
+/// Returns the lines of a map.
+pub(crate) fn lines(fields: &HeaderMap) -> Vec<Line<'_>> {
+    fields
+        .iter()
+        .map(|(name, value)| Line { name: name.as_str(), value: value.as_bytes().trim_ascii() })
+        .collect()
 }
 
 pub(crate) const HEAD_TOO_LARGE: Refusal =
     Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "request head too large");
 pub(crate) const TARGET_TOO_LONG: Refusal =
     Refusal::too_large(StatusCode::URI_TOO_LONG, "request-target too long");
+const TOO_MANY_FIELDS: Refusal =
+    Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields");
 
 /// Whether a line of `Expect` has the expectation `100-continue`.
 ///
@@ -236,9 +287,7 @@ fn partial<'b>(buffer: &[u8], limits: &Limits) -> Result<Parsed<'b>, Refusal> {
 
 fn refusal(error: httparse::Error, head: &[u8]) -> Refusal {
     match error {
-        httparse::Error::TooManyHeaders => {
-            Refusal::too_large(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too many header fields")
-        }
+        httparse::Error::TooManyHeaders => TOO_MANY_FIELDS,
         httparse::Error::HeaderName => Refusal::bad("malformed header field name"),
         httparse::Error::HeaderValue => Refusal::bad("malformed header field value"),
         httparse::Error::NewLine => Refusal::bad("malformed line end"),
@@ -280,7 +329,7 @@ struct ConnectionFields<'b> {
 }
 
 impl<'b> ConnectionFields<'b> {
-    fn collect(lines: &[httparse::Header<'b>]) -> Result<Self, Refusal> {
+    fn collect(lines: &[Line<'b>]) -> Result<Self, Refusal> {
         let mut seen = Self::default();
         for line in lines {
             // Few names have these lengths; all others take one comparison.

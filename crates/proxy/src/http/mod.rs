@@ -3,6 +3,7 @@
 mod authority;
 pub mod body;
 pub mod chunked;
+pub(crate) mod fields;
 pub mod head;
 pub(crate) mod names;
 pub mod response;

@@ -308,14 +308,6 @@ impl Lines {
         self.index.iter().map(|line| (self.name(line), self.value(line)))
     }
 
-    /// Appends the lines whose names `keep` accepts, in their form on the wire.
-    pub fn write(&self, out: &mut Vec<u8>, keep: impl Fn(&[u8]) -> bool) {
-        for line in self.index.iter().filter(|line| keep(self.name(line))) {
-            let end = line.start + line.name + 2 + line.value + 2;
-            out.extend_from_slice(&self.bytes[line.start as usize..end as usize]);
-        }
-    }
-
     /// Replaces the value of each field for which `new` returns one, unless the head would become too large.
     pub fn change(&mut self, new: impl Fn(&[u8], &[u8]) -> Option<String>) {
         let mut at = 0;

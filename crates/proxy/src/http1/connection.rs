@@ -6,7 +6,6 @@
 //! concurrently. Between requests the connection waits with the [idle ones](crate::http1::idle).
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,36 +19,26 @@ use super::answer::answer;
 use super::tunnel::{self, Opened};
 use super::upload::{self, Pumped};
 use super::watch::Watch;
-use crate::base::clock;
-use crate::cluster::{peer_request::PeerRequest, probe};
-use crate::exchange::arrival::{Arrival, Asker, is_https};
-use crate::exchange::forwarded;
+use crate::cluster::probe;
 use crate::exchange::link::Link;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Framing, Reply, Tunnel};
-use crate::exchange::request::Request;
 use crate::exchange::send::{gather, send, send_stored};
 use crate::exchange::sink::{Direct, GATHER, SendError};
-use crate::features::validator;
+use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
 use crate::flow::drain::ConnectionPermit;
-use crate::flow::serve::{self, Answer};
+use crate::flow::serve;
 use crate::flow::worker::Worker;
-use crate::http::head::{self, Framing as Delimited, Head, Parsed, Refusal};
+use crate::http::head::{self, Parsed, Refusal};
 use crate::http2;
 use crate::net::io::{Reading, Writing};
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::net::{input::Looking, linger};
 use crate::observe::memo::Memo;
-use crate::observe::sums::Hit;
 
 /// A client's connection.
 pub(crate) struct Connection {
     worker: Arc<Worker>,
-    /// The listener of the requests; `None` for requests from nodes of the cluster.
-    arrival: Option<Arrival>,
-    client: SocketAddr,
-    /// The identity of the client, perhaps without a certificate; `None` if the listener requests no certificates.
-    identity: Option<Arc<ClientIdentity>>,
+    client: Client,
     pub(super) reading: Reading,
     pub(super) writing: Writing,
     key: Vec<u8>,
@@ -107,26 +96,19 @@ pub(super) struct Begun {
 
 /// A request that memory could not answer at once.
 pub(super) struct Ask {
-    request: Box<Request>,
-    delimited: Delimited,
-    expects: bool,
+    pending: PendingRequest,
     framing: Framing,
-    memo: Option<Memo>,
     since: Instant,
-    /// Counts the other end as a connection, if this requests a tunnel.
-    permit: Option<ConnectionPermit>,
 }
 
 impl Connection {
     pub(crate) fn new(
         worker: Arc<Worker>,
-        arrival: Option<Arrival>,
+        client: Client,
         (reading, writing): (Reading, Writing),
-        (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
         permit: ConnectionPermit,
     ) -> Self {
-        let (key, untimed, is_new) = (Vec::new(), 0, true);
-        Self { worker, arrival, client, identity, reading, writing, key, untimed, is_new, permit }
+        Self { worker, client, reading, writing, key: Vec::new(), untimed: 0, is_new: true, permit }
     }
 
     /// Reads from the client and returns the number of bytes, 0 at the end of the stream.
@@ -171,7 +153,7 @@ impl Connection {
             if self.writing.out.len() >= GATHER {
                 return Look::Full;
             }
-            match self.look_at_one(plan, sheet.as_deref_mut(), since) {
+            match self.answer_next(plan, sheet.as_deref_mut(), since) {
                 ControlFlow::Break(Look::Refuse(refusal, None))
                     if refusal.status == StatusCode::HTTP_VERSION_NOT_SUPPORTED
                         && head::lower_version(self.reading.input.unread_mut()) => {}
@@ -182,7 +164,8 @@ impl Connection {
         Look::Nothing
     }
 
-    fn look_at_one(
+    /// Answers the next request, or returns why it stays without an answer for now.
+    fn answer_next(
         &mut self,
         plan: &Plan,
         mut sheet: Option<&mut Sheet>,
@@ -199,51 +182,37 @@ impl Connection {
                 Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
             };
         self.is_new = false;
-        if self.arrival.is_none() && probe::is_asked(&head) {
+        if self.client.entrance == Entrance::Nodes && probe::is_asked(&head) {
             self.writing.wake();
             probe::answer(&mut self.writing.out, self.worker.shared.cluster.as_deref(), &head);
             self.consume(plan, used);
             return ControlFlow::Continue(());
         }
-        let PeerRequest { role, client, by_peer, awaited } = match self.peer_request(plan, &mut head) {
-            Ok(peer_request) => peer_request,
-            Err(refusal) => return ControlFlow::Break(Look::Refuse(refusal, None)),
+        let stays = !self.worker.shared.is_draining();
+        let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), &mut self.key);
+        let (reply, visit) = match step {
+            Step::Answer(reply, visit) => (reply, visit),
+            Step::Ask(pending) => {
+                let framing = Framing::of(&head, pending.role, stays);
+                self.consume(plan, used);
+                return ControlFlow::Break(Look::Ask(Box::new(Ask { pending, framing, since })));
+            }
+            Step::Refuse(refusal, memo) => {
+                self.consume(plan, used);
+                return ControlFlow::Break(Look::Refuse(refusal, memo));
+            }
         };
-        let now = clock::now();
-        let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
-        self.worker.versions.count(head.version);
-        let framing = Framing::of(&head, role, !self.worker.shared.is_draining());
-        let identity = self.identity.as_ref();
-        let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
-        let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
-        let Some(Answer { reply, hash }) = awaited.is_none().then(at_once).flatten() else {
-            let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-            let (delimited, expects) = (head.framing, head.expects_continue);
-            let permit = self.worker.shared.permit_of_tunnel(plan, &head);
-            let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
-            self.consume(plan, used);
-            return ControlFlow::Break(match request.and_then(|request| Ok((request, permit?))) {
-                Ok((mut request, permit)) => {
-                    request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-                    request.awaited = awaited;
-                    Look::Ask(Box::new(Ask { request, delimited, expects, framing, memo, since, permit }))
-                }
-                Err(refusal) => Look::Refuse(refusal, memo.map(Box::new)),
-            });
-        };
-        if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, &asker, &reply);
-        }
         self.writing.wake();
         let before = self.writing.out.len();
-        let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
+        let framing = Framing::of(&head, visit.role, stays);
+        let banner = plan.banner_of(&reply, || visit.is_secure(&head));
         let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
         let memo = if is_whole {
-            let hit = Hit { role, head: &head, client, identity, hash, now, begun };
-            self.worker.record_hit(plan, sheet, &hit, &reply, (self.writing.out.len() - before) as u64);
+            let bytes = (self.writing.out.len() - before) as u64;
+            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             None
         } else {
-            self.worker.note(plan, role, &head, (client, identity), begun)
+            visit.note(&self.worker, plan, &head)
         };
         self.consume(plan, used);
         if !is_whole {
@@ -261,18 +230,8 @@ impl Connection {
 
     /// Whether the first bytes from the client are the beginning of HTTP/2.
     fn begins_http2(&self, plan: &Plan) -> bool {
-        let may_begin = plan.settings.limits.streams > 0 && self.arrival.is_some();
+        let may_begin = plan.settings.limits.streams > 0 && self.client.entrance != Entrance::Nodes;
         may_begin && http2::begins(self.reading.input.unread())
-    }
-
-    /// Returns the client of a request: the client at the other end, or the client for which a node or a trusted proxy
-    /// forwards it.
-    fn peer_request(&self, plan: &Plan, head: &mut Head<'_>) -> Result<PeerRequest, Refusal> {
-        let Some(arrival) = self.arrival else {
-            return PeerRequest::of_peer(self.worker.shared.cluster.as_deref(), head);
-        };
-        let client = forwarded::believe(&plan.settings.trust, arrival, self.client, head)?;
-        Ok(PeerRequest::of_client(self.worker.shared.cluster.as_deref(), arrival.role, client, head))
     }
 
     /// Returns the number of hits since the last call; the caller measures their duration.
@@ -407,14 +366,15 @@ impl Connection {
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
         self.rest();
-        match upload::check(ask.delimited, &plan.settings.limits) {
+        match upload::check(ask.pending.delimited, &plan.settings.limits) {
             Ok(()) => self.exchange(plan, ask).await,
-            Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.memo)).await,
+            Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.pending.memo)).await,
         }
     }
 
     async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
-        let Ask { mut request, delimited, expects, mut framing, memo, since, permit } = *ask;
+        let Ask { pending, mut framing, since } = *ask;
+        let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
         let limits = &plan.settings.limits;
         let link = Link::new(framing.http11);
         let (source, content) =
@@ -452,7 +412,7 @@ impl Connection {
             Ok(()) => {}
             Err(SendError::Client(error)) => return Err(error),
             Err(error @ SendError::Truncated(_)) => {
-                tracing::debug!(client = %self.client, "{error}");
+                tracing::debug!(client = %self.client.address, "{error}");
                 // A client that reads until the end of the connection must not take this for the end.
                 let _ = self.writing.flush().await;
                 return Ok(Next::Reset);
@@ -470,8 +430,9 @@ impl Connection {
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal, memo: Option<Memo>) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
-        let memo = memo.or_else(|| self.worker.note_unread(plan, self.client));
-        tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+        let memo = memo.or_else(|| self.worker.note_unread(plan, self.client.address));
+        let status = refusal.status.as_u16();
+        tracing::debug!(client = %self.client.address, "refused with {status}: {}", refusal.reason);
         let before = self.writing.sent;
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
@@ -482,10 +443,8 @@ impl Connection {
     }
 
     async fn http2(self) {
-        let Self { worker, arrival, client, identity, reading, writing, permit, .. } = self;
-        let Some(arrival) = arrival else { return };
-        let (client, ends) = ((client, identity), (reading, writing));
-        http2::Connection::new(&worker, arrival, client, ends, permit).serve().await;
+        let Self { worker, client, reading, writing, permit, .. } = self;
+        http2::Connection::new(&worker, client, (reading, writing), permit).serve().await;
     }
 
     async fn tunnel(self, tunnel: Tunnel, opened: Opened, plan: &Plan) {

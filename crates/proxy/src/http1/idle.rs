@@ -19,8 +19,10 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::connection::{Connection, Look};
 use crate::base::{clock, in_place};
 use crate::exchange::plan::Plan;
-use crate::flow::drain::Drain;
+use crate::features::arrive::Client;
+use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
+use crate::net::io::{Reading, Writing};
 
 /// The connections that are served as a group: their buffers should fit into the first-level cache.
 const GROUP: usize = 16;
@@ -85,8 +87,19 @@ struct IdleLoop {
 }
 
 impl IdleConnections {
+    /// Serves HTTP to a client on the two halves of its connection: HTTP/1.1, or HTTP/2 if the client begins with that.
+    pub(crate) fn serve(
+        &self,
+        worker: &Arc<Worker>,
+        client: Client,
+        ends: (Reading, Writing),
+        permit: ConnectionPermit,
+    ) {
+        self.enter(Box::new(Connection::new(Arc::clone(worker), client, ends, permit)));
+    }
+
     /// Adds a connection that waits for its next request, and sends the replies in its buffer.
-    pub(crate) fn enter(&self, connection: Box<Connection>) {
+    fn enter(&self, connection: Box<Connection>) {
         let mut inbox = self.inbox();
         inbox.arrivals.push(connection);
         inbox.notify();

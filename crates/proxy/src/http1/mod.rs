@@ -10,5 +10,3 @@ pub(crate) mod idle;
 mod tunnel;
 mod upload;
 mod watch;
-
-pub(crate) use connection::Connection;

@@ -15,8 +15,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply};
 use crate::exchange::request::Request;
 use crate::exchange::sink::SendError;
+use crate::features::arrive::PendingRequest;
 use crate::features::dispatch;
-use crate::flow::drain::ConnectionPermit;
 use crate::flow::serve;
 use crate::flow::worker::Worker;
 use crate::http::body::Upload;
@@ -25,14 +25,9 @@ use crate::observe::memo::Memo;
 
 /// A request that memory could not answer at once.
 pub(super) struct Ask {
-    pub(super) request: Box<Request>,
-    pub(super) delimited: Framing,
-    pub(super) expects: bool,
+    pub(super) pending: PendingRequest,
     pub(super) head_only: bool,
-    pub(super) memo: Option<Memo>,
     pub(super) since: Instant,
-    /// Counts it as a connection, if it requests a tunnel.
-    pub(super) permit: Option<ConnectionPermit>,
 }
 
 /// A reply whose head was written already, and perhaps the first frames of its content.
@@ -47,7 +42,8 @@ pub(super) struct Begun {
 
 /// Answers a request.
 pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Plan>, ask: Box<Ask>) {
-    let Ask { mut request, delimited, expects, head_only, memo, since, permit } = *ask;
+    let Ask { pending, head_only, since } = *ask;
+    let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
     let settings = &plan.settings;
     let link = Link::new(true);
     let content = match (delimited, &permit) {

@@ -3,13 +3,11 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use httparse::EMPTY_HEADER;
 use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
 use larder_stats::Sheet;
@@ -20,23 +18,17 @@ use super::session::{Session, State};
 use super::stream::Stream;
 use super::tunnel;
 use crate::base::clock;
-use crate::cluster::peer_request::PeerRequest;
-use crate::exchange::arrival::{Arrival, Asker, is_https};
-use crate::exchange::forwarded;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
-use crate::exchange::request::Request;
-use crate::features::validator;
+use crate::features::arrive::{Client, Step};
 use crate::flow::drain::{ConnectionPermit, Drain};
-use crate::flow::serve::{self, Answer};
+use crate::flow::serve;
 use crate::flow::worker::Worker;
-use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, Refusal};
+use crate::http::head::{HEAD_TOO_LARGE, Head, MOST_FIELDS, NO_LINE, Refusal};
 use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
-use crate::net::tls::client_certificates::ClientIdentity;
 use crate::observe::memo::Memo;
-use crate::observe::sums::Hit;
 
 /// Bytes of replies after which a turn ends and sends them. With twice as many, a reply of 1 KiB costs 2% more CPU time.
 const TURN: u64 = 32 << 10;
@@ -61,10 +53,7 @@ pub(crate) struct Connection {
 struct Desk {
     worker: Arc<Worker>,
     session: Arc<Session>,
-    arrival: Arrival,
-    client: SocketAddr,
-    /// The identity of the client, perhaps without a certificate; `None` if the listener requests no certificates.
-    identity: Option<Arc<ClientIdentity>>,
+    client: Client,
     key: Vec<u8>,
     /// Hits whose duration has not been counted.
     untimed: u64,
@@ -131,8 +120,7 @@ impl Connection {
     /// Creates a connection with a client, which continues after the bytes that have been read.
     pub(crate) fn new(
         worker: &Arc<Worker>,
-        arrival: Arrival,
-        (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
+        client: Client,
         (reading, mut writing): (Reading, Writing),
         permit: ConnectionPermit,
     ) -> Self {
@@ -142,18 +130,9 @@ impl Connection {
         writing.wake_for_frames();
         let wire = larder_http2::Connection::new(limits, &mut writing.out);
         let unsent = worker.shared.unsent.clone();
-        let session = Arc::new(Session::new(wire, writing, (client.ip(), unsent), permit));
+        let session = Arc::new(Session::new(wire, writing, (client.address.ip(), unsent), permit));
         let (worker, shared) = (Arc::clone(worker), Arc::clone(&session));
-        let desk = Desk {
-            worker,
-            session: shared,
-            arrival,
-            client,
-            identity,
-            key: Vec::new(),
-            untimed: 0,
-            refused: Vec::new(),
-        };
+        let desk = Desk { worker, session: shared, client, key: Vec::new(), untimed: 0, refused: Vec::new() };
         let deadline = Deadline::new(Duration::ZERO);
         Self { desk, session, reading, deadline, awaits: Awaits::End }
     }
@@ -168,7 +147,7 @@ impl Connection {
                 let mut state = self.session.state();
                 state.writing.blame(&error);
                 state.writing.notify();
-                tracing::trace!(client = %self.desk.client, "connection ended: {error}");
+                tracing::trace!(client = %self.desk.client.address, "connection ended: {error}");
             }
         }
         // Tasks of streams may hold the socket for longer.
@@ -201,7 +180,7 @@ impl Connection {
             let any = match turn {
                 Turn::Full => continue,
                 Turn::Failed(failure) => {
-                    tracing::debug!(client = %self.desk.client, "connection refused: {failure}");
+                    tracing::debug!(client = %self.desk.client.address, "connection refused: {failure}");
                     return Ok(());
                 }
                 Turn::Read { any } => any,
@@ -350,11 +329,11 @@ impl Desk {
         let (mut few, mut many);
         let lines = match received.fields.count() {
             0..=FEW => {
-                few = [EMPTY_HEADER; FEW];
+                few = [NO_LINE; FEW];
                 request::lines(received, &mut few)
             }
             _ => {
-                many = [EMPTY_HEADER; MOST_FIELDS];
+                many = [NO_LINE; MOST_FIELDS];
                 request::lines(received, &mut many)
             }
         };
@@ -378,55 +357,32 @@ impl Desk {
         mut head: Head<'_>,
         mut sheet: Option<&mut Sheet>,
     ) -> Result<(), (Refusal, Option<Box<Memo>>)> {
-        let refused = |refusal| (refusal, None);
-        let client = forwarded::believe(&plan.settings.trust, self.arrival, self.client, &mut head);
-        let client = client.map_err(refused)?;
-        let cluster = self.worker.shared.cluster.as_deref();
-        let PeerRequest { role, client, by_peer, awaited } =
-            PeerRequest::of_client(cluster, self.arrival.role, client, &head);
-        let (now, since) = (clock::now(), Instant::now);
-        let begun = self.worker.begun(plan, sheet.as_deref_mut(), now);
-        self.worker.versions.count(head.version);
         let head_only = head.method == Method::HEAD;
-        let identity = self.identity.as_ref();
-        let asker = Asker { role, address: client, identity: identity.map(Arc::as_ref), by_peer };
-        let at_once = || serve::at_once(&self.worker, plan, &head, &asker, now, &mut self.key);
-        let Some(Answer { mut reply, hash }) = awaited.is_none().then(at_once).flatten() else {
-            let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-            let permit = match self.worker.shared.permit_of_tunnel(plan, &head) {
-                Ok(permit) => permit,
-                Err(refusal) => return Err((refusal, memo.map(Box::new))),
-            };
-            let (delimited, expects) = (head.framing, head.expects_continue);
-            let request = Request::take(&head, &self.worker.cache.store.memory, plan, &asker);
-            let mut request = match request {
-                Ok(request) => request,
-                Err(refusal) => return Err((refusal, memo.map(Box::new))),
-            };
-            if head.upgrade {
-                tunnel::shake_hands(&mut request);
+        let step = self.client.step(&self.worker, plan, &mut head, sheet.as_deref_mut(), &mut self.key);
+        let (mut reply, visit) = match step {
+            Step::Answer(reply, visit) => (reply, visit),
+            Step::Ask(mut pending) => {
+                if head.upgrade {
+                    tunnel::shake_hands(&mut pending.request);
+                }
+                let ask = Box::new(Ask { pending, head_only, since: Instant::now() });
+                if let Some(stream) = self.enlist(state, plan, opened) {
+                    tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), ask));
+                }
+                return Ok(());
             }
-            let trace = memo.as_ref().and_then(|memo| memo.trace.clone());
-            (request.trace, request.awaited) = (trace, awaited);
-            let ask = Ask { request, delimited, expects, head_only, memo, since: since(), permit };
-            if let Some(stream) = self.enlist(state, plan, opened) {
-                tokio::spawn(answer(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(ask)));
-            }
-            return Ok(());
+            Step::Refuse(refusal, memo) => return Err((refusal, memo)),
         };
-        if self.worker.sampler.picks(plan.settings.validate.sample) {
-            validator::check_hit(&self.worker, &head, &asker, &reply);
-        }
         let before = state.writing.written();
-        let banner = plan.banner_of(&reply, || !by_peer && is_https(&head.target));
+        let banner = plan.banner_of(&reply, || visit.is_secure(&head));
         if state.reply(opened.stream, &reply, head_only, banner) || state.begin(opened.stream, &mut reply) {
-            let hit = Hit { role, head: &head, client, identity, hash, now, begun };
-            self.worker.record_hit(plan, sheet, &hit, &reply, state.writing.written() - before);
+            let bytes = state.writing.written() - before;
+            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             self.untimed += 1;
             return Ok(());
         }
-        let memo = self.worker.note(plan, role, &head, (client, identity), begun);
-        let begun = Begun { reply, sent: state.writing.written() - before, memo, since: since() };
+        let memo = visit.note(&self.worker, plan, &head);
+        let begun = Begun { reply, sent: state.writing.written() - before, memo, since: Instant::now() };
         if let Some(stream) = self.enlist(state, plan, opened) {
             tokio::spawn(finish(stream, Arc::clone(&self.worker), Arc::clone(plan), Box::new(begun)));
         }
@@ -448,13 +404,14 @@ impl Desk {
     fn refuse(&mut self, state: &mut State, plan: &Plan, refused: Refused) {
         let Refused { stream, head_only, refusal, memo } = refused;
         let reply = serve::refusal(refusal);
-        tracing::debug!(client = %self.client, "refused with {}: {}", refusal.status.as_u16(), refusal.reason);
+        let (client, status) = (self.client.address, refusal.status.as_u16());
+        tracing::debug!(%client, "refused with {status}: {}", refusal.reason);
         let before = state.writing.written();
         // A client that does not open its window gets the status only.
         if !state.reply(stream, &reply, head_only, &plan.banner) {
             state.wire.reset(&mut state.writing.out, stream, Code::NO_ERROR);
         }
         let bytes = state.writing.written() - before;
-        self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, self.client))));
+        self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, client))));
     }
 }

@@ -11,6 +11,7 @@ mod answer;
 mod connection;
 mod content;
 mod request;
+mod section;
 mod sending;
 mod session;
 mod stream;

@@ -6,8 +6,8 @@ use larder_semantics::purpose;
 use super::tunnel;
 use crate::base::settings::Limits;
 use crate::http::head::{
-    Framing, Head, Lines, Refusal, TARGET_TOO_LONG, Target, authority, authority_form, expects_continue,
-    is_target,
+    Framing, Head, Line, Lines, Refusal, TARGET_TOO_LONG, Target, authority, authority_form,
+    expects_continue, is_target,
 };
 
 /// The number of field lines in the small array on the stack, which suffices for most requests.
@@ -19,13 +19,10 @@ const NO_PROTOCOL: Refusal = Refusal {
 };
 
 /// Writes the field lines of `received` to the beginning of `lines`.
-pub(super) fn lines<'b, 'l>(
-    received: &larder_http2::Head<'b>,
-    lines: &'l mut [httparse::Header<'b>],
-) -> &'l [httparse::Header<'b>] {
+pub(super) fn lines<'b, 'l>(received: &larder_http2::Head<'b>, lines: &'l mut [Line<'b>]) -> &'l [Line<'b>] {
     let mut count = 0;
     for (line, (name, value)) in lines.iter_mut().zip(received.fields.iter()) {
-        *line = httparse::Header { name, value };
+        *line = Line { name, value };
         count += 1;
     }
     &lines[..count]
@@ -37,7 +34,7 @@ pub(super) fn lines<'b, 'l>(
 /// The refusal of a request that would also be refused in HTTP/1.1.
 pub(super) fn head<'b>(
     received: &larder_http2::Head<'b>,
-    lines: &'b [httparse::Header<'b>],
+    lines: &'b [Line<'b>],
     end: bool,
     limits: &Limits,
 ) -> Result<Head<'b>, Refusal> {
@@ -94,7 +91,7 @@ pub(super) fn head<'b>(
 
 /// Returns the head of a request for a tunnel to `authority`. The client's bytes in the tunnel are no content of the
 /// request.
-fn connect<'b>(authority: &'b str, lines: &'b [httparse::Header<'b>]) -> Result<Head<'b>, Refusal> {
+fn connect<'b>(authority: &'b str, lines: &'b [Line<'b>]) -> Result<Head<'b>, Refusal> {
     Ok(Head {
         method: Method::CONNECT,
         target: authority_form(authority)?,

@@ -1,7 +1,6 @@
 //! The state that a connection's task and the tasks of its streams share. All of them run on one thread, so that the
 //! lock is almost never contended.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
@@ -14,18 +13,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::hpack::encoder;
 use larder_http2::{Code, Connection, Fields};
 
+use super::section::Section;
 use crate::base::clock;
 use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::at_hand;
 use crate::exchange::sink::GATHER;
 use crate::flow::drain::ConnectionPermit;
+use crate::http::fields::FieldWriter;
 use crate::net::byte_budget::ByteBudget;
 use crate::net::io::Writing;
-
-thread_local! {
-    /// The field lines of the reply that is being written.
-    static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The state of a connection, under a lock. Tasks of streams may hold it, and with it the socket, longer than the
 /// connection's task: it counts as a connection until then.
@@ -294,30 +290,25 @@ impl State {
 
     /// Returns the bytes of the fields of `reply`.
     pub(super) fn length(reply: &Reply, banner: &Banner) -> usize {
-        LINES.with_borrow_mut(|lines| {
-            lines.clear();
-            reply.write_lines(lines, banner);
-            lines.len()
-        })
+        let mut section = Vec::new();
+        reply.write_all_fields(&mut Section(&mut section), banner);
+        section.len()
     }
 
     /// Writes the head of `reply`; `end`: it has no content. Returns false if the stream is closed.
     pub(super) fn head(&mut self, stream: u32, reply: &Reply, end: bool, banner: &Banner) -> bool {
         let length = reply.length.filter(|_| !reply.is_bodiless());
         self.writing.wake_for_frames();
-        LINES.with_borrow_mut(|lines| {
-            lines.clear();
-            reply.write_lines(lines, banner);
-            let (out, status) = (&mut self.writing.out, reply.status.as_u16());
-            let written = self.wire.head(out, stream, status, end, |block| {
-                encoder::lines(block, lines);
-                if let Some(length) = length {
-                    encoder::field(block, b"content-length", itoa::Buffer::new().format(length).as_bytes());
-                }
-            });
-            self.tell();
-            written
-        })
+        let (out, status) = (&mut self.writing.out, reply.status.as_u16());
+        let written = self.wire.head(out, stream, status, end, |block| {
+            let mut section = Section(block);
+            reply.write_all_fields(&mut section, banner);
+            if let Some(length) = length {
+                section.field(b"content-length", itoa::Buffer::new().format(length).as_bytes());
+            }
+        });
+        self.tell();
+        written
     }
 
     /// Writes `reply`, with its content if that is in memory and the windows allow it. Returns false if only the head

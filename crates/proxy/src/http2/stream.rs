@@ -8,10 +8,9 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_http2::Code;
-use larder_http2::hpack::encoder;
-use larder_semantics::storable;
 use tokio::task::yield_now;
 
+use super::section::Section;
 use super::session::{Piece, Session, State};
 use crate::base::clock;
 use crate::base::settings::Timeouts;
@@ -20,6 +19,7 @@ use crate::exchange::reply::{Banner, Reply};
 use crate::exchange::send::send_content;
 use crate::exchange::sink::{SendError, Sink, cut_short};
 use crate::http::chunked::may_trail;
+use crate::http::fields::FieldWriter;
 use crate::net::content::ContentFile;
 use crate::net::deadline::Deadline;
 use crate::net::pace::Pace;
@@ -90,12 +90,8 @@ impl Stream {
 
     /// Sends an interim response.
     pub(super) fn interim(&self, interim: &Interim) {
-        let mut lines = Vec::new();
-        let concerns_hop = storable::is_hop_by_hop(&interim.fields);
-        let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
-        interim.fields.write(&mut lines, |name| !is_length(name) && !concerns_hop(name));
         let status = interim.status.as_u16();
-        self.session.state().interim(self.id, status, |block| encoder::lines(block, &lines));
+        self.session.state().interim(self.id, status, |block| Section(block).forward(&interim.fields));
     }
 
     /// Sends `reply`.

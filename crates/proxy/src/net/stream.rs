@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use memchr::memmem;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncWrite, Interest};
@@ -82,10 +83,19 @@ impl Stream {
         }
     }
 
+    /// Is ready when bytes may have arrived, or the connection may have ended.
+    pub(crate) fn poll_arrival(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let stream = match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        stream.poll_read_ready(cx).map(|_| ())
+    }
+
     /// Returns the state of an idle connection, as the kernel reports it: the readiness that the runtime has stored may
     /// be outdated.
     pub(crate) fn state(&mut self) -> State {
-        let mut first = [0; UNASKED];
+        let mut first = [0; SURPLUS];
         match self {
             Self::Plain(stream) => {
                 let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -128,21 +138,40 @@ pub(crate) enum State {
     /// The connection was closed.
     Closed,
     /// Bytes arrived without a request.
-    Talks,
+    Talks(Surplus),
+}
+
+/// Bytes behind a response that belong to no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surplus {
+    /// No response begins in these bytes: nothing was taken for a response in place of another one.
+    Bytes,
+    /// A response begins in these bytes. It may be the true response to a request that got another one.
+    Response,
 }
 
 /// Maximum of reads from an idle TLS connection before it counts as closed.
 const MOST_RECORDS: usize = 16;
-/// Unsolicited bytes that are compared with a 408 response.
-const UNASKED: usize = 12;
+/// Unsolicited bytes that are examined.
+const SURPLUS: usize = 512;
 
 impl State {
     /// Classifies the first unsolicited bytes: some origins send 408 before they close an idle connection (RFC 9110
     /// section 15.5.9).
     fn of(first: &[u8]) -> Self {
-        match first {
-            b"HTTP/1.1 408" | b"HTTP/1.0 408" => Self::Closed,
-            _ => Self::Talks,
+        match [&b"HTTP/1.1 408"[..], b"HTTP/1.0 408"].iter().any(|timeout| first.starts_with(timeout)) {
+            true => Self::Closed,
+            false => Self::Talks(Surplus::of(first)),
+        }
+    }
+}
+
+impl Surplus {
+    /// Classifies the bytes behind a response.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        match memmem::find(bytes, b"HTTP/1.") {
+            Some(_) => Self::Response,
+            None => Self::Bytes,
         }
     }
 }
@@ -206,13 +235,16 @@ mod tests {
         }
     }
 
-    const ASKED_TO_LEAVE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
+    const UNSOLICITED: [(&[u8], State); 4] = [
+        (b"x", State::Talks(Surplus::Bytes)),
+        (b"more\r\nHTTP/1.1 200 OK\r\n\r\n", State::Talks(Surplus::Response)),
+        (b"HTTP/1.1 408 Request Timeout\r\n\r\n", State::Closed),
+        (b"", State::Closed),
+    ];
 
     #[tokio::test]
     async fn what_came_unasked_is_found_without_a_turn_of_the_runtime() {
-        for (sent, expected) in
-            [(&b"x"[..], State::Talks), (ASKED_TO_LEAVE, State::Closed), (b"", State::Closed)]
-        {
+        for (sent, expected) in UNSOLICITED {
             let (near, mut far) = pair().await;
             let mut near = Stream::Plain(near);
             assert_eq!(near.state(), State::Quiet);
@@ -224,9 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn under_tls_session_tickets_are_quiet_and_content_is_not() {
-        for (sent, expected) in
-            [(&b"x"[..], State::Talks), (ASKED_TO_LEAVE, State::Closed), (b"", State::Closed)]
-        {
+        for (sent, expected) in UNSOLICITED {
             let (mut near, mut far) = secured().await;
             // The tickets were sent, but the client has not read them yet.
             assert_eq!(near.state(), State::Quiet);

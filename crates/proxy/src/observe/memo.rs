@@ -86,6 +86,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Returns the result of a request with `reply`, of which `bytes` bytes were sent.
+    #[inline]
     pub(crate) fn by(reply: &Reply, bytes: u64) -> Self {
         let Reply { site, outcome, age, .. } = *reply;
         // A response to HEAD has a length, but no content.

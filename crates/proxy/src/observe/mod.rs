@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod contents;
 pub(crate) mod couplings;
+pub(crate) mod ended;
 pub(crate) mod ledger;
 pub(crate) mod memo;
 pub(crate) mod repeats;

@@ -1,15 +1,22 @@
 //! Remembers origins that sent unsolicited bytes. Such bytes could be taken for the response to the next request on the
-//! connection, so for a while each connection to these origins carries only one request.
+//! connection, so for a while each connection to these origins carries only one request. If a response was among the
+//! bytes, such a mistake may have happened: what was stored from the connection is removed.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::clock;
+use crate::net::stream::Surplus;
 
 /// Time for which an origin is remembered, in seconds.
 const MEMORY: u32 = 600;
 /// Maximum of remembered origins; a new one may take the slot of another.
 const SLOTS: usize = 4096;
+/// Maximum of remembered requests on a connection.
+const MOST_SUSPECTS: usize = 32;
 
 /// The remembered origins, shared by all workers.
 #[derive(Debug)]
@@ -19,40 +26,91 @@ pub(super) struct Careless {
     /// Whether any origin was ever remembered. In most processes none is, and no hash is computed.
     any: AtomicBool,
     hasher: RandomState,
+    withdraw: OnceLock<Withdraw>,
+}
+
+/// A function of a cache key.
+type OfKey = dyn Fn(&[u8]) + Send + Sync;
+
+/// Removes what is stored under a cache key, and stops fetches in progress from storing more.
+struct Withdraw(Box<OfKey>);
+
+impl fmt::Debug for Withdraw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Withdraw")
+    }
+}
+
+/// The cache keys of the last requests on a connection, whose responses may have been unsolicited bytes. Its first
+/// request is not among them: nothing can have been left over before it.
+#[derive(Debug, Default)]
+pub(super) struct Suspects(VecDeque<Box<[u8]>>);
+
+impl Suspects {
+    /// Adds a key, in place of the oldest one of many.
+    pub(super) fn add(&mut self, key: &[u8]) {
+        if self.0.len() == MOST_SUSPECTS {
+            self.0.pop_front();
+        }
+        self.0.push_back(key.into());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Default for Careless {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new() }
+        Self { slots, any: AtomicBool::new(false), hasher: RandomState::new(), withdraw: OnceLock::new() }
     }
 }
 
 impl Careless {
-    /// Remembers an origin.
-    pub(super) fn mark(&self, https: bool, authority: &str) {
-        if !self.is_marked(https, authority) {
+    /// Sets how stored responses are removed. Only the first call has an effect.
+    pub(super) fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
+        let _ = self.withdraw.set(Withdraw(Box::new(withdraw)));
+    }
+
+    /// Removes what is stored for the requests of a connection.
+    pub(super) fn withdraw(&self, suspects: &Suspects) {
+        if let Some(Withdraw(withdraw)) = self.withdraw.get() {
+            suspects.0.iter().for_each(|key| withdraw(key));
+        }
+    }
+
+    /// Remembers an origin for this surplus.
+    pub(super) fn mark(&self, https: bool, authority: &str, surplus: Surplus) {
+        if surplus == Surplus::Response {
+            self.remember(https, authority, surplus);
+        }
+        if !self.is_marked(https, authority, Surplus::Bytes) {
             tracing::warn!(
                 "origin {authority} sent bytes after an answer: for {MEMORY} seconds each of its connections is used once"
             );
         }
-        let (slot, tag) = self.slot(https, authority);
+        self.remember(https, authority, Surplus::Bytes);
+    }
+
+    fn remember(&self, https: bool, authority: &str, surplus: Surplus) {
+        let (slot, tag) = self.slot(https, authority, surplus);
         slot.store(tag | u64::from(clock::now().saturating_add(MEMORY)), Ordering::Relaxed);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether an origin is remembered.
-    pub(super) fn is_marked(&self, https: bool, authority: &str) -> bool {
+    /// Whether an origin is remembered for this surplus: all are for bytes.
+    pub(super) fn is_marked(&self, https: bool, authority: &str, surplus: Surplus) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
-        let (slot, tag) = self.slot(https, authority);
+        let (slot, tag) = self.slot(https, authority, surplus);
         let mark = slot.load(Ordering::Relaxed);
         mark & UPPER == tag && (mark & !UPPER) as u32 > clock::now()
     }
 
-    fn slot(&self, https: bool, authority: &str) -> (&AtomicU64, u64) {
-        let hash = self.hasher.hash_one((https, authority));
+    fn slot(&self, https: bool, authority: &str, surplus: Surplus) -> (&AtomicU64, u64) {
+        let hash = self.hasher.hash_one((https, authority, surplus == Surplus::Response));
         (&self.slots[hash as usize % SLOTS], hash & UPPER)
     }
 }
@@ -66,10 +124,22 @@ mod tests {
     #[test]
     fn an_origin_is_remembered_for_its_scheme_and_authority() {
         let careless = Careless::default();
-        assert!(!careless.is_marked(false, "a:80"));
-        careless.mark(false, "a:80");
-        let seen =
-            [(false, "a:80"), (true, "a:80"), (false, "a:81")].map(|(https, a)| careless.is_marked(https, a));
-        assert_eq!(seen, [true, false, false]);
+        let is_marked = |https, authority| careless.is_marked(https, authority, Surplus::Bytes);
+        assert!(!is_marked(false, "a:80"));
+        careless.mark(false, "a:80", Surplus::Bytes);
+        assert_eq!(
+            [is_marked(false, "a:80"), is_marked(true, "a:80"), is_marked(false, "a:81")],
+            [true, false, false]
+        );
+        assert!(!careless.is_marked(false, "a:80", Surplus::Response));
+        careless.mark(false, "a:80", Surplus::Response);
+        assert!(careless.is_marked(false, "a:80", Surplus::Response));
+    }
+
+    #[test]
+    fn of_many_requests_on_a_connection_the_last_ones_are_suspects() {
+        let mut suspects = Suspects::default();
+        (0..=MOST_SUSPECTS).for_each(|number| suspects.add(&[number as u8]));
+        assert_eq!((suspects.0.len(), &*suspects.0[0]), (MOST_SUSPECTS, &[1][..]));
     }
 }

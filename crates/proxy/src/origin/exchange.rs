@@ -7,12 +7,13 @@ use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Outgoing;
+use super::careless::Suspects;
 use super::connect::bare;
 use super::idle::Idle;
 use super::resolve::Resolver;
@@ -22,7 +23,7 @@ use crate::http::chunked::{Chunked, ChunkedStep};
 use crate::http::response::{self, Framing, Head, Interims, Malformed};
 use crate::net::deadline::Deadline;
 use crate::net::input::{Input, Looking};
-use crate::net::stream::{State, Stream};
+use crate::net::stream::{State, Stream, Surplus};
 
 /// Remaining content from which on a larger buffer pays, and the size of that buffer, in bytes.
 const MUCH: u64 = 64 << 10;
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     looking: Looking,
     /// Whether the response permits another request on the connection.
     keep_alive: bool,
+    /// The requests that it has carried since the first one.
+    pub(super) suspects: Suspects,
     https: bool,
     authority: Box<str>,
     /// The address of the other end, if the authority is a name and not an address.
@@ -85,6 +88,7 @@ impl Connection {
             sending: Sending::default(),
             looking: Looking::default(),
             keep_alive: false,
+            suspects: Suspects::default(),
             https,
             authority: authority.into(),
         }
@@ -98,6 +102,11 @@ impl Connection {
     /// Whether the connection's address is no longer an address of its name.
     pub(super) fn has_left(&self, resolver: &Resolver) -> bool {
         self.found.is_some_and(|ip| resolver.has_left(bare(host_of(&self.authority)), ip))
+    }
+
+    /// Whether something may have arrived on the idle connection. If not, `waker` is woken when it does.
+    pub(super) fn has_stirred(&self, waker: &Waker) -> bool {
+        self.stream.poll_arrival(&mut Context::from_waker(waker)).is_ready()
     }
 
     /// Returns the state of the idle connection.
@@ -179,7 +188,7 @@ impl Exchange {
         Self { connection, idle }
     }
 
-    /// Sends a request's head, and then its content while it waits for the response's head.
+    /// Sends the `head` of a request, and then its content while it waits for the response's head.
     ///
     /// `content` is taken only once the head is sent; `sent` counts the sent bytes of the head.
     ///
@@ -187,13 +196,14 @@ impl Exchange {
     /// The reason why there is no response.
     pub(super) async fn ask(
         &mut self,
+        head: &[u8],
         request: &mut Outgoing<'_>,
         patience: Duration,
         sent: &mut usize,
     ) -> Result<Head, Failure> {
         let connection = &mut *self.connection;
         connection.deadline.set(patience);
-        connection.send(request.head, sent).await?;
+        connection.send(head, sent).await?;
         connection.deadline.restart();
         connection.sending = Sending::new(std::mem::take(request.content));
         let mut interims = Interims::default();
@@ -284,11 +294,17 @@ impl Exchange {
         self.connection.deadline.set(limit);
     }
 
+    /// Closes the connection, and removes what was stored from it.
+    pub(super) fn withdraw(self) {
+        self.idle.withdraw(&self.connection);
+    }
+
     /// Returns the connection to the pool, if it can carry another request.
     pub(super) fn finish(mut self) {
         let connection = &mut self.connection;
         if !connection.input.is_empty() {
-            self.idle.distrust(connection);
+            let surplus = Surplus::of(connection.input.unread());
+            self.idle.distrust(connection, surplus);
         } else if connection.keep_alive && connection.sending.is_done() {
             connection.input.rest();
             self.idle.put(self.connection);

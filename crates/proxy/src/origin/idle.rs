@@ -1,27 +1,33 @@
 //! The pool of idle connections to origins.
 //!
-//! No task watches an idle connection. Its state is checked when it is taken, and by a periodic sweep, which also
-//! closes connections that were idle for too long.
+//! The state of an idle connection is checked when it is taken, and by a periodic sweep, which also closes connections
+//! that were idle for too long.
 //!
 //! Bytes that an origin sends behind a response are detected if they have arrived when the response was read, or when
 //! the connection is taken for another request. The connection is then closed, and the origin is remembered
 //! ([`Careless`]). Bytes that arrive after that check and before the response cannot be distinguished from the
-//! response. They reach one client, and may be stored, as the response to a request to the same scheme, host and port
-//! through the same kind of listener, never as the response of another origin. The true response is then left over, so
-//! that the origin is remembered from then on.
+//! response: they reach a client, and are stored, as the response to a request to the same scheme, host and port through
+//! the same kind of listener, never as the response of another origin. The true response is then left over. So a
+//! connection that has carried several requests is swept as soon as something arrives on it, and what was stored from it
+//! is removed if a response is among that. Other bytes, such as content that is longer than its announced length, show
+//! that nothing was taken for a response.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use tokio::sync::Notify;
+use tokio::task::unconstrained;
+use tokio::time::timeout;
 
 use super::careless::Careless;
 use super::common::Common;
 use super::exchange::Connection;
 use super::resolve::Resolver;
 use crate::base::clock;
-use crate::net::stream::State;
+use crate::net::stream::{State, Surplus};
 
 /// Maximum idle time of a connection, in milliseconds.
 const PATIENCE: u64 = 30_000;
@@ -39,6 +45,19 @@ pub(super) struct Idle {
     quota: Arc<Quota>,
     careless: Arc<Careless>,
     resolver: Arc<Resolver>,
+    stirred: Arc<Stirred>,
+    /// Wakes `stirred`.
+    waker: Waker,
+}
+
+/// Wakes the sweep when something arrives on an idle connection.
+#[derive(Debug, Default)]
+struct Stirred(Notify);
+
+impl Wake for Stirred {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,27 +109,32 @@ impl Idle {
     pub(super) fn new(common: &Common) -> Arc<Self> {
         let (quota, careless) = (Arc::clone(&common.quota), Arc::clone(&common.careless));
         let resolver = Arc::clone(&common.resolver);
-        Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver })
+        let stirred = Arc::<Stirred>::default();
+        let waker = Waker::from(Arc::clone(&stirred));
+        Arc::new(Self { waiting: Mutex::default(), quota, careless, resolver, stirred, waker })
+    }
+
+    /// Whether the origin has sent an unsolicited response lately.
+    pub(super) fn distrusts(&self, https: bool, authority: &str) -> bool {
+        self.careless.is_marked(https, authority, Surplus::Response)
     }
 
     /// Takes a usable connection to `authority`, the most recently used one first.
     pub(super) fn take(&self, https: bool, authority: &str) -> Option<Box<Connection>> {
-        let mut waiting = self.waiting();
-        let all = &mut waiting.connections[usize::from(https)];
-        if self.careless.is_marked(https, authority) {
-            all.remove(authority);
+        if self.careless.is_marked(https, authority, Surplus::Bytes) {
             return None;
         }
-        let to_it = all.get_mut(authority)?;
+        let mut waiting = self.waiting();
+        let to_it = waiting.connections[usize::from(https)].get_mut(authority)?;
         while let Some(mut one) = to_it.pop() {
             match one.connection.state() {
                 State::Quiet if one.is_young() && !one.connection.has_left(&self.resolver) => {
                     return Some(one.connection);
                 }
                 State::Quiet | State::Closed => {}
-                State::Talks => {
-                    self.careless.mark(https, authority);
-                    all.remove(authority);
+                State::Talks(surplus) => {
+                    drop(waiting);
+                    self.distrust(&one.connection, surplus);
                     return None;
                 }
             }
@@ -121,8 +145,14 @@ impl Idle {
     /// Adds a connection to the pool, in place of the longest idle one if the quota is exhausted.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
         let (https, authority) = connection.target();
-        if self.careless.is_marked(https, authority) {
+        if self.distrusts(https, authority) {
+            self.withdraw(&connection);
+        }
+        if self.careless.is_marked(https, authority, Surplus::Bytes) {
             return;
+        }
+        if !connection.suspects.is_empty() && connection.has_stirred(&self.waker) {
+            self.waker.wake_by_ref();
         }
         let mut waiting = self.waiting();
         let counted = self.quota.count().or_else(|| {
@@ -131,7 +161,8 @@ impl Idle {
         });
         let Some(counted) = counted else { return };
         if !std::mem::replace(&mut waiting.swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self)));
+            // Without a budget, which a sweep of many connections would exceed.
+            tokio::spawn(unconstrained(sweep(Arc::downgrade(self), Arc::clone(&self.stirred))));
         }
         let connections = &mut waiting.connections[usize::from(https)];
         let since = clock::millis();
@@ -145,30 +176,52 @@ impl Idle {
         }
     }
 
-    /// Remembers that the origin of this connection sent more bytes than its response.
-    pub(super) fn distrust(&self, connection: &Connection) {
+    /// Remembers that the origin of this connection sent more bytes than its response. If a response is among them,
+    /// removes what was stored from the connection.
+    pub(super) fn distrust(&self, connection: &Connection, surplus: Surplus) {
         let (https, authority) = connection.target();
-        self.careless.mark(https, authority);
+        self.careless.mark(https, authority, surplus);
+        if surplus == Surplus::Response {
+            self.withdraw(connection);
+        }
     }
 
-    /// Drops unusable connections. Returns false when none is left.
-    fn sweep(&self) -> bool {
+    /// Removes what was stored from this connection.
+    pub(super) fn withdraw(&self, connection: &Connection) {
+        self.careless.withdraw(&connection.suspects);
+    }
+
+    /// Drops unusable connections among all, or among those on which something may have arrived. Returns false when none
+    /// is left.
+    fn sweep(&self, only_stirred: bool) -> bool {
+        let mut suspects = Vec::new();
         let mut waiting = self.waiting();
         for (https, connections) in waiting.connections.iter_mut().enumerate() {
             connections.retain(|authority, to_it| {
-                to_it.retain_mut(|one| match one.connection.state() {
-                    State::Quiet => one.is_young() && !one.connection.has_left(&self.resolver),
-                    State::Closed => false,
-                    State::Talks => {
-                        self.careless.mark(https == 1, authority);
-                        false
+                to_it.retain_mut(|one| {
+                    if only_stirred && !one.connection.has_stirred(&self.waker) {
+                        return true;
+                    }
+                    match one.connection.state() {
+                        State::Quiet => one.is_young() && !one.connection.has_left(&self.resolver),
+                        State::Closed => false,
+                        State::Talks(surplus) => {
+                            self.careless.mark(https == 1, authority, surplus);
+                            if surplus == Surplus::Response {
+                                suspects.push(std::mem::take(&mut one.connection.suspects));
+                            }
+                            false
+                        }
                     }
                 });
                 !to_it.is_empty()
             });
         }
         waiting.swept = waiting.connections.iter().any(|connections| !connections.is_empty());
-        waiting.swept
+        let is_left = waiting.swept;
+        drop(waiting);
+        suspects.iter().for_each(|suspects| self.careless.withdraw(suspects));
+        is_left
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -198,10 +251,10 @@ impl Since {
 }
 
 /// Sweeps until the pool is empty or dropped.
-async fn sweep(idle: Weak<Idle>) {
+async fn sweep(idle: Weak<Idle>, stirred: Arc<Stirred>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
-        if !idle.upgrade().is_some_and(|idle| idle.sweep()) {
+        let has_stirred = timeout(SWEEP, stirred.0.notified()).await.is_ok();
+        if !idle.upgrade().is_some_and(|idle| idle.sweep(has_stirred)) {
             return;
         }
     }

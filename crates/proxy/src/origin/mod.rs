@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use larder_semantics::methods::is_idempotent;
 use larder_semantics::status::Why;
 
@@ -63,24 +63,37 @@ pub struct OriginError {
 pub struct Outgoing<'r> {
     /// Whether over TLS.
     pub https: bool,
-    /// Whether in HTTP/2.
-    pub http2: bool,
     /// The origin: its host, and its port if that is not the scheme's default.
     pub authority: &'r str,
     /// The method, which determines whether the response may have content.
     pub method: &'r Method,
-    /// The head in HTTP/1.1 syntax, blank line included.
-    pub head: &'r [u8],
     /// The content, which is taken when sending it begins.
     pub content: &'r mut Upload,
     /// Called with each interim response.
     pub on_interim: &'r mut (dyn FnMut(Head) + Send),
+    /// The cache key under which the response may be stored; `None` for a request of this process.
+    pub key: Option<&'r [u8]>,
     /// Set when an attempt failed after the origin may have received the whole request, and another attempt follows.
     pub lost_try: Option<&'r AtomicBool>,
     /// The client, which gets its share of the lookups of names; `None` for a request of this process.
     pub client: Option<IpAddr>,
     /// Time limits for the response.
     pub waits: Waits,
+}
+
+/// The head of a request, in the form of the origin's protocol.
+pub enum OutgoingHead<'r> {
+    /// In HTTP/1.1: all bytes, blank line included.
+    Http1(&'r [u8]),
+    /// In HTTP/2.
+    Http2 {
+        /// The value of `:authority`.
+        host: &'r str,
+        /// The value of `:path`.
+        path: &'r str,
+        /// The fields, perhaps with some that only HTTP/1.1 has.
+        fields: HeaderMap,
+    },
 }
 
 /// Time limits for a response that replace those of the client.
@@ -141,19 +154,31 @@ impl Client {
     ///
     /// # Errors
     /// The reason why there is no response: status 504 for a timeout, 502 for the rest.
-    pub async fn send(&self, mut request: Outgoing<'_>) -> Result<(Head, Box<Download>), OriginError> {
-        if request.http2 {
-            return Box::pin(self.send_on_stream(request)).await;
-        }
+    pub async fn send(
+        &self,
+        head: OutgoingHead<'_>,
+        mut request: Outgoing<'_>,
+    ) -> Result<(Head, Box<Download>), OriginError> {
+        let head = match head {
+            OutgoingHead::Http1(head) => head,
+            OutgoingHead::Http2 { host, path, fields } => {
+                let message = http2::message(request.https, request.method, host, path, fields)?;
+                return Box::pin(self.send_on_stream(message, request)).await;
+            }
+        };
         let Ways { connector, idle, .. } = &*self.0;
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let repeatable = request.content.is_empty() && is_idempotent(request.method);
+        let is_safe = repeatable && matches!(*request.method, Method::GET | Method::HEAD);
         let (mut waited, mut unsent) = (idle.take(request.https, request.authority), true);
         loop {
             let is_new = waited.is_none();
             let connection = match waited.take() {
-                Some(connection) => connection,
+                Some(mut connection) => {
+                    request.key.into_iter().for_each(|key| connection.suspects.add(key));
+                    connection
+                }
                 // Boxed, since it is rare and much larger than the rest of this future.
                 None => {
                     let opened =
@@ -166,7 +191,11 @@ impl Client {
             if is_new && self.0.prover.is_some() {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
-            match exchange.ask(&mut request, first_byte, &mut sent).await {
+            match exchange.ask(head, &mut request, first_byte, &mut sent).await {
+                // It may belong to no request, like the bytes by which the origin has proved careless meanwhile.
+                Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
+                    exchange.withdraw();
+                }
                 Ok(head) => {
                     let source = Source::http1(exchange, head.framing);
                     let mut download = Download::new(source, head.framing, between);
@@ -178,7 +207,7 @@ impl Client {
                 }
                 Err(Failure::Io(_) | Failure::Closed) if !is_new && (sent == 0 || repeatable) => {
                     unsent = sent == 0;
-                    if sent == request.head.len() {
+                    if sent == head.len() {
                         request.lose_try();
                         // Lets the effects of the lost attempt complete before the next one is sent.
                         tokio::task::yield_now().await;

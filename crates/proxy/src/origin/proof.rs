@@ -41,17 +41,16 @@ impl Client {
         let challenge = prover.challenge(authority);
         let mut asked = Outgoing {
             https,
-            http2: false,
             authority,
             method: &Method::HEAD,
-            head: &challenge.head,
             content: &mut Upload::Empty,
             on_interim: &mut |_| (),
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),
         };
-        let answered = exchange.ask(&mut asked, self.0.first_byte, &mut 0).await;
+        let answered = exchange.ask(&challenge.head, &mut asked, self.0.first_byte, &mut 0).await;
         let head = answered
             .map_err(|failure| OriginError { unsent: true, ..super::error(&failure, self.0.first_byte) })?;
         if prover.accepts(authority, &challenge, &head) {

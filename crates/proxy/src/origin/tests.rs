@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::resolve::Resolver;
-use super::{Client, Common, Connector, Outgoing, Waits};
+use super::{Client, Common, Connector, Outgoing, OutgoingHead, Waits};
 use crate::base::settings::Timeouts;
 use crate::http::body::Upload;
 
@@ -44,19 +44,19 @@ async fn connections_to_an_address_that_has_left_the_answer_get_no_further_reque
     let client = Client::new(connector, &Timeouts::default(), &common);
     let authority = format!("origin.test:{port}");
     let ask = || async {
+        let head = OutgoingHead::Http1(b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n");
         let request = Outgoing {
             https: false,
-            http2: false,
             authority: &authority,
             method: &Method::GET,
-            head: b"GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n",
             content: &mut Upload::Empty,
             on_interim: &mut drop,
+            key: None,
             lost_try: None,
             client: None,
             waits: Waits::default(),
         };
-        client.send(request).await.unwrap().0.status.as_u16()
+        client.send(head, request).await.unwrap().0.status.as_u16()
     };
     let resolved_to = async |found: &[IpAddr]| {
         *answers.lock().unwrap() = found.to_vec();

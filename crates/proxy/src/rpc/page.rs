@@ -1,28 +1,24 @@
 //! From a URL to a page: sends requests like those of a client of the forward proxy, and follows redirects.
 //!
-//! The request is written as text and parsed by the parser for all requests. So calls pass the same checks, and find
-//! the same cache entries.
+//! The request passes the checks of all requests, so that calls find the same cache entries.
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use larder_rpc::Failure;
 use larder_semantics::fields::Fields;
 use larder_semantics::status::Why;
 use url::Url;
 
 use super::{Visitor, failure};
-use crate::base::clock;
 use crate::base::outcome::{Kind, Outcome};
-use crate::base::settings::Role;
 use crate::counts::span::Trace;
-use crate::exchange::arrival::Asker;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
-use crate::features::{dispatch, validator};
-use crate::flow::serve;
-use crate::http::head::{self, Parsed, Refusal};
+use crate::features::arrive::{Client, Entrance, PendingRequest, Step};
+use crate::features::dispatch;
+use crate::http::head::{Head, Line, Refusal};
 
 /// The result of looking up a URL without waiting.
 pub(super) struct Look {
@@ -151,45 +147,26 @@ fn parse(text: &str) -> Result<Url, String> {
 
 /// Looks up `url` as a request of a client of the forward proxy.
 fn step(visitor: &Visitor, plan: &Plan, url: Url, trace: Option<Arc<Trace>>) -> Result<Look, Refusal> {
-    let head = request_head(&url, &plan.settings.doors.user_agent);
-    let mut lines = head::room();
-    let parsed = head::parse(head.as_bytes(), &mut lines, &plan.settings.limits)?;
-    let Some(read) = whole(parsed, head.len()) else {
-        return Err(Refusal::bad("malformed request-target"));
-    };
-    let mut key = Vec::new();
-    let asker = Asker { role: Role::Forward, address: visitor.client, identity: None, by_peer: false };
-    let step = match serve::at_once(&visitor.worker, plan, &read, &asker, clock::now(), &mut key) {
-        Some(answer) => {
-            if visitor.worker.sampler.picks(plan.settings.validate.sample) {
-                validator::check_hit(&visitor.worker, &read, &asker, &answer.reply);
-            }
-            PageStep::Reply(Box::new(answer.reply.unnegotiated()))
-        }
-        None => {
-            let memory = &visitor.worker.cache.store.memory;
-            let mut request = Request::take(&read, memory, plan, &asker)?;
+    let lines = lines(&url, &plan.settings.doors.user_agent);
+    let mut head = Head::compose(&Method::GET, url.as_str(), &lines, &plan.settings.limits)?;
+    let client = Client { entrance: Entrance::Calls, address: visitor.client, identity: None };
+    let step = match client.step(&visitor.worker, plan, &mut head, None, &mut Vec::new()) {
+        Step::Answer(reply, _) => PageStep::Reply(Box::new(reply.unnegotiated())),
+        Step::Ask(PendingRequest { mut request, .. }) => {
             (request.trace, request.accepted) = (trace.clone(), None);
             PageStep::Ask(request)
         }
+        Step::Refuse(refusal, _) => return Err(refusal),
     };
     Ok(Look { url, step, trace })
 }
 
-fn request_head(url: &Url, user_agent: &str) -> String {
+/// Returns the fields of a request for `url`.
+fn lines<'b>(url: &'b Url, user_agent: &'b str) -> [Line<'b>; 4] {
     let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    format!(
-        "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\nAccept: */*\r\n\
-         Accept-Encoding: identity\r\n\r\n"
-    )
-}
-
-/// Returns the head if it fills all `length` bytes and announces no content.
-fn whole(parsed: Parsed<'_>, length: usize) -> Option<head::Head<'_>> {
-    match parsed {
-        Parsed::Whole(head, used) if used == length && head.framing == head::Framing::Length(0) => Some(head),
-        Parsed::Whole(..) | Parsed::Partial => None,
-    }
+    let fields =
+        [("host", authority), ("user-agent", user_agent), ("accept", "*/*"), ("accept-encoding", "identity")];
+    fields.map(|(name, value)| Line { name, value: value.as_bytes() })
 }
 
 /// Returns the target of a redirect; `None` if `reply` is not a redirect.
@@ -266,6 +243,7 @@ fn own_words(status: StatusCode, text: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::base::settings::Limits;
+    use crate::http::head::Framing;
 
     #[test]
     fn urls_are_made_sendable_or_refused() {
@@ -292,11 +270,10 @@ mod tests {
             ["http://a/\r\nX: y", "http://a/ HTTP/1.1\r\n\r\nGET http://b/", "http://a/?\t\n'\"<>`{}|^\\"]
         {
             let url = parse(text).unwrap();
-            let head = request_head(&url, "test");
-            let mut lines = head::room();
-            let parsed = head::parse(head.as_bytes(), &mut lines, &Limits::default()).unwrap();
-            let read = whole(parsed, head.len()).unwrap();
-            assert_eq!(read.fields.iter().count(), 4, "{text:?}");
+            let lines = lines(&url, "test");
+            let head = Head::compose(&Method::GET, url.as_str(), &lines, &Limits::default()).unwrap();
+            assert_eq!(head.framing, Framing::Length(0), "{text:?}");
+            assert!(url.as_str().bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");
         }
     }
 }

@@ -16,10 +16,11 @@ use crate::base::error::cause;
 use crate::base::networks;
 use crate::base::settings::{Role, Settings};
 use crate::exchange::arrival::Arrival;
+use crate::features::arrive::{Client, Entrance};
 use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
+use crate::http1;
 use crate::http1::idle::IdleConnections;
-use crate::http1::{self, Connection};
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::proxy_protocol::{self, NoHeader};
 use crate::net::stream::of_socket;
@@ -230,16 +231,15 @@ fn admit(
     Listening { worker, idle, rpc }: &Listening,
     front: Front,
     ends: (Reading, Writing),
-    (client, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
+    (address, identity): (SocketAddr, Option<Arc<ClientIdentity>>),
     permit: ConnectionPermit,
 ) {
-    let (arrival, identity) = match front {
-        Front::Http(arrival) => (Some(arrival), identity),
-        Front::Peer { .. } => (None, None),
-        Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, client, permit),
+    let entrance = match front {
+        Front::Http(arrival) => Entrance::Clients(arrival),
+        Front::Peer { .. } => Entrance::Nodes,
+        Front::Door { door, .. } => return rpc::welcome((worker, rpc), door, ends, address, permit),
     };
-    let connection = Connection::new(Arc::clone(worker), arrival, ends, (client, identity), permit);
-    idle.enter(Box::new(connection));
+    idle.serve(worker, Client { entrance, address, identity }, ends, permit);
 }
 
 /// Whether a client at `ip` may use this kind of listener.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use http::Method;
+use http::{HeaderMap, Method};
 use tokio::task::JoinSet;
 
 use crate::base::settings::Health;
 use crate::exchange::route::SiteState;
 use crate::flow::worker::Shared;
 use crate::http::body::Upload;
-use crate::origin::{Client, Connector, Outgoing, Pool, Turn, Waits, connect};
+use crate::origin::{Client, Connector, Outgoing, OutgoingHead, Pool, Turn, Waits, connect};
 
 /// Starts the checks of the current plan; dropping the set ends them.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
@@ -56,20 +56,24 @@ async fn check(site: Arc<SiteState>, health: Health, client: Client) {
 async fn look(client: &Client, turn: &Turn<'_>, health: &Health) -> Result<(), String> {
     let origin = turn.origin();
     let (authority, path) = (&origin.authority, &health.path);
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.host());
+    let host = origin.host();
+    let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let head = match origin.http2 {
+        true => OutgoingHead::Http2 { host, path, fields: HeaderMap::new() },
+        false => OutgoingHead::Http1(text.as_bytes()),
+    };
     let request = Outgoing {
         https: origin.https,
-        http2: origin.http2,
         authority,
         method: &Method::GET,
-        head: head.as_bytes(),
         content: &mut Upload::Empty,
         on_interim: &mut drop,
+        key: None,
         lost_try: None,
         client: None,
         waits: Waits::default(),
     };
-    match tokio::time::timeout(health.interval, client.send(request)).await {
+    match tokio::time::timeout(health.interval, client.send(head, request)).await {
         Ok(Ok((head, _))) if head.status.is_success() || head.status.is_redirection() => Ok(()),
         Ok(Ok((head, _))) => Err(format!("status {} for its health check {path}", head.status.as_u16())),
         Ok(Err(error)) => Err(error.to_string()),

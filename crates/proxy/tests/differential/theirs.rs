@@ -84,7 +84,11 @@ fn seen(request: &Request<Incoming>) -> ReadRequest {
     ReadRequest {
         method: request.method().to_string(),
         scheme: uri.scheme_str().unwrap_or_default().to_owned(),
-        authority: uri.authority().map_or("", |authority| authority.as_str()).to_owned(),
+        // An empty port means the default one (RFC 3986 section 3.2.3).
+        authority: uri
+            .authority()
+            .map_or("", |authority| authority.as_str().trim_end_matches(':'))
+            .to_owned(),
         path: if uri.scheme().is_some() && path.starts_with('?') {
             format!("/{path}")
         } else {

@@ -1,5 +1,7 @@
 //! Models of how servers and languages read paths, queries and cookies, written from their sources and documents.
 
+pub(crate) mod checks;
+
 use std::collections::BTreeSet;
 
 /// Names or paths.
@@ -54,23 +56,24 @@ pub(crate) fn paths(path: &str) -> Found {
     let mut found = Found::new();
     // NGINX refuses null bytes; WSGI servers in Python do not resolve dots, which their files systems do.
     found.extend(resolved(&plain));
-    // Tomcat removes parameters before it decodes, Spring afterwards.
-    found.extend(resolved(&decoded(&without_parameters(raw), false)));
-    found.extend(resolved(&without_parameters(&plain)));
     // IIS takes backslashes for slashes.
     let slashed: Vec<u8> = plain.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect();
     found.extend(resolved(&slashed));
-    // PHP: the first script of the path gets the rest as PATH_INFO. Servers that pass a decoded path on end it at `?`.
-    for path in found.clone() {
-        if let Some(at) = path
-            .windows(5)
-            .position(|part| part == b".php/")
-            .filter(|at| !matches!(path[at - 1], b'/' | b'\\') && !path[..*at].contains(&b';'))
-        {
-            found.insert(path[..at + 4].to_vec());
-        }
-    }
+    // PHP behind these: the first script of the path gets the rest as PATH_INFO.
+    found.extend(found.iter().filter_map(|path| script(path)).collect::<Vec<_>>());
+    // Tomcat removes parameters before it decodes, Spring afterwards.
+    found.extend(resolved(&decoded(&without_parameters(raw), false)));
+    found.extend(resolved(&without_parameters(&plain)));
+    // Servers that pass a decoded path on end it at `?` or `#`.
+    let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
+    found.extend(plain.split(is_end).next().and_then(resolved));
     found
+}
+
+/// Returns `path` up to its first script, if more follows; `None` for a script without a name.
+fn script(path: &[u8]) -> Option<Vec<u8>> {
+    let at = path.windows(5).position(|part| part == b".php/")?;
+    (!matches!(path[at - 1], b'/' | b'\\')).then(|| path[..at + 4].to_vec())
 }
 
 /// Returns the name of a variable of PHP (`php_register_variable_ex`); `None` if it is dropped.

@@ -1,5 +1,5 @@
 //! `cargo x bench cluster`: the cost of a request for the nodes of a cluster, by the source of its answer, compared
-//! with a single node. `larder experiment cluster` shows the common contents of the nodes and the requests that the
+//! with a single node. `larder-lab experiment cluster` shows the common contents of the nodes and the requests that the
 //! origin is spared.
 
 mod nodes;

@@ -1,7 +1,7 @@
 //! `cargo x bench control`: the cost of reading data that changes, directly from a backend and through a cache in front
 //! of it, with a gateway that knows all writes: the cache validates each answer, or receives invalidations.
 //!
-//! The backend and the clients are those of `larder live`: three coupled services, and a closed loop that finds stale
+//! The backend and the clients are those of `larder-lab live`: three coupled services, and a closed loop that finds stale
 //! answers.
 
 mod blank;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::process::Command;
-use ways::{ENTITIES, Open, Way};
+use ways::{ENTITIES, HOPS, Open, SERVICES, Way};
 
 /// The time of the backend's answers in microseconds: none, short, long.
 const COSTS: [u64; 3] = [0, CHEAP, 20_000];
@@ -106,7 +106,7 @@ struct Measured {
 /// # Errors
 /// If a build fails, a request is not answered, or an answer is stale.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
-    let larder = peers::program(options.larder.as_deref())?;
+    let programs = peers::build(&[&SERVICES, &HOPS[0]], options.larder.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pin_self(cores)?;
     println!(
@@ -116,7 +116,6 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     warn_if_busy();
     let blanked = blank::goals()?;
     server::remove_leftovers(&server::in_memory());
-    let programs = Programs::given(&larder);
     let folder = tempfile::tempdir()?;
     let mut ways = vec![Open::start(Way::Memory, CHEAP, &programs, folder.path())?];
     for cost in COSTS {
@@ -181,14 +180,14 @@ fn sample(options: &Options, programs: &Programs, open: &Open, load: Load) -> Re
 fn ask(programs: &Programs, open: &Open, load: Load, more: &[&str]) -> Result<Value> {
     let [clients, entities] = [load.clients, ENTITIES].map(|number| number.to_string());
     let to = format!("127.0.0.1:{}", open.port());
-    let output = Command::new(programs.larder())
+    let output = Command::new(programs.lab())
         .args(["live", "drive", "--to", &to, "--clients", &clients, "--entities", &entities])
         .args(["--writes", &load.writes.to_string()])
         .args(more)
         .output()
-        .context("cannot start larder")?;
+        .context("cannot start larder-lab")?;
     if !output.status.success() {
-        bail!("larder: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("larder-lab: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let told: Value = serde_json::from_slice(&output.stdout).context("reading what clients tell")?;
     if told["failed"] != 0 || told["stale"] != 0 {

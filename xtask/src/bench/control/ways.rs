@@ -78,21 +78,19 @@ impl Open {
     pub(super) fn start(way: Way, cost: u64, programs: &Programs, folder: &Path) -> Result<Self> {
         let start =
             |peer: &Peer, more: &[&str]| Running::start_with(&server::in_memory(), peer, programs, 0, more);
-        let backend = Peer::apart("services", Which::Larder, None, services);
         let [entities, time] = [u64::from(ENTITIES), cost].map(|number| number.to_string());
         let mut more = vec!["--entities", &entities, "--cost", &time];
         if way == Way::Memory {
             more.extend(["--lifetime", "86400"]);
         }
-        let backend = start(&backend, &more)?;
+        let backend = start(&SERVICES, &more)?;
         let mut larders: Vec<Running> = Vec::new();
         for (hop, keys) in way.sites().iter().enumerate() {
             let origin = larders.first().unwrap_or(&backend).port;
             let file = folder.join(format!("{}-{cost}-{hop}.toml", way.name().replace(' ', "-")));
             fs::write(&file, format!("[[site]]\norigin = 'http://127.0.0.1:{origin}'\n{keys}\n"))
                 .with_context(|| format!("cannot write {}", file.display()))?;
-            let larder = Peer::apart(HOPS[hop], Which::Larder, None, larder);
-            larders.insert(0, start(&larder, &["--config", &file.to_string_lossy()])?);
+            larders.insert(0, start(&HOPS[hop], &["--config", &file.to_string_lossy()])?);
         }
         Ok(Self { way, cost, larders, backend })
     }
@@ -115,8 +113,11 @@ impl Open {
     }
 }
 
-/// The names of the larders' folders, from the backend on.
-const HOPS: [&str; 2] = ["gateway", "cache"];
+/// The backend.
+pub(super) const SERVICES: Peer = Peer::apart("services", Which::Lab, None, services);
+/// The proxies, from the backend on.
+pub(super) const HOPS: [Peer; 2] =
+    [Peer::apart("gateway", Which::Larder, None, larder), Peer::apart("cache", Which::Larder, None, larder)];
 
 fn services(setup: &Setup) -> Result<Start> {
     Ok(start(&["live", "services", "--listen", &format!("127.0.0.1:{}", setup.port)]))

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use super::rule::Value;
+
 /// A page for errors with some status codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -36,9 +38,11 @@ impl Pages {
     pub fn of(&self, status: StatusCode) -> Option<&Page> {
         self.0.iter().find(|page| page.statuses.contains(&status.as_u16()))
     }
+}
 
+impl Value for Pages {
     /// Adds the pages of a later rule, which are preferred to these.
-    pub(super) fn extend(&mut self, later: &Self) {
+    fn add(&mut self, later: &Self) {
         self.0.splice(..0, later.0.iter().cloned());
     }
 }

@@ -1,98 +1,30 @@
-//! Rules of a site or of the forward proxy: their conditions and effects.
-
-use std::path::PathBuf;
-use std::sync::Arc;
+//! The values of the effects of rules: changes of fields, answers, and templates.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use larder_rules::{Networks, Pattern, Query, Rule};
-use larder_semantics::coding::Coding;
-use larder_semantics::early_hints::EarlyHints;
-use larder_semantics::lifetimes::{Ignored, Lifetimes};
+use larder_rules::Pattern;
 use larder_semantics::readings;
-use larder_semantics::storable::Prediction;
 
-use super::limit::Limit;
-use super::pages::Pages;
-use super::upstream::{Tries, Upstream};
-use super::users::{Tokens, Users};
+/// The value of an effect. It is set if it is not the default.
+pub(super) trait Value: Clone + Default + PartialEq {
+    fn is_set(&self) -> bool {
+        *self != Self::default()
+    }
 
-/// A rule.
-#[derive(Clone, Debug)]
-pub struct SiteRule {
-    /// The name in explanations and statistics.
-    pub name: String,
-    /// The beginning of the rule in the config, such as `larder.toml:12`.
-    pub place: String,
-    /// The conditions.
-    pub rule: Rule,
-    /// The effects.
-    pub effects: Effects,
-    /// Further files that the rule was read from. A change of one of them causes a reload of the config.
-    pub files: Vec<PathBuf>,
+    /// Adds the value that a later rule sets, or replaces this one by it.
+    fn add(&mut self, later: &Self) {
+        if later.is_set() {
+            self.clone_from(later);
+        }
+    }
 }
 
-/// The effects of a rule. Those that it does not set stay as the site or an earlier rule sets them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Effects {
-    /// Whether responses are stored and reused.
-    pub cache: Option<bool>,
-    /// The lifetimes of responses.
-    pub lifetimes: Lifetimes,
-    /// Maximum staleness of a response while it is revalidated, in seconds.
-    pub stale_while_revalidate: Option<u32>,
-    /// The remaining share of the lifetime, in percent, in which popular responses are refreshed.
-    pub refresh_ahead: Option<u8>,
-    /// The predictions that are prefetched.
-    pub prefetch: Option<Vec<Prediction>>,
-    /// Maximum of prefetched bytes without use, in percent of the traffic of clients.
-    pub prefetch_traffic: Option<u8>,
-    /// Requests within its lifetime that make a response popular.
-    pub refresh_ahead_hits: Option<u32>,
-    /// The clients that get the links of a stored response as early hints while the request is sent to the origin.
-    pub early_hints: Option<EarlyHints>,
-    /// Whether clients' prefetches are answered from the cache only, and declined otherwise.
-    pub declines_prefetches: Option<bool>,
-    /// Maximum staleness of a response when the origin fails, in seconds.
-    pub stale_if_error: Option<u32>,
-    /// Directives of responses that are ignored.
-    pub ignored: Option<Ignored>,
-    /// The query parameters that are part of the cache key.
-    pub query: Option<Query>,
-    /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`. The
-    /// lists of several rules are combined.
-    pub apart: Vec<String>,
-    /// Whether `Vary` of replies names the request fields that decide between responses that rules store apart.
-    pub vary: Option<bool>,
-    /// Changes to requests before the lookup and before they are forwarded.
-    pub request: Edits,
-    /// Changes to origins' responses before they are stored.
-    pub response: Edits,
-    /// Changes to every response to a client.
-    pub reply: Edits,
-    /// The codings in which stored responses are sent, the preferred one first.
-    pub compress: Option<Vec<Coding>>,
-    /// The response that is sent instead of a response from the cache or an origin.
-    pub answer: Option<Arc<Answer>>,
-    /// Clients that are allowed; `None`: all.
-    pub allow: Option<Networks>,
-    /// Clients that are denied.
-    pub deny: Option<Networks>,
-    /// Users, one of whose passwords a request has to contain; `Some(None)`: no password is required, even if earlier
-    /// rules require one.
-    pub users: Option<Option<Arc<Users>>>,
-    /// Tokens, one of which a request has to contain, unless it has a password of `users`.
-    pub tokens: Option<Option<Arc<Tokens>>>,
-    /// The realm of the challenge to clients.
-    pub realm: Option<Arc<str>>,
-    /// Limits, all of which apply.
-    pub limits: Option<Vec<Limit>>,
-    /// Pages that replace the content of error responses.
-    pub pages: Pages,
-    /// The origins and targets that replace those of the site.
-    pub upstream: Upstream,
-    /// Retries and timeouts for origins.
-    pub tries: Tries,
+impl<T: Clone + PartialEq> Value for Option<T> {}
+
+impl Value for Vec<String> {
+    fn add(&mut self, later: &Self) {
+        self.extend_from_slice(later);
+    }
 }
 
 /// Changes to field lines, applied in this order.
@@ -259,9 +191,10 @@ impl Edits {
         let Self { remove, cookies, set, default, add, vary: _ } = self;
         !(remove.is_empty() && cookies.is_none() && set.is_empty() && default.is_empty() && add.is_empty())
     }
+}
 
-    /// Adds the changes of a later rule.
-    fn extend(&mut self, later: &Self) {
+impl Value for Edits {
+    fn add(&mut self, later: &Self) {
         self.remove.extend(later.remove.iter().cloned());
         self.cookies = later.cookies.clone().or_else(|| self.cookies.take());
         self.set.retain(|(name, _)| {
@@ -296,109 +229,6 @@ impl CookieFilter {
     }
 }
 
-impl Effects {
-    /// Whether they answer, refuse, limit, change or redirect requests: a request to which they do not apply could do harm.
-    pub(crate) fn protect(&self) -> bool {
-        self.answer.is_some()
-            || self.allow.is_some()
-            || self.deny.is_some()
-            || self.users.is_some()
-            || self.tokens.is_some()
-            || self.limits.is_some()
-            || !self.request.is_empty()
-            || self.upstream != Upstream::default()
-    }
-
-    /// Returns the names of the config's keys for the effects that are set.
-    pub fn keys(&self) -> Vec<&'static str> {
-        let lifetimes = &self.lifetimes;
-        let each = [
-            ("cache", self.cache.is_some()),
-            ("ttl", lifetimes.replace.is_some()),
-            ("ttl_default", lifetimes.default.is_some()),
-            ("ttl_min", lifetimes.least.is_some()),
-            ("ttl_max", lifetimes.most.is_some()),
-            ("stale_while_revalidate", self.stale_while_revalidate.is_some()),
-            ("refresh_ahead", self.refresh_ahead.is_some()),
-            ("prefetch", self.prefetch.is_some()),
-            ("prefetch_traffic", self.prefetch_traffic.is_some()),
-            ("refresh_ahead_hits", self.refresh_ahead_hits.is_some()),
-            ("early_hints", self.early_hints.is_some()),
-            ("client_prefetch", self.declines_prefetches.is_some()),
-            ("stale_if_error", self.stale_if_error.is_some()),
-            ("ignore", self.ignored.is_some()),
-            ("query", self.query.is_some()),
-            ("key_fields, key_cookies", !self.apart.is_empty()),
-            ("vary", self.vary.is_some()),
-            ("request", !self.request.is_empty()),
-            ("response", !self.response.is_empty()),
-            ("reply", !self.reply.is_empty()),
-            ("compress", self.compress.is_some()),
-            ("redirect", matches!(self.answer.as_deref(), Some(Answer::Redirect { .. }))),
-            ("respond", matches!(self.answer.as_deref(), Some(Answer::Content { .. }))),
-            ("allow", self.allow.is_some()),
-            ("deny", self.deny.is_some()),
-            ("users", self.users.is_some()),
-            ("tokens", self.tokens.is_some()),
-            ("realm", self.realm.is_some()),
-            ("limit", self.limits.is_some()),
-            ("error_page", !self.pages.is_empty()),
-            ("origin", !self.upstream.origins.is_empty()),
-            ("rewrite", self.upstream.rewrite.is_some()),
-            ("host", self.upstream.host.is_some()),
-            ("retries", self.tries.retries.is_some()),
-            ("first_byte", self.tries.first_byte.is_some()),
-            ("origin_idle", self.tries.origin_idle.is_some()),
-        ];
-        each.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
-    }
-
-    /// Adds the effects of a later rule that hold behind a `stop`, too.
-    pub(crate) fn extend_apart(&mut self, later: &Self) {
-        self.apart.extend(later.apart.iter().cloned());
-        self.vary = later.vary.or(self.vary);
-    }
-
-    /// Adds the effects of a later rule, which replace earlier ones.
-    pub fn extend(&mut self, later: &Self) {
-        fn replace<T: Clone>(own: &mut Option<T>, later: &Option<T>) {
-            if let Some(later) = later {
-                *own = Some(later.clone());
-            }
-        }
-        replace(&mut self.cache, &later.cache);
-        replace(&mut self.lifetimes.replace, &later.lifetimes.replace);
-        replace(&mut self.lifetimes.default, &later.lifetimes.default);
-        replace(&mut self.lifetimes.least, &later.lifetimes.least);
-        replace(&mut self.lifetimes.most, &later.lifetimes.most);
-        replace(&mut self.stale_while_revalidate, &later.stale_while_revalidate);
-        replace(&mut self.refresh_ahead, &later.refresh_ahead);
-        replace(&mut self.prefetch, &later.prefetch);
-        replace(&mut self.prefetch_traffic, &later.prefetch_traffic);
-        replace(&mut self.refresh_ahead_hits, &later.refresh_ahead_hits);
-        replace(&mut self.early_hints, &later.early_hints);
-        replace(&mut self.declines_prefetches, &later.declines_prefetches);
-        replace(&mut self.stale_if_error, &later.stale_if_error);
-        replace(&mut self.ignored, &later.ignored);
-        replace(&mut self.query, &later.query);
-        self.extend_apart(later);
-        replace(&mut self.compress, &later.compress);
-        replace(&mut self.answer, &later.answer);
-        replace(&mut self.allow, &later.allow);
-        replace(&mut self.deny, &later.deny);
-        replace(&mut self.users, &later.users);
-        replace(&mut self.tokens, &later.tokens);
-        replace(&mut self.realm, &later.realm);
-        replace(&mut self.limits, &later.limits);
-        self.pages.extend(&later.pages);
-        self.upstream.extend(&later.upstream);
-        self.tries.extend(&later.tries);
-        self.request.extend(&later.request);
-        self.response.extend(&later.response);
-        self.reply.extend(&later.reply);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,22 +250,5 @@ mod tests {
         ] {
             assert_eq!(Template::parse(text), Err(error.to_owned()));
         }
-    }
-
-    #[test]
-    fn a_later_effect_replaces_an_earlier_one() {
-        let rule = |cache, replace, name: &'static str| Effects {
-            cache,
-            lifetimes: Lifetimes { replace, ..Lifetimes::default() },
-            reply: Edits {
-                set: vec![(HeaderName::from_static("x-a"), HeaderValue::from_static(name))],
-                ..Edits::default()
-            },
-            ..Effects::default()
-        };
-        let mut all = rule(Some(false), Some(60), "one");
-        all.extend(&rule(None, Some(5), "two"));
-        assert_eq!((all.cache, all.lifetimes.replace), (Some(false), Some(5)));
-        assert_eq!(all.reply.set, [(HeaderName::from_static("x-a"), HeaderValue::from_static("two"))]);
     }
 }

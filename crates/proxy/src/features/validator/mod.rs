@@ -29,9 +29,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::{Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::first_segment;
-use crate::flow::context::Context;
 use crate::flow::serve;
-use crate::flow::stored::{Found, find};
+use crate::flow::stored::{Held, Mode, find};
 use crate::flow::worker::{Shared, Worker};
 use crate::http::head::Head;
 use crate::observe::validation::record::Verdict;
@@ -175,19 +174,21 @@ impl Check {
 
     /// Whether the cache would give a client `given` at this moment.
     async fn gives(&self, given: Content) -> Result<bool, String> {
-        let Some(cx) = self.context() else { return Ok(false) };
-        let held = cx.look(&self.request).await;
-        let reply = match find(&self.request, &held) {
-            Found::Reply(reply) | Found::ReplyAndRefresh(reply, _) => reply,
+        if self.request.ruling.caching().is_none() {
+            return Ok(false);
+        }
+        let held = Held::look(&self.worker.cache, &self.request, Mode::Serve).await;
+        let reply = match (find(&self.request, &held).1, held.entry) {
+            (Some(reply), _) => reply,
             // If each hit is revalidated, the answer of the origin decides.
-            Found::Ask(..) if self.served.outcome.kind == Kind::Revalidated => {
+            _ if self.served.outcome.kind == Kind::Revalidated => {
                 serve::flow(&self.worker, &self.plan, &mut self.request.in_background()).await
             }
             // It was fresh, and it was not removed: it has only expired since.
-            Found::Ask(_, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
+            (None, Some(entry)) if self.has_expired() && !entry.freshness().is_taken_back() => {
                 return Ok(Content::of(&entry).await? == given);
             }
-            Found::Ask(..) => return Ok(false),
+            _ => return Ok(false),
         };
         let entry = match &reply.fields {
             Source::Entry(entry) => Some(entry.clone()),
@@ -202,15 +203,9 @@ impl Check {
 
     /// Reports the origin's answer to the search for couplings.
     fn look(&self, content: Content) {
-        if self.context().is_some() {
+        if self.request.ruling.caching().is_some() {
             self.shared().observers.couplings.fetched(&self.plan, &self.request, content.digest());
         }
-    }
-
-    /// Returns `None` if the rules do not cache the request.
-    fn context(&self) -> Option<Context<'_>> {
-        let rules = self.request.ruling.caching()?;
-        Some(Context { worker: &self.worker, plan: &self.plan, rules })
     }
 
     fn tell(&self, seconds: u32) {

@@ -1,3 +1,6 @@
+use http::{HeaderName, HeaderValue};
+use proptest::prelude::*;
+
 use super::*;
 
 fn refused(head: &str) -> Refusal {
@@ -39,7 +42,10 @@ fn an_empty_port_is_no_port() {
         | Target::Authority(found)) = head.target;
         assert_eq!(found, expected, "{line}");
     }
-    assert_eq!(refused("CONNECT a: HTTP/1.1\r\nHost: a\r\n\r\n").status, StatusCode::BAD_REQUEST);
+    for line in ["CONNECT a:", "GET http://a:8:/", "GET http://a::/", "GET http://[::1]:8:/"] {
+        let refusal = refused(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(refusal.status, StatusCode::BAD_REQUEST, "{line}");
+    }
 }
 
 #[test]
@@ -127,4 +133,58 @@ fn limits_have_their_own_statuses() {
     let large = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n", "a".repeat(40_000));
     assert_eq!(refused(&large).status.as_u16(), 431);
     assert_eq!(refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n").status.as_u16(), 505);
+}
+
+const TARGETS: [&str; 8] = [
+    "/",
+    "/a?b",
+    "*",
+    "a.test:443",
+    "http://a.test",
+    "HTTPS://a.test:/b",
+    "ftp://a/",
+    "http://a.test/longer",
+];
+const FIELDS: [(&str, &str); 15] = [
+    ("host", "a.test"),
+    ("host", "a.test:"),
+    ("host", "a b"),
+    ("connection", "close, upgrade"),
+    ("connection", "keep-alive"),
+    ("upgrade", "websocket"),
+    ("content-length", "3"),
+    ("content-length", "+3"),
+    ("transfer-encoding", "chunked"),
+    ("transfer-encoding", "gzip"),
+    ("expect", "100-continue"),
+    ("expect", "x"),
+    ("sec-purpose", "prefetch"),
+    ("accept", ""),
+    ("x-long", "0123456789012345678901234567890123456789"),
+];
+
+proptest! {
+    #[test]
+    fn a_composed_head_is_read_as_its_text(
+        method in prop::sample::select(vec![Method::GET, Method::CONNECT, Method::OPTIONS, Method::POST]),
+        target in prop::sample::select(TARGETS.to_vec()),
+        fields in prop::sample::subsequence(FIELDS.to_vec(), 0..6),
+    ) {
+        let field = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let map: HeaderMap = fields.iter().map(field).collect();
+        let mut text = format!("{method} {target} HTTP/1.1\r\n");
+        map.iter().for_each(|(name, value)| text += &format!("{name}: {}\r\n", value.to_str().unwrap()));
+        text += "\r\n";
+        let limits = Limits { head_fields: 4, head_bytes: 120, target_bytes: 17, ..Limits::default() };
+        let (mut room, lines) = (room(), lines(&map));
+        let composed = Head::compose(&method, target, &lines, &limits);
+        let parsed = match parse(text.as_bytes(), &mut room, &limits) {
+            Ok(Parsed::Whole(head, _)) => Ok(head),
+            Ok(Parsed::Partial) => panic!("{text:?} is incomplete"),
+            Err(refusal) => Err(refusal),
+        };
+        prop_assert_eq!(format!("{composed:?}"), format!("{parsed:?}"), "{}", text);
+    }
 }

@@ -1,72 +1,78 @@
 //! The head of a request in HTTP/2.
 
 use http::uri::{Authority, Parts, PathAndQuery, Scheme, Uri};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use larder_semantics::status::Why;
 
-use crate::origin::Outgoing;
+use crate::origin::OriginError;
 
 /// Connection-specific fields, which HTTP/2 does not have (RFC 9113 section 8.2.2). `TE` is set separately.
 const DROPPED: [HeaderName; 4] = [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TE];
 
-/// Converts the HTTP/1.1 head of `outgoing`. Adds `TE: trailers`, which gRPC servers require.
+/// Returns the head with these parts. Adds `TE: trailers`, which gRPC servers require.
 ///
 /// # Errors
-/// The part that has no equivalent in HTTP/2.
-pub(super) fn of(outgoing: &Outgoing<'_>) -> Result<Request<()>, &'static str> {
-    let mut lines = outgoing.head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let first = lines.next().unwrap_or_default();
-    let target = first.split(|byte| *byte == b' ').nth(1).ok_or("it has no target")?;
-    let (mut fields, mut host) = (HeaderMap::new(), None);
-    for line in lines.take_while(|line| !line.is_empty()) {
-        let end = line.iter().position(|byte| *byte == b':').ok_or("a field has no value")?;
-        let name = HeaderName::from_bytes(&line[..end]).map_err(|_| "a field's name is malformed")?;
-        let value = line[end + 1..].trim_ascii();
-        if name == header::HOST {
-            host = Some(Authority::try_from(value).map_err(|_| "its host is malformed")?);
-        } else if !DROPPED.contains(&name) {
-            fields.append(name, HeaderValue::from_bytes(value).map_err(|_| "a field's value is malformed")?);
-        }
-    }
+/// The error of a request with a host or path that HTTP/2 does not have.
+pub(in crate::origin) fn message(
+    https: bool,
+    method: &Method,
+    host: &str,
+    path: &str,
+    mut fields: HeaderMap,
+) -> Result<Request<()>, OriginError> {
+    DROPPED.iter().for_each(|name| drop(fields.remove(name)));
     fields.insert(header::TE, HeaderValue::from_static("trailers"));
-    let mut uri = Parts::default();
-    uri.scheme = Some(if outgoing.https { Scheme::HTTPS } else { Scheme::HTTP });
-    uri.authority = Some(host.ok_or("it has no host")?);
-    uri.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| "its target is malformed")?);
     let mut request = Request::new(());
-    *request.method_mut() = outgoing.method.clone();
-    *request.uri_mut() = Uri::from_parts(uri).map_err(|_| "its target is malformed")?;
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri(https, host, path).map_err(unspeakable)?;
     *request.headers_mut() = fields;
     Ok(request)
 }
 
+fn uri(https: bool, host: &str, path: &str) -> Result<Uri, &'static str> {
+    let mut parts = Parts::default();
+    parts.scheme = Some(if https { Scheme::HTTPS } else { Scheme::HTTP });
+    parts.authority = Some(Authority::try_from(host).map_err(|_| "its host is malformed")?);
+    parts.path_and_query = Some(PathAndQuery::try_from(path).map_err(|_| "its target is malformed")?);
+    Uri::from_parts(parts).map_err(|_| "its target is malformed")
+}
+
+/// Returns the error for a request that has no equivalent in HTTP/2.
+fn unspeakable(why: &'static str) -> OriginError {
+    OriginError {
+        status: StatusCode::BAD_GATEWAY,
+        why: Why::OriginMalformed,
+        detail: format!("the request cannot be sent in HTTP/2: {why}"),
+        unsent: true,
+        unconnected: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use http::Method;
-
     use super::*;
-    use crate::http::body::Upload;
-    use crate::origin::Waits;
 
-    fn made(https: bool, head: &str) -> Result<Request<()>, &'static str> {
-        of(&Outgoing {
-            https,
-            http2: true,
-            authority: "127.0.0.1:1",
-            method: &Method::POST,
-            head: head.as_bytes(),
-            content: &mut Upload::Empty,
-            on_interim: &mut drop,
-            lost_try: None,
-            client: None,
-            waits: Waits::default(),
-        })
+    fn made(https: bool, host: &str, path: &str, fields: &[(&str, &str)]) -> Result<Request<()>, String> {
+        let field = |(name, value): &(&str, &str)| {
+            (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
+        };
+        let fields = fields.iter().map(field).collect();
+        message(https, &Method::POST, host, path, fields).map_err(|error| error.detail)
     }
 
     #[test]
-    fn rfc_9113_section_8_3_1_the_lines_of_http_1_1_become_pseudo_fields_and_fields() {
-        let head = "POST /a.B/C?d={|}&e=`\\ HTTP/1.1\r\nHost: x.example:81\r\nContent-Type: application/grpc\r\nA: 1\r\na:  2 \r\n\
-                    TE: gzip\r\nTransfer-Encoding: chunked\r\nUpgrade: b\r\nConnection: upgrade\r\nb:\r\n\r\n";
-        let request = made(true, head).unwrap();
+    fn rfc_9113_section_8_3_1_parts_become_pseudo_fields_and_fields() {
+        let fields = [
+            ("content-type", "application/grpc"),
+            ("a", "1"),
+            ("a", "2"),
+            ("te", "gzip"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "b"),
+            ("connection", "upgrade"),
+            ("b", ""),
+        ];
+        let request = made(true, "x.example:81", "/a.B/C?d={|}&e=`\\", &fields).unwrap();
         assert_eq!(request.uri().to_string(), "https://x.example:81/a.B/C?d={|}&e=`\\");
         assert_eq!(request.method(), Method::POST);
         let fields: Vec<_> =
@@ -75,19 +81,18 @@ mod tests {
             fields,
             [("content-type", "application/grpc"), ("a", "1"), ("a", "2"), ("b", ""), ("te", "trailers")]
         );
-        assert_eq!(
-            made(false, "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n").unwrap().uri().scheme_str(),
-            Some("http")
-        );
+        assert_eq!(made(false, "[::1]", "/", &[]).unwrap().uri().scheme_str(), Some("http"));
     }
 
     #[test]
-    fn what_has_no_host_or_no_target_is_no_request() {
-        assert_eq!(made(false, "GET / HTTP/1.1\r\n\r\n").unwrap_err(), "it has no host");
-        assert_eq!(made(false, "GET").unwrap_err(), "it has no target");
-        assert_eq!(
-            made(false, "GET / HTTP/1.1\r\nHost: a@b c\r\n\r\n").unwrap_err(),
-            "its host is malformed"
-        );
+    fn a_request_without_a_host_or_a_path_cannot_be_sent() {
+        for (host, path, why) in [
+            ("", "/", "its host is malformed"),
+            ("a@b c", "/", "its host is malformed"),
+            ("a", "b c", "its target is malformed"),
+        ] {
+            let expected = format!("the request cannot be sent in HTTP/2: {why}");
+            assert_eq!(made(false, host, path, &[]).unwrap_err(), expected, "{host} {path}");
+        }
     }
 }

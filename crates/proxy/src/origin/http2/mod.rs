@@ -10,11 +10,11 @@ mod message;
 mod places;
 mod sending;
 
-use http::StatusCode;
+use http::Request;
 use larder_semantics::methods::is_idempotent;
-use larder_semantics::status::Why;
 
 pub(super) use self::exchange::Exchange;
+pub(super) use self::message::message;
 pub(super) use self::places::Places;
 use super::exchange::Failure;
 use super::source::Source;
@@ -25,7 +25,7 @@ use crate::http::response::Head;
 const TRIES: u32 = 4;
 
 impl Client {
-    /// Sends a request to an origin that speaks HTTP/2, and waits for the head of the final response.
+    /// Sends a request with this head to an origin that speaks HTTP/2, and waits for the head of the final response.
     ///
     /// A request that the origin has not processed (RFC 9113 section 8.7) is retried while its content is complete.
     /// After the loss of a connection that was used before, a request is retried if it is idempotent.
@@ -34,13 +34,13 @@ impl Client {
     /// As [`Client::send`].
     pub(super) async fn send_on_stream(
         &self,
+        message: Request<()>,
         mut request: Outgoing<'_>,
     ) -> Result<(Head, Box<Download>), OriginError> {
         let first_byte = request.waits.first_byte.unwrap_or(self.0.first_byte);
         let between = request.waits.between.unwrap_or(self.0.between);
         let has_content = !request.content.is_empty();
         let repeatable = !has_content && is_idempotent(request.method);
-        let message = message::of(&request).map_err(unspeakable)?;
         let (mut unsent, mut tries) = (true, 0);
         loop {
             let found = self.0.places.stream(&self.0.connector, request.https, request.authority).await;
@@ -74,16 +74,5 @@ impl Client {
             // Lets the effects of the lost attempt complete before the next one is sent.
             tokio::task::yield_now().await;
         }
-    }
-}
-
-/// Returns the error for a request that has no equivalent in HTTP/2.
-fn unspeakable(why: &'static str) -> OriginError {
-    OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginMalformed,
-        detail: format!("the request cannot be sent in HTTP/2: {why}"),
-        unsent: true,
-        unconnected: false,
     }
 }

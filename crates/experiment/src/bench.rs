@@ -1,0 +1,125 @@
+//! The environment of a measurement: the inputs of an experiment, and the journal for its results.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Halt, Host, Journal, Prices, machine};
+
+/// The extent of the measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// A few requests, to check that everything works: the numbers have no meaning.
+    Smoke,
+    /// Every figure, from few measurements.
+    Quick,
+    /// All measurements that the claims need.
+    Full,
+}
+
+impl Size {
+    /// Returns the name that users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The size and the seed of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The extent of the measurements.
+    pub size: Size,
+    /// The seed of all randomness.
+    pub seed: u64,
+}
+
+impl Scale {
+    /// Returns the seed for a repetition's requests, which is the same for all compared systems.
+    pub(super) fn of(self, repetition: u64) -> u64 {
+        self.seed.wrapping_mul(1_000).wrapping_add(repetition)
+    }
+}
+
+/// Receives the progress of an experiment.
+pub trait Watch {
+    /// Announces the number of measurements.
+    fn begin(&self, measurements: usize);
+    /// Reports that one more measurement is complete.
+    fn advance(&self);
+    /// Shows the user a message of one line.
+    fn tell(&self, line: &str);
+}
+
+/// The environment of an experiment.
+pub struct Bench<'a> {
+    /// The program that serves.
+    pub program: PathBuf,
+    /// The program of the experiments, which is also the services and the threads that count.
+    pub lab: PathBuf,
+    /// The Python for the comparison with asyncio; `None` for the default one.
+    pub python: Option<PathBuf>,
+    /// The prices of memory and of an origin's answers.
+    pub prices: Prices,
+    /// The size and the seed.
+    pub scale: Scale,
+    /// Set when the user wants the experiment to end.
+    pub stop: Arc<AtomicBool>,
+    /// The measurements taken so far.
+    pub journal: Journal,
+    /// Receives the progress.
+    pub watch: &'a dyn Watch,
+}
+
+impl Bench<'_> {
+    /// The journal's key for the description of the machine.
+    pub(super) const HOST: &'static str = "host";
+    /// The journal's key for the price table.
+    pub(super) const PRICES: &'static str = "prices";
+
+    /// Writes the price table to the journal, unless it is the table there.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub(super) fn note_prices(&mut self) -> Result<(), Halt> {
+        let is_known = self.journal.get::<Prices>(Self::PRICES).as_ref() == Some(&self.prices);
+        if is_known { Ok(()) } else { self.journal.add(Self::PRICES, &self.prices) }
+    }
+
+    /// Takes the measurements of `cells`, each under its key, except those that were taken before.
+    ///
+    /// # Errors
+    /// If a measurement fails, or the user wants an end. Earlier measurements are in the journal.
+    pub fn measure<C, M: Serialize>(
+        &mut self,
+        cells: &[C],
+        key: impl Fn(&C) -> String,
+        mut take: impl FnMut(&Self, &C) -> Result<M, Halt>,
+    ) -> Result<(), Halt> {
+        self.watch.begin(cells.len());
+        for cell in cells {
+            let key = key(cell);
+            if !self.journal.has(&key) {
+                let measured = self.unless_stopped().and_then(|()| take(self, cell));
+                // An error while the experiment is being stopped is no failure.
+                let measured = measured.map_err(|halt| self.unless_stopped().err().unwrap_or(halt))?;
+                if self.journal.get::<Host>(Self::HOST).is_none() {
+                    self.journal.add(Self::HOST, &machine::describe(&self.program))?;
+                }
+                self.journal.add(&key, &measured)?;
+            }
+            self.watch.advance();
+        }
+        Ok(())
+    }
+
+    fn unless_stopped(&self) -> Result<(), Halt> {
+        if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,147 @@
+//! Three coupled services whose data changes, with and without a cache in front of them: repeats the microservice
+//! report.
+//!
+//! Clients read and write as in YCSB, four reads to a write, over endpoints with Zipf popularity. A gateway beside the
+//! services uses pools of entity-tags to decide whether a cached answer is current.
+
+mod cell;
+mod claims;
+mod pictures;
+mod plan;
+mod simulated;
+mod ways;
+
+use std::cell::OnceCell;
+
+use larder_evict::Spec;
+use serde::{Deserialize, Serialize};
+
+use self::cell::{Measured, Room, room, take};
+use self::plan::{POLICIES, Plan, SIZE};
+use self::simulated::{Rehearsed, SimulatedRatio};
+use self::ways::ENTITIES;
+use super::Experiment;
+use crate::findings::Findings;
+use crate::{Bench, Halt, Journal, Prices};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "services",
+    title: "A cache before three services with changing data",
+    shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
+            and the smallest sufficient cache, with its price",
+    seconds: (53, 345),
+    measure,
+    conclude,
+    missing: || None,
+};
+
+const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
+
+/// The share of all hits that a policy keeps, by size, for a repetition's requests.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Curve {
+    policy: String,
+    repetition: u64,
+    steps: Vec<SimulatedRatio>,
+}
+
+/// All measurements.
+struct Measurements {
+    cells: Vec<Measured>,
+    rooms: Vec<Room>,
+    curves: Vec<Curve>,
+    prices: Option<Prices>,
+}
+
+fn measure(bench: &mut Bench) -> Result<(), Halt> {
+    bench.note_prices()?;
+    let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
+    let repetitions: Vec<u64> = (0..plan.repetitions).collect();
+    bench.measure(&repetitions, |at| room_key(*at), |bench, at| room(bench, &plan.room(*at)))?;
+    let rehearsals: Vec<OnceCell<Rehearsed>> = repetitions.iter().map(|_| OnceCell::new()).collect();
+    let simulated = |bench: &Bench, at: u64| -> Result<Simulation<'_>, Halt> {
+        let place = &rehearsals[at as usize];
+        if place.get().is_none() {
+            let rehearsed = Rehearsed::new(plan.requests, scale.of(at))?;
+            _ = place.set(rehearsed);
+        }
+        let room: Option<Room> = bench.journal.get(&room_key(at));
+        place.get().zip(room).ok_or_else(|| Halt::Failed("nothing is known of a cache with room".to_owned()))
+    };
+    let curves: Vec<_> = repetitions.iter().flat_map(|&at| POLICIES.map(|policy| (policy, at))).collect();
+    bench.measure(
+        &curves,
+        |(policy, at)| format!("curve/{policy}/{at}"),
+        |bench, &(policy, repetition)| {
+            let (rehearsed, room) = simulated(bench, repetition)?;
+            let overhead = rehearsed.overhead(&room);
+            let steps = rehearsed.curve(&spec(policy)?, room.bytes, overhead, plan.simulated);
+            Ok(Curve { policy: policy.to_owned(), repetition, steps })
+        },
+    )?;
+    bench.measure(&plan.all(), cell::Cell::key, |bench, cell| {
+        // The number of storable bytes differs little between repetitions.
+        let (rehearsed, room) = simulated(bench, cell.repetition % plan.repetitions)?;
+        let mut measured = take(bench, cell, room.bytes)?;
+        if cell.part == SIZE {
+            let overhead = rehearsed.overhead(&room);
+            let ratio = rehearsed.hit_ratio(&spec(&cell.policy)?, measured.capacity, overhead);
+            measured.simulated = Some(ratio);
+        }
+        Ok(measured)
+    })
+}
+
+/// A repetition's requests with the services' answers, and the room that a cache needs for the answers.
+type Simulation<'a> = (&'a Rehearsed, Room);
+
+fn room_key(repetition: u64) -> String {
+    format!("room/{repetition}")
+}
+
+fn spec(policy: &str) -> Result<Spec, Halt> {
+    Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))
+}
+
+fn conclude(journal: &Journal) -> Findings {
+    let seen = Measurements {
+        cells: journal.all("cell/"),
+        rooms: journal.all("room/"),
+        curves: journal.all("curve/"),
+        prices: journal.get(Bench::PRICES),
+    };
+    Findings {
+        setup: setup(&seen),
+        findings: claims::claims(&seen),
+        figures: pictures::pictures(&seen),
+        tables: pictures::tables(&seen),
+    }
+}
+
+fn setup(seen: &Measurements) -> Vec<String> {
+    let data = format!(
+        "Three services have users, learning paths and skills, each with its own database and {ENTITIES} entries at the start. \
+         Four of five requests are GETs, for some 900 endpoints with Zipf popularity (exponent 0.99); the others are POST, PUT, \
+         PATCH and DELETE in equal parts. A write to a service blanks the tags of all its endpoints. A write to users also \
+         blanks those of paths and skills, which show users. Answers have some 100 to 1,000 bytes. Unless stated otherwise, an \
+         answer takes 2 ms of waiting, one client sends each request after the previous answer, and caches are empty at the \
+         start."
+    );
+    let ways = "There are four configurations. Without a cache, clients send requests to the services. With the gateway alone, a \
+     proxy beside the services makes and blanks entity tags. A validating cache (validate = \"always\") sends the tag of its \
+     stored answer with each request, and the gateway confirms current tags. A cache with push (push = true) receives \
+     invalidations with the gateway's answers, and sends no such requests."
+        .to_owned();
+    let hits = "A hit is a GET with content from the cache, as in the seed report. There are two kinds: hits without any work of \
+     the services, and hits for which the services made the whole answer again, so that the gateway could compare its tag."
+        .to_owned();
+    let room = seen.rooms.first().map(|room| {
+        format!(
+            "A cache with room for all answers had {} answers in {:.2} MB at the end; its process took {:.0} MB of memory.",
+            room.objects,
+            room.bytes as f64 / 1e6,
+            room.resident as f64 / 1e6
+        )
+    });
+    [data, ways, hits].into_iter().chain(room).collect()
+}

@@ -1,0 +1,44 @@
+//! Experiments: the real program, started as a child and used over sockets, in front of an origin with known pages and
+//! delays. The program `larder-lab` runs them.
+//!
+//! An [`experiments::Experiment`] takes its measurements through a [`Bench`], which writes each at once; conclusions are
+//! drawn from the written ones, so that an interrupted run has a report, too.
+//!
+//! Three small [`services`] serve changing data to clients, which [`drive()`] runs; a [`Ledger`] finds answers that were
+//! out of date.
+//!
+//! Outside this crate: the inside of the proxy. It is only observed from outside.
+
+mod bench;
+pub mod cache_lines;
+mod child;
+pub mod course;
+mod drive;
+pub mod experiments;
+mod findings;
+mod http;
+mod journal;
+mod ledger;
+mod link;
+mod machine;
+pub mod origin;
+mod prices;
+mod proxy;
+mod replayed;
+mod report;
+pub mod services;
+mod slots;
+mod statistics;
+mod subprocess;
+
+pub use bench::{Bench, Scale, Size, Watch};
+pub use drive::{Exchange, Outcome, Plan, Source, Times, drive};
+pub use findings::{Basis, Decided, Figure, Finding, Findings, Grid, Ruling};
+pub use journal::{Head, Journal};
+pub use larder_load::Halt;
+pub use ledger::{Ledger, Stale, Versions};
+pub use machine::Host;
+pub use prices::{Fees, Machine, Prices};
+pub use report::{Part, Provenance, write as write_report};
+pub use slots::Slots;
+pub use statistics::{Bound, Claim, ClaimKind, Evidence, Interval, Samples, Verdict};

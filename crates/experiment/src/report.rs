@@ -1,0 +1,466 @@
+//! The report: one self-contained HTML page, and each figure's numbers in a separate CSV file.
+//!
+//! First the verdicts, then each experiment: its measurements, claims, pictures and tables.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use larder_lab::html::escape;
+
+use super::findings::{Decided, Figure, Finding, Findings, Grid, common_level};
+use super::statistics::Verdict;
+use super::{Halt, Host};
+
+/// Tables with more columns use a smaller font.
+const MANY_COLUMNS: usize = 8;
+
+const STYLE: &str = include_str!("report.css");
+
+/// The part of the report on one experiment.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// The result that it shows.
+    pub shows: &'static str,
+    /// The findings.
+    pub findings: Findings,
+    /// The machine and the program, if there are measurements.
+    pub host: Option<Host>,
+    /// The reason why it is incomplete, if it is.
+    pub halted: Option<String>,
+}
+
+/// The origin of the report.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// The commands, one line each.
+    pub commands: Vec<String>,
+    /// The extent of the measurements, and the seed.
+    pub scale: super::Scale,
+    /// Further facts about this run: names and values.
+    pub more: Vec<(&'static str, String)>,
+    /// The date, for display.
+    pub date: String,
+}
+
+/// Writes `report.html` and the CSV files into `directory`.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn write(directory: &Path, parts: &[Part], origin: &Provenance) -> Result<(), Halt> {
+    let save = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text)
+            .map_err(|error| Halt::because(&format!("cannot write to '{}'", path.display()), error))
+    };
+    for part in parts {
+        for figure in &part.findings.figures {
+            save(&format!("{}.csv", figure.name), &figure.data.csv())?;
+        }
+    }
+    save("report.html", &page(parts, origin))
+}
+
+fn page(parts: &[Part], origin: &Provenance) -> String {
+    let contents: String =
+        parts.iter().map(|part| format!("<a href=\"#{}\">{}</a>\n", part.name, escape(part.title))).collect();
+    let level = common_level(parts.iter().flat_map(|part| &part.findings.findings));
+    let sections: String = parts.iter().map(|part| section(part, level)).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Larder: experiments</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>Results of the experiments</h1>\n{}</header>\n\
+         <nav aria-label=\"experiments\">\n{contents}<a href=\"#how\">Method</a>\n</nav>\n<main>\n{}{sections}{}</main>\n\
+         </body>\n</html>\n",
+        opening(parts, origin, level),
+        answers(parts, level),
+        how(parts, origin, level),
+    )
+}
+
+fn opening(parts: &[Part], origin: &Provenance, level: f64) -> String {
+    let all = parts.iter().flat_map(|part| &part.findings.findings);
+    let verdicts: Vec<Verdict> =
+        all.clone().filter(|one| one.is_tested()).map(|one| one.decide(level).verdict).collect();
+    let given = all.count() - verdicts.len();
+    let given = match given {
+        0 => String::new(),
+        1 => " One more claim follows from the design of the experiments; it is listed separately and not counted."
+            .to_owned(),
+        more => {
+            format!(
+                " {more} more claims follow from the design of the experiments; they are listed separately and not counted."
+            )
+        }
+    };
+    let count = |is_it: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is_it(verdict)).count();
+    let counts = [
+        (count(|verdict| *verdict == Verdict::Holds), "holds", ["\u{2713}", "holds", "hold"]),
+        (count(|verdict| *verdict == Verdict::Fails), "fails", ["\u{2717}", "does not hold", "do not hold"]),
+        (
+            count(|verdict| matches!(verdict, Verdict::Depends(_))),
+            "depends",
+            ["\u{2248}", "depends on conditions", "depend on conditions"],
+        ),
+        (
+            count(|verdict| matches!(verdict, Verdict::Open(_))),
+            "open",
+            ["?", "is not decided", "are not decided"],
+        ),
+    ];
+    let told: String = counts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, class, [sign, one, many])| {
+            let words = if *count == 1 { one } else { many };
+            format!("<span class=\"chip {class}\">{sign} {count} {words}</span>\n")
+        })
+        .collect();
+    let kind = match origin.scale.size {
+        super::Size::Full => String::new(),
+        size => format!(
+            " This was the {} run: each figure has few measurements, so intervals are wide.",
+            size.name()
+        ),
+    };
+    let halted: String =
+        parts.iter().filter_map(|part| Some((part, part.halted.as_ref()?))).map(halted).collect();
+    format!(
+        "<p>These measurements are of a live proxy, which clients use over sockets, in front of an origin with known pages and \
+         delays. \
+         {} claims were tested.{given}{kind}</p>\n<p>{told}</p>\n<p class=\"quiet\">Larder {}{}; {}, seed {}. \"This report\" is this page; \"the \
+          seed reports\" are the earlier reports whose experiments it repeats.</p>\n{halted}",
+        verdicts.len(),
+        env!("CARGO_PKG_VERSION"),
+        escape(&commits(parts)),
+        escape(&origin.date),
+        origin.scale.seed,
+    )
+}
+
+/// Returns the measured commits, if known.
+fn commits(parts: &[Part]) -> String {
+    let facts = parts.iter().filter_map(|part| part.host.as_ref()).flat_map(|host| &host.facts);
+    let commits: BTreeSet<&str> =
+        facts.filter(|(name, _)| name == "commit").map(|(_, commit)| commit.as_str()).collect();
+    let commits: Vec<_> = commits.into_iter().filter(|commit| !commit.starts_with("unknown")).collect();
+    if commits.is_empty() { String::new() } else { format!(", commit {}", commits.join(", ")) }
+}
+
+fn halted((part, why): (&Part, &String)) -> String {
+    format!(
+        "<p class=\"warning\">The experiment <b>{}</b> is incomplete ({}). Its measurements so far are below.</p>\n",
+        part.name,
+        escape(why)
+    )
+}
+
+/// Returns the table of all claims: those that were tested, and then those that follow from the design of the
+/// experiments.
+fn answers(parts: &[Part], level: f64) -> String {
+    let given = answer_rows(parts, level, |finding| !finding.is_tested());
+    let given = match given.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<h3 id=\"given\">True by construction</h3>\n<p>These claims follow from the design of the experiments, from a \
+             theorem or from a table of prices. Measurements only confirm that the experiments have this design. They are not \
+             counted.</p>\n{}",
+            answer_table(&given)
+        ),
+    };
+    let tested = answer_table(&answer_rows(parts, level, Finding::is_tested));
+    format!("<section id=\"answers\">\n<h2>The answers</h2>\n{tested}{given}</section>\n")
+}
+
+fn answer_table(rows: &str) -> String {
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr><th>claim</th><th>verdict</th><th>effect</th></tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn answer_rows(parts: &[Part], level: f64, is_it: fn(&Finding) -> bool) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let those = (1..).zip(&part.findings.findings).filter(|(_, finding)| is_it(finding));
+        let mut those = those.peekable();
+        if those.peek().is_none() {
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "<tr class=\"part\"><th colspan=\"3\" scope=\"rowgroup\"><a href=\"#{}\">{}</a></th></tr>",
+            part.name,
+            escape(part.title)
+        );
+        for (at, finding) in those {
+            let Decided { verdict, effect, .. } = finding.decide(level);
+            let _ = writeln!(
+                text,
+                "<tr><td><a href=\"#{}-{at}\">{}</a><br><span class=\"quiet\">{}</span></td><td>{}</td><td>{}</td></tr>",
+                part.name,
+                escape(&finding.claim),
+                escape(finding.source),
+                chip(&verdict),
+                size(&effect)
+            );
+        }
+    }
+    text
+}
+
+/// Returns the size of an effect, with its uncertainty in a weaker style.
+fn size(effect: &str) -> String {
+    let (mean, rest) = effect.split_at(effect.find(" (").unwrap_or(effect.len()));
+    format!("{}<br><span class=\"quiet\">{}</span>", escape(mean), escape(rest.trim_start()))
+}
+
+/// Returns a verdict as text, with a sign and a colour of the same meaning, and its conditions.
+fn chip(verdict: &Verdict) -> String {
+    let (class, sign, words, rest) = match verdict {
+        Verdict::Holds => ("holds", "\u{2713}", "holds", ""),
+        Verdict::Fails => ("fails", "\u{2717}", "does not hold", ""),
+        Verdict::Depends(on) => ("depends", "\u{2248}", "depends", on.as_str()),
+        Verdict::Open(why) => ("open", "?", "not decided", why.as_str()),
+    };
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!(" <span class=\"quiet\">{}</span>", escape(rest))
+    };
+    format!("<span class=\"chip {class}\">{sign} {words}</span>{rest}")
+}
+
+fn section(part: &Part, level: f64) -> String {
+    let Findings { setup, findings, figures, tables } = &part.findings;
+    let mut text = format!("<section id=\"{}\">\n<h2>{}</h2>\n", part.name, escape(part.title));
+    let _ = writeln!(text, "<p class=\"quiet\">{}</p>", escape(part.shows));
+    for paragraph in setup {
+        let _ = writeln!(text, "<p>{}</p>", escape(paragraph));
+    }
+    for (at, finding) in (1..).zip(findings) {
+        text += &article(&format!("{}-{at}", part.name), &finding.decide(level));
+    }
+    text.extend(figures.iter().map(figure));
+    text.extend(tables.iter().filter(|table| !table.rows.is_empty()).map(|table| {
+        format!("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n", escape(&table.title), rows(table))
+    }));
+    text + "</section>\n"
+}
+
+/// Returns a claim with its verdict, the rule, the measurements, and the explanations of the verdict.
+fn article(name: &str, decided: &Decided<'_>) -> String {
+    let Decided { finding, verdict, rule, effect, conditions } = decided;
+    let explanations: Vec<&str> =
+        std::iter::once(finding.text.as_str()).chain(decided.explanations()).collect();
+    let conditions = match conditions.is_empty() {
+        true => String::new(),
+        false => format!("<br><span class=\"quiet\">{}</span>", escape(conditions)),
+    };
+    format!(
+        "<article id=\"{name}\">\n<h3>{}</h3>\n<p>{}<br><span class=\"quiet\">{}</span>{conditions}</p>\n<p>{}</p>\n\
+         <p class=\"quiet\">Claimed by: {}. {}: {}</p>\n</article>\n",
+        escape(&finding.claim),
+        chip(verdict),
+        escape(effect),
+        escape(explanations.join(" ").trim()),
+        escape(finding.source),
+        if finding.is_tested() { "Rule" } else { "True by construction" },
+        escape(rule),
+    )
+}
+
+fn figure(figure: &Figure) -> String {
+    let Figure { name, plot, caption, data } = figure;
+    let csv = data.csv();
+    format!(
+        "<figure id=\"{name}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n<details><summary>data</summary>\n\
+         <p><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">{name}.csv</a></p>\n<pre>{}</pre>\n</details>\n</figure>\n",
+        plot.svg(),
+        escape(caption),
+        percent_encoded(&csv),
+        escape(&csv),
+    )
+}
+
+fn rows(grid: &Grid) -> String {
+    let cells = |row: &[String], tag: &str| {
+        let cells: String = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = grid.rows.iter().map(|row| cells(row, "td")).collect();
+    // Tables with many columns fit the page with a smaller font.
+    let many = if grid.columns.len() > MANY_COLUMNS { " class=\"many\"" } else { "" };
+    format!("<table{many}>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>", cells(&grid.columns, "th"))
+}
+
+fn how(parts: &[Part], origin: &Provenance, level: f64) -> String {
+    let machine = Grid {
+        title: String::new(),
+        columns: vec!["fact".to_owned(), "value".to_owned()],
+        rows: facts(parts, origin),
+    };
+    format!(
+        "<section id=\"how\">\n<h2>Method</h2>\n<p>These commands produced this page. With the same seed, they send the same \
+         requests.</p>\n<pre>{}</pre>\n<div class=\"wide\">{}</div>\n\
+         <h3>How claims are decided</h3>\n<p>The unit of repetition is the list of requests: both sides of a comparison get the same \
+         lists, and several runs over one list count once. Intervals hold the true mean 95 times in 100 (Student's t over the lists). \
+         Effects are distances to the claim's threshold, in standard deviations of the lists.</p>\n<p>Each claim has a kind \
+          (exists, always, on average, depends on), and each kind has a rule, which is printed below the claim. Where live and \
+          simulated hits are equal, the simulation decides, with many more lists.</p>\n<p>All tested claims together have at most 5 false verdicts in 100: the \
+         procedure of Benjamini and Hochberg over the claims gives a level of {level:.4} for each of this page, and Holm's method \
+         divides it among the conditions within a claim. An undecided claim names the distance that would have been found 4 \
+          times in 5.</p>\n</section>\n",
+        escape(&origin.commands.join("\n")),
+        rows(&machine),
+    )
+}
+
+/// Returns the facts about machine and program at the measurements: once if all experiments have the same, or otherwise
+/// by experiment.
+fn facts(parts: &[Part], origin: &Provenance) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let hosts: Vec<_> = parts.iter().filter_map(|part| Some((part.name, part.host.as_ref()?))).collect();
+    let names = hosts.first().map_or(&[][..], |(_, host)| &host.facts).iter().map(|(name, _)| name);
+    for name in names {
+        let of = |(part, host): &(&str, &Host)| {
+            let value = host.facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            (part.to_string(), value.unwrap_or_else(|| "unknown".to_owned()))
+        };
+        let values: Vec<_> = hosts.iter().map(of).collect();
+        let text = match values.iter().all(|(_, value)| *value == values[0].1) {
+            true => values[0].1.clone(),
+            false => {
+                let each = values.iter().map(|(part, value)| format!("{part}: {value}"));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
+        rows.push(vec![name.clone(), text]);
+    }
+    rows.extend(origin.more.iter().map(|(what, which)| vec![(*what).to_owned(), which.clone()]));
+    rows
+}
+
+/// Encodes `text` for a `data:` URL.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() * 5 / 4);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
+                encoded.push(byte.into())
+            }
+            _ => _ = write!(encoded, "%{byte:02X}"),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bound, ClaimKind, Ruling, Samples, Scale, Size};
+    use larder_lab::plot::{Axis, Plot, Unit};
+
+    fn part() -> Part {
+        let finding = |claim: &str, conditions: &[f64]| {
+            let mut samples = Samples::default();
+            for (at, value) in (1..).zip(conditions) {
+                let values = [-0.01, 0.0, 0.005, 0.01].map(|noise| value + noise);
+                samples.add(&format!("{at}0%"), (0..).zip(values));
+            }
+            let kind = ClaimKind::DependsOn("cache size");
+            Finding::sampled(claim, "a claim", kind, (samples, Bound::Above(0.0)), (1.0, "ms"))
+                .saying("because a < b")
+                .because(&[Ruling::Fails], "this is why not")
+        };
+        let mut data = Grid::new("t", &["a", "b"]);
+        data.row(["1".to_owned(), "x \"y\"".to_owned()]);
+        let axis = || Axis::linear("a", Unit::Count);
+        let plot = Plot::new("t", axis(), axis()).line("l", vec![(1.0, 2.0), (2.0, 3.0)]);
+        let figures = vec![Figure {
+            name: "some-figure".to_owned(),
+            plot,
+            caption: "see".to_owned(),
+            data: data.clone(),
+        }];
+        let mut findings = vec![
+            finding("one", &[1.0, 2.0]),
+            finding("two", &[-1.0, -2.0]),
+            finding("three", &[1.0, -1.0]),
+            finding("four", &[]),
+        ];
+        findings.push(Finding::given("five", "a claim", "it was made so.", Some(true)));
+        let findings = Findings { setup: vec!["how".to_owned()], findings, figures, tables: vec![data] };
+        Part {
+            name: "some",
+            title: "Some & any",
+            shows: "this",
+            findings,
+            host: Some(Host {
+                cores: 2,
+                facts: vec![
+                    ("processor".to_owned(), "two cores".to_owned()),
+                    ("commit".to_owned(), "0123456789ab".to_owned()),
+                ],
+            }),
+            halted: Some("stopped".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_report_stands_alone_and_says_everything() {
+        let directory = tempfile::tempdir().unwrap();
+        let scale = Scale { size: Size::Quick, seed: 7 };
+        let commands = vec!["larder-lab experiment some -o out".to_owned()];
+        write(
+            directory.path(),
+            &[part()],
+            &Provenance { commands, scale, more: vec![("time", "3 s".to_owned())], date: "today".to_owned() },
+        )
+        .unwrap();
+        let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+        for text in [
+            "4 claims were tested.",
+            "\u{2713} 1 holds</span>",
+            "\u{2717} 1 does not hold</span>",
+            "\u{2248} depends</span> <span class=\"quiet\">it holds at 10%, and the contrary holds at 20%",
+            "10%: +1.00 (holds); 20%: +2.00 (holds)",
+            "because a &lt; b this is why not",
+            "Rule: Each condition (cache size) is decided separately",
+            "One more claim follows from the design of the experiments",
+            "True by construction: it was made so.",
+            "<a href=\"#some-5\">five</a>",
+            "<a href=\"#some-1\">one</a>",
+            "because a &lt; b",
+            "Some &amp; any",
+            "is incomplete (stopped)",
+            "larder-lab experiment some -o out",
+            "seed 7.",
+            "commit 0123456789ab; today",
+            "<td>processor</td><td>two cores</td>",
+            "<td>commit</td><td>0123456789ab</td>",
+            "href=\"data:text/csv;charset=utf-8,a,b%0A1,%22x%20%22%22y%22%22%22%0A\"",
+        ] {
+            assert!(page.contains(text), "{text} in {page}");
+        }
+        assert_eq!(page.matches("this is why not").count(), 1);
+        let elsewhere = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"));
+        let csv = fs::read_to_string(directory.path().join("some-figure.csv")).unwrap();
+        assert_eq!(csv, "a,b\n1,\"x \"\"y\"\"\"\n");
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_named() {
+        let scale = Scale { size: Size::Quick, seed: 7 };
+        let origin = Provenance { commands: Vec::new(), scale, more: Vec::new(), date: String::new() };
+        let failed = write(Path::new("/nonexistent"), &[], &origin).unwrap_err().to_string();
+        assert!(failed.starts_with("cannot write to '/nonexistent/report.html': "), "{failed}");
+    }
+}

@@ -1,0 +1,45 @@
+//! The services without a network: their answers to consecutive requests.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+
+use larder_lab::workload::WorkloadRequest;
+use tempfile::TempDir;
+
+use super::routes::Services;
+
+/// The services for one run of a simulation.
+pub(crate) struct Rehearsal {
+    services: Services,
+    _folder: TempDir,
+}
+
+/// The properties of an answer that a cache needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) status: u16,
+    /// The length in bytes.
+    pub(crate) length: u64,
+    /// A number that identifies the content.
+    pub(crate) content: u64,
+}
+
+impl Rehearsal {
+    /// Returns services with `entities` users, paths and skills each.
+    ///
+    /// # Errors
+    /// If a database cannot be created.
+    pub(crate) fn new(entities: u32) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let services = Services::create(folder.path(), entities).map_err(io::Error::other)?;
+        Ok(Self { services, _folder: folder })
+    }
+
+    /// Returns the answer to a request.
+    pub(crate) fn answer(&self, step: &WorkloadRequest) -> Said {
+        let reply = self.services.answer(step.method, &step.path, step.body.as_bytes());
+        let (body, mut hasher) = (reply.body.to_string(), DefaultHasher::new());
+        body.hash(&mut hasher);
+        Said { status: reply.status, length: body.len() as u64, content: hasher.finish() }
+    }
+}

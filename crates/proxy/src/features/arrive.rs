@@ -1,0 +1,182 @@
+//! The arrival of a request, for all protocols: who sends it, and whether the cache answers it at once.
+//!
+//! A protocol makes a head of its client's message and asks for the next [`Step`]. Then it writes the answer, passes
+//! the owned request to [`dispatch`](super::dispatch), or writes the refusal.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use larder_stats::Sheet;
+
+use super::validator;
+use crate::base::clock;
+use crate::base::settings::Role;
+use crate::cluster::peer_request::PeerRequest;
+use crate::exchange::arrival::{Arrival, Asker, is_https};
+use crate::exchange::forwarded;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+use crate::exchange::request::Request;
+use crate::flow::drain::ConnectionPermit;
+use crate::flow::serve::{self, Answer};
+use crate::flow::worker::Worker;
+use crate::http::head::{Framing, Head, Refusal};
+use crate::net::tls::client_certificates::ClientIdentity;
+use crate::observe::memo::Memo;
+use crate::observe::sums::Hit;
+
+/// The client at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) entrance: Entrance,
+    pub(crate) address: SocketAddr,
+    /// Its identity, perhaps without a certificate; `None` if the listener requests no certificates.
+    pub(crate) identity: Option<Arc<ClientIdentity>>,
+}
+
+/// Where the requests of a connection come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// A listener for clients that speak HTTP.
+    Clients(Arrival),
+    /// The listener for nodes of the cluster.
+    Nodes,
+    /// A listener for RPC. A call is counted and recorded as such, not as the requests that it takes.
+    Calls,
+}
+
+/// The next step for a request.
+pub(crate) enum Step<'c> {
+    /// The cache answers it at once.
+    Answer(Reply, Visit<'c>),
+    /// The flow answers it.
+    Ask(PendingRequest),
+    /// It is refused.
+    Refuse(Refusal, Option<Box<Memo>>),
+}
+
+/// The arrival of a request that is answered at once.
+pub(crate) struct Visit<'c> {
+    pub(crate) role: Role,
+    client: SocketAddr,
+    identity: Option<&'c Arc<ClientIdentity>>,
+    by_peer: bool,
+    hash: u64,
+    now: u32,
+    begun: Option<Instant>,
+}
+
+/// A request that the cache cannot answer at once.
+pub(crate) struct PendingRequest {
+    pub(crate) request: Box<Request>,
+    pub(crate) role: Role,
+    /// The framing of its content.
+    pub(crate) delimited: Framing,
+    /// Whether the client waits for `100 Continue`.
+    pub(crate) expects: bool,
+    pub(crate) memo: Option<Memo>,
+    /// Counts the other end as a connection, if it requests a tunnel.
+    pub(crate) permit: Option<ConnectionPermit>,
+}
+
+impl Client {
+    /// Returns the next step for the request with this head, whose target becomes what the client requested. `key` is
+    /// scratch space; an ordinary hit allocates nothing. Inlined, so that its reply is not moved.
+    #[inline(always)]
+    pub(crate) fn step(
+        &self,
+        worker: &Arc<Worker>,
+        plan: &Plan,
+        head: &mut Head<'_>,
+        sheet: Option<&mut Sheet>,
+        key: &mut Vec<u8>,
+    ) -> Step<'_> {
+        let sender = match self.sender(worker, plan, head) {
+            Ok(sender) => sender,
+            Err(refusal) => return Step::Refuse(refusal, None),
+        };
+        let now = clock::now();
+        let begun = worker.begun(plan, sheet, now);
+        if self.entrance != Entrance::Calls {
+            worker.versions.count(head.version);
+        }
+        let PeerRequest { role, client, by_peer, .. } = sender;
+        let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
+        let at_once = || serve::at_once(worker, plan, head, &asker, now, key);
+        let Some(Answer { reply, hash }) = sender.awaited.is_none().then(at_once).flatten() else {
+            return self.take(worker, plan, head, sender, begun);
+        };
+        if worker.sampler.picks(plan.settings.validate.sample) {
+            validator::check_hit(worker, head, &asker, &reply);
+        }
+        let identity = self.identity.as_ref();
+        Step::Answer(reply, Visit { role, client, identity, by_peer, hash, now, begun })
+    }
+
+    /// Returns the sender of a request: the client at the other end, or the client for which a node or a trusted proxy
+    /// forwards it.
+    #[inline]
+    fn sender(&self, worker: &Worker, plan: &Plan, head: &mut Head<'_>) -> Result<PeerRequest, Refusal> {
+        let cluster = worker.shared.cluster.as_deref();
+        match self.entrance {
+            Entrance::Clients(arrival) => {
+                let client = forwarded::believe(&plan.settings.trust, arrival, self.address, head)?;
+                Ok(PeerRequest::of_client(cluster, arrival.role, client, head))
+            }
+            Entrance::Nodes => PeerRequest::of_peer(cluster, head),
+            Entrance::Calls => {
+                let (role, client) = (Role::Forward, self.address);
+                Ok(PeerRequest { role, client, by_peer: false, awaited: None })
+            }
+        }
+    }
+
+    /// Makes a request that outlives its head.
+    fn take(
+        &self,
+        worker: &Arc<Worker>,
+        plan: &Plan,
+        head: &Head<'_>,
+        sender: PeerRequest,
+        begun: Option<Instant>,
+    ) -> Step<'_> {
+        let PeerRequest { role, client, by_peer, awaited } = sender;
+        let memo = match self.entrance {
+            Entrance::Calls => None,
+            _ => worker.note(plan, role, head, (client, self.identity.as_ref()), begun),
+        };
+        let permit = worker.shared.permit_of_tunnel(plan, head);
+        let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
+        let request = Request::take(head, &worker.cache.store.memory, plan, &asker);
+        match request.and_then(|request| Ok((request, permit?))) {
+            Ok((mut request, permit)) => {
+                request.trace = memo.as_ref().and_then(|memo| memo.trace.clone());
+                request.awaited = awaited;
+                let (delimited, expects) = (head.framing, head.expects_continue);
+                Step::Ask(PendingRequest { request, role, delimited, expects, memo, permit })
+            }
+            Err(refusal) => Step::Refuse(refusal, memo.map(Box::new)),
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// Whether the client itself used https.
+    #[inline]
+    pub(crate) fn is_secure(&self, head: &Head<'_>) -> bool {
+        !self.by_peer && is_https(&head.target)
+    }
+
+    /// Returns the hit for the counters and the statistics.
+    #[inline]
+    pub(crate) fn hit<'h>(&'h self, head: &'h Head<'h>) -> Hit<'h> {
+        let Self { role, client, identity, hash, now, begun, .. } = *self;
+        Hit { role, head, client, identity, hash, now, begun }
+    }
+
+    /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
+    pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &Head<'_>) -> Option<Memo> {
+        worker.note(plan, self.role, head, (self.client, self.identity), self.begun)
+    }
+}

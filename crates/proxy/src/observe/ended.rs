@@ -1,0 +1,117 @@
+//! The end of a request: one event, which the counters, the access log, the live log, the traces and the statistics
+//! follow. Of a hit that takes no waiting, the head is still at hand; of other requests, a [`Memo`] is kept if an
+//! observer needs it.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use larder_semantics::fields::Fields;
+use larder_stats::{Sheet, Tally};
+
+use super::Observers;
+use super::ledger::Ledger;
+use super::memo::{Ended, Memo};
+use super::sums::Hit;
+use super::watch::Queue;
+use crate::exchange::plan::Plan;
+use crate::exchange::reply::Reply;
+
+/// The observers' view of the requests of one worker.
+pub(crate) struct Witness {
+    observers: Arc<Observers>,
+    /// The number of the worker, from 0.
+    worker: usize,
+    /// The requests that ended while an administrator watches.
+    seen: Arc<Queue>,
+    /// The sums of its requests for the statistics database, if there is one.
+    tally: Option<Tally>,
+}
+
+impl Witness {
+    pub(crate) fn new(observers: &Arc<Observers>, worker: usize) -> Self {
+        Self {
+            observers: Arc::clone(observers),
+            worker,
+            seen: observers.watch.queue(),
+            tally: observers.ledger.as_deref().map(Ledger::tally),
+        }
+    }
+
+    /// Returns the locked sheet on which hits are summed, to be held while some hits are answered.
+    pub(crate) fn sheet(&self) -> Option<MutexGuard<'_, Sheet>> {
+        self.tally.as_ref().map(Tally::sheet)
+    }
+
+    /// Whether an observer needs a record of each request.
+    pub(crate) fn needs_records(&self, plan: &Plan) -> bool {
+        plan.tells || self.observers.watch.is_on()
+    }
+
+    /// Whether an observer needs a record of each request that takes some waiting.
+    pub(crate) fn needs_memos(&self, plan: &Plan) -> bool {
+        self.needs_records(plan) || self.observers.ledger.is_some()
+    }
+
+    /// Adds a span to the record of a request with these fields, if requests are traced.
+    pub(crate) fn traced(&self, mut memo: Memo, fields: &impl Fields) -> Memo {
+        memo.trace = self.observers.tracer.as_ref().map(|tracer| tracer.begin(fields));
+        memo
+    }
+
+    /// Tells the observers of a hit that was answered without waiting, and whose reply of `bytes` bytes is in the
+    /// buffer.
+    #[inline]
+    pub(crate) fn hit(
+        &self,
+        plan: &Plan,
+        sheet: Option<&mut Sheet>,
+        hit: &Hit<'_>,
+        reply: &Reply,
+        bytes: u64,
+    ) {
+        let ended = Ended::by(reply, bytes);
+        self.count(plan, &ended);
+        if self.needs_records(plan) {
+            let mut memo = self.traced(hit.memo(plan), &hit.head.fields);
+            memo.answered(plan, reply);
+            self.show(plan, &ended, &memo, memo.elapsed());
+        }
+        if let (Some(ledger), Some(sheet)) = (&self.observers.ledger, sheet) {
+            ledger.record_hit(plan, sheet, hit, &ended);
+        }
+    }
+
+    /// Tells the observers of a request of which `memo` was kept, if one of them needs that.
+    pub(crate) fn request(&self, plan: &Plan, ended: &Ended, memo: Option<Memo>) {
+        self.count(plan, ended);
+        let Some(memo) = memo else { return };
+        let took = memo.elapsed();
+        self.show(plan, ended, &memo, took);
+        if let (Some(ledger), Some(mut sheet)) = (&self.observers.ledger, self.sheet()) {
+            ledger.record(&mut sheet, memo, ended, took);
+        }
+    }
+
+    /// Tells the observers that need no record.
+    #[inline]
+    fn count(&self, plan: &Plan, ended: &Ended) {
+        let counters = plan.sites.account(ended.site).of(self.worker);
+        counters.record(&ended.outcome, ended.bytes);
+        if let Some(saved) = ended.saved {
+            counters.compressed(saved);
+        }
+    }
+
+    /// Tells the observers that need a record of each request.
+    fn show(&self, plan: &Plan, ended: &Ended, memo: &Memo, took: Duration) {
+        if plan.logs() {
+            self.observers.access.write(plan.settings.access_log, memo, ended, took);
+        }
+        if let Some(tracer) = &self.observers.tracer {
+            tracer.record(memo, ended, took);
+        }
+        if self.observers.watch.is_on() {
+            self.seen.put(memo.clone(), ended, took, plan.settings.threads);
+        }
+    }
+}
