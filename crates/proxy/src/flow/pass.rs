@@ -136,7 +136,7 @@ pub(crate) async fn through(
         // From here on other nodes are notified even if the client leaves.
         let purges = [(Effect::Remove, &*spoiled), (Effect::Invalid, &*groups)];
         let untold = publish::untold(worker.shared.cluster.as_ref(), &purges);
-        invalidate_groups(worker, request, &groups).await;
+        invalidate_groups(worker, &groups).await;
         position = untold.tell().await;
         worker.shared.observers.couplings.answered(plan, request, status);
     }
@@ -227,17 +227,13 @@ fn groups(request: &Request, fields: &Lines) -> Vec<Scope> {
 }
 
 /// Puts the invalidation of these groups in force, before the client gets the answer.
-async fn invalidate_groups(worker: &Worker, request: &Request, groups: &[Scope]) {
+async fn invalidate_groups(worker: &Worker, groups: &[Scope]) {
     if groups.is_empty() {
         return;
     }
     let (fills, ordered) = (Arc::clone(&worker.cache.fills), groups.to_vec());
-    let order = move || fills.order(&ordered, Effect::Invalid, clock::now());
-    if !worker.cache.store.has_near() {
-        order();
-    } else if let Err(error) = tokio::task::spawn_blocking(order).await {
-        tracing::error!("{}: groups not invalidated: {error}", request.logged_url());
-    }
+    let order = move || _ = fills.order(&ordered, Effect::Invalid, clock::now());
+    worker.cache.on_a_thread(order).await;
 }
 
 /// Returns the reply to a POST, and stores the answer for later GETs if that is allowed (RFC 9110 section 9.3.3).

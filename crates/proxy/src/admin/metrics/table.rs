@@ -450,7 +450,7 @@ fn ends(moment: &Moment, to: &mut Samples<'_>, figure: fn(&Ends) -> u64) {
                 }
                 (_, Tier::Memory) => to.put(&[site, ends.kind.word(), ""], figure(&ends)),
                 // Only hits have a tier.
-                (_, Tier::Disk | Tier::Engine) => {}
+                _ => {}
             }
         }
     }

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -114,7 +113,7 @@ impl EngineTier {
             return self.forget(entry.key(), entry.signature());
         }
         if self.queue.push(Job::Keep(entry.clone(), since.clone())).is_err() {
-            self.figures.dropped.fetch_add(1, Ordering::Relaxed);
+            self.figures().dropped += 1;
             self.forget(entry.key(), entry.signature());
         }
     }
@@ -141,7 +140,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
         let job = tier.queue.pop().await;
         let is_lost = u64::from(matches!(job, Job::Keep(..)));
         if !tier.writes.admits() {
-            tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
+            tier.figures().dropped += is_lost;
             continue;
         }
         let writing = Writing { cluster: &cluster, tier };
@@ -155,7 +154,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>, store: Arc<Store>) {
         };
         tier.writes.went(written.as_ref());
         if let Err(error) = written {
-            tier.figures.dropped.fetch_add(is_lost, Ordering::Relaxed);
+            tier.figures().dropped += is_lost;
             tracing::debug!("the second tier has not taken a response: {error}");
         }
     }
@@ -199,9 +198,9 @@ impl Writing<'_> {
             self.set(MessageKind::Record, &of_key, varies, self.tier.settings.lifetime).await?;
         }
         written += self.set(MessageKind::Record, &name, value, expires).await?;
-        let figures = &self.tier.figures;
-        figures.written.fetch_add(1, Ordering::Relaxed);
-        figures.written_bytes.fetch_add(written, Ordering::Relaxed);
+        let mut figures = self.tier.figures();
+        figures.written += 1;
+        figures.written_bytes += written;
         Ok(())
     }
 

@@ -15,7 +15,6 @@ mod reading;
 pub(crate) mod recall;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_cluster::{Breaker, breaker, key_hash};
@@ -41,7 +40,7 @@ pub(crate) struct EngineTier {
     reads: Side,
     writes: Side,
     queue: Queue,
-    figures: Figures,
+    figures: Mutex<TierReport>,
 }
 
 /// Reads or writes. They are separate, so that reads do not wait behind writes, and an engine that is full still
@@ -53,21 +52,8 @@ struct Side {
     breaker: Mutex<Breaker>,
 }
 
-#[derive(Default)]
-struct Figures {
-    asked: AtomicU64,
-    hits: AtomicU64,
-    outdated: AtomicU64,
-    damaged: AtomicU64,
-    failed: AtomicU64,
-    skipped: AtomicU64,
-    written: AtomicU64,
-    written_bytes: AtomicU64,
-    dropped: AtomicU64,
-}
-
-/// The same counters, as `/cluster` and the metrics show them.
-#[derive(Clone, Debug, Serialize)]
+/// The counters of the tier, and its state as `/cluster` and the metrics show it.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct TierReport {
     /// The breaker of reads: `closed`, or `open` while the tier is not used, or `trying`.
     pub(crate) reads: &'static str,
@@ -108,27 +94,21 @@ impl EngineTier {
             writes: side("written to", STORING.max(settings.deadline)),
             settings: settings.clone(),
             queue: Queue::default(),
-            figures: Figures::default(),
+            figures: Mutex::default(),
         }
     }
 
     pub(crate) fn report(&self) -> TierReport {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let figures = &self.figures;
         TierReport {
             reads: self.reads.standing().word(),
             writes: self.writes.standing().word(),
-            asked: get(&figures.asked),
-            hits: get(&figures.hits),
-            outdated: get(&figures.outdated),
-            damaged: get(&figures.damaged),
-            failed: get(&figures.failed),
-            skipped: get(&figures.skipped),
-            written: get(&figures.written),
-            written_bytes: get(&figures.written_bytes),
-            dropped: get(&figures.dropped),
             waiting: self.queue.waiting(),
+            ..self.figures().clone()
         }
+    }
+
+    fn figures(&self) -> MutexGuard<'_, TierReport> {
+        self.figures.lock()
     }
 }
 

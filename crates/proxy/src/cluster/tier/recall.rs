@@ -1,7 +1,5 @@
 //! Looks for a response in the second tier before a request is sent to an origin, and counts the result.
 
-use std::sync::atomic::Ordering;
-
 use larder_store::Entry;
 use larder_store::tier::Query;
 
@@ -12,12 +10,11 @@ use crate::cluster::Cluster;
 pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry> {
     let Query { key, signature, is_for_node, fill, .. } = query;
     let (tier, writer) = cluster.tier_for(key, is_for_node).zip(fill)?;
-    let figures = &tier.figures;
     if !tier.reads.admits() {
-        figures.skipped.fetch_add(1, Ordering::Relaxed);
+        tier.figures().skipped += 1;
         return None;
     }
-    figures.asked.fetch_add(1, Ordering::Relaxed);
+    tier.figures().asked += 1;
     let ordered = cluster.invalidations.stream.ordered();
     let found = Reading { cluster, tier, key, signature }.response(writer).await;
     tier.reads.went(match &found {
@@ -31,18 +28,18 @@ pub(super) async fn recall(cluster: &Cluster, query: Query<'_>) -> Option<Entry>
         }
         found => found,
     };
-    let count = match &found {
-        Ok(_) => &figures.hits,
+    let mut figures = tier.figures();
+    match &found {
+        Ok(_) => figures.hits += 1,
         Err(unfit) => {
             tracing::debug!("second tier: {}: {unfit}", cluster.record(key, &[]));
             match unfit.result() {
-                "outdated" => &figures.outdated,
-                "damaged" => &figures.damaged,
-                "failed" => &figures.failed,
-                _ => return None,
+                "outdated" => figures.outdated += 1,
+                "damaged" => figures.damaged += 1,
+                "failed" => figures.failed += 1,
+                _ => {}
             }
         }
-    };
-    count.fetch_add(1, Ordering::Relaxed);
+    }
     found.ok()
 }

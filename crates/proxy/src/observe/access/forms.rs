@@ -191,7 +191,7 @@ impl Entry<'_> {
         match (outcome.kind, outcome.tier) {
             (Kind::Hit, _) if *status == 304 => "TCP_IMS_HIT",
             (Kind::Hit, Tier::Memory) => "TCP_MEM_HIT",
-            (Kind::Hit, Tier::Disk | Tier::Engine) => "TCP_HIT",
+            (Kind::Hit, _) => "TCP_HIT",
             (Kind::StaleHit, _) => "TCP_STALE_HIT",
             (Kind::Coalesced, _) => "TCP_CF_HIT",
             (Kind::Revalidated, _) => "TCP_REFRESH_UNMODIFIED",
