@@ -75,6 +75,7 @@ const FOR_REQUESTS: &[&str] = &[
     "reply = { set = { X-R = '1', Vary = 'X-A' }, remove = ['ETag'] }",
     "reply = { add = { X-R = '2' }, default = { X-S = '3', Content-Type = 'a/b' } }",
     "reply = { cookies = 'drop' }",
+    "client_prefetch = 'cached-only'",
     "cache = false\nstop = true",
     "stop = true",
 ];
@@ -86,7 +87,6 @@ const FOR_RESPONSES: &[&str] = &[
     "ttl_default = '5m'",
     "ttl_min = '1m'\nttl_max = '2m'",
     "stale_while_revalidate = '1m'",
-    "client_prefetch = 'cached-only'",
     "ignore = ['no-cache', 'no-store', 'private']",
     "compress = ['gzip', 'br']",
     "compress = false",
