@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_table_entry_is_created_anew() {
+    fn a_removed_table_entry_is_created_again() {
         let mut table = Table::new(4);
         *table.entry(1, || 5).expect("room") += 1;
         assert_eq!(table.get_mut(1), Some(&mut 6));
