@@ -317,7 +317,8 @@ impl Fetched<'_> {
         FillTask { expected, whole, replaces, ..FillTask::new(self.cx.worker, writer) }
     }
 
-    /// Tells `writer` who has answered. Far tiers keep only whole responses that this node has fetched from an origin.
+    /// Tells `writer` where the response comes from. Far tiers keep only whole responses that this node has fetched from an
+    /// origin.
     fn tell(&self, writer: &mut FillWriter, is_whole: bool) {
         writer.asks_origin(!self.by_peer);
         if is_whole && !self.by_peer {
