@@ -15,8 +15,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use larder_semantics::key;
 use larder_semantics::purge::{Effect, Scope};
-use larder_stats::BatchSums;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 
 use crate::acme::Acme;
@@ -205,7 +204,7 @@ impl Shared {
         self.draining.store(true, Ordering::Release);
         self.cache.reclaim.end();
         for worker in self.workers() {
-            let waiting = std::mem::take(&mut *locked(&worker.waiting));
+            let waiting = std::mem::take(&mut *worker.waiting.lock());
             waiting.into_values().for_each(Waker::wake);
         }
     }
@@ -233,14 +232,14 @@ impl Shared {
     }
 
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
-        locked(&self.workers).clone()
+        self.workers.lock().clone()
     }
 }
 
 impl Worker {
     pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
         let plan = shared.plan();
-        let mut workers = locked(&shared.workers);
+        let mut workers = shared.workers.lock();
         let worker = Arc::new(Self {
             shared: Arc::clone(shared),
             cache: Arc::clone(&shared.cache),
@@ -269,7 +268,7 @@ impl Worker {
 
     /// Returns the clients for connections to origins under the settings of `plan`.
     pub(crate) fn clients(&self, plan: &Plan) -> Arc<Clients> {
-        let mut clients = locked(&self.clients);
+        let mut clients = self.clients.lock();
         if clients.0 != plan.version {
             *clients = (plan.version, Arc::new(Clients::new(plan, &self.shared)));
         }
@@ -347,11 +346,11 @@ impl Worker {
     }
 
     pub(crate) fn wake_on_drain(&self, number: u64, waker: &Waker) {
-        locked(&self.waiting).insert(number, waker.clone());
+        self.waiting.lock().insert(number, waker.clone());
     }
 
     pub(crate) fn resign(&self, number: u64) {
-        locked(&self.waiting).remove(&number);
+        self.waiting.lock().remove(&number);
     }
 }
 
@@ -393,8 +392,4 @@ impl Clients {
         let own = self.by_site.iter().find(|(site, _)| *site == number);
         own.map_or(&self.reverse, |(_, client)| client)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

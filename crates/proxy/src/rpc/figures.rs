@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use larder_evict::By;
 use larder_rpc::Statistics;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::Visitor;
@@ -65,7 +65,7 @@ impl Figures {
 impl Tally {
     /// Counts a call that took `time`, with `bytes` bytes sent.
     pub(crate) fn record(&self, outcome: &Outcome, bytes: u64, time: Duration) {
-        let counts = &mut *self.counts();
+        let counts = &mut *self.0.lock();
         counts.counters.record(outcome, bytes);
         counts.times.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST).max(1));
     }
@@ -73,11 +73,11 @@ impl Tally {
     /// Resets the counters.
     pub(crate) fn reset(&self) {
         let fresh = Counts::default();
-        *self.counts() = fresh;
+        *self.0.lock() = fresh;
     }
 
     pub(crate) fn report(&self) -> RpcReport {
-        let counts = self.counts();
+        let counts = self.0.lock();
         let mut sum = Sum::default();
         sum.add(&counts.counters);
         let totals = sum.totals();
@@ -96,10 +96,6 @@ impl Tally {
             p90_micros: counts.times.value_at_quantile(0.9),
             p99_micros: counts.times.value_at_quantile(0.99),
         }
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock()
     }
 }
 

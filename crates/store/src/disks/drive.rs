@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use larder_disk::{Directory, Disk, Event, OpenError, Options};
 use larder_evict::Spec;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 
 use super::journal::{self, Journal};
@@ -109,7 +109,7 @@ impl Drive {
             return Ok(());
         }
         let opened = self.try_open(tell);
-        *locked(&self.trouble) = opened.as_ref().err().map(ToString::to_string);
+        *self.trouble.lock() = opened.as_ref().err().map(ToString::to_string);
         let disk = opened?;
         disk.set_size(self.size.load(Ordering::Relaxed));
         // The purges are restored before any response can be found.
@@ -174,12 +174,12 @@ impl Drive {
     fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {
         let files = Arc::new(Directory::open(&self.path)?);
         let (tell, path, trouble) = (Arc::clone(tell), self.path.clone(), Arc::clone(&self.trouble));
-        let policy = locked(&self.policy).clone();
+        let policy = self.policy.lock().clone();
         let options = Options::new(self.size.load(Ordering::Relaxed), policy);
         let report = move |event| {
             match &event {
-                Event::WriteFailed { .. } => *locked(&trouble) = Some(event.to_string()),
-                Event::Resumed => *locked(&trouble) = None,
+                Event::WriteFailed { .. } => *trouble.lock() = Some(event.to_string()),
+                Event::Resumed => *trouble.lock() = None,
                 _ => {}
             }
             tell(&path, event);
@@ -191,7 +191,7 @@ impl Drive {
     pub(super) fn change(&self, tier: &DiskTier) {
         self.max_object.store(tier.max_object.unwrap_or(u64::MAX), Ordering::Relaxed);
         let is_resized = self.size.swap(tier.size, Ordering::Relaxed) != tier.size;
-        let is_new_policy = std::mem::replace(&mut *locked(&self.policy), tier.policy.clone()) != tier.policy;
+        let is_new_policy = std::mem::replace(&mut *self.policy.lock(), tier.policy.clone()) != tier.policy;
         let Some(disk) = self.disk() else { return };
         if is_resized {
             disk.set_size(tier.size);
@@ -215,8 +215,4 @@ impl Drive {
         let weight = self.size.load(Ordering::Relaxed) as f64;
         -weight / even.max(f64::MIN_POSITIVE).ln()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use http::StatusCode;
 use larder_semantics::fields::Fields;
 
-use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
+use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
 use crate::disks::Keeping;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
@@ -198,7 +198,7 @@ impl FillWriter {
         {
             self.go_unstored(unstored);
         }
-        let appended = locked(&self.fill.buffer).append(bytes, self.length, &self.fills.arena);
+        let appended = self.fill.buffer.lock().append(bytes, self.length, &self.fills.arena);
         if let Err(error) = appended {
             self.fills.arena.note_refusal();
             self.refused = Some(error);
@@ -224,7 +224,7 @@ impl FillWriter {
                 None if self.disk.is_none() => return Err(io::ErrorKind::BrokenPipe.into()),
                 slowest => slowest.unwrap_or(len).min(len),
             };
-            locked(&fill.buffer).discard(slowest);
+            fill.buffer.lock().discard(slowest);
             let held = len - slowest;
             let is_booked = self.book_window(held);
             if held <= NARROW || (held <= WINDOW && is_booked) {
@@ -257,7 +257,7 @@ impl FillWriter {
 
     /// Whether all its readers have left.
     pub fn is_unread(&self) -> bool {
-        locked(&self.fill.readers).positions.is_empty()
+        self.fill.readers.lock().positions.is_empty()
     }
 
     /// Forbids requests to follow a fill without readers; returns false if it has a reader.
@@ -454,7 +454,7 @@ impl FillWriter {
     pub async fn deserted(&self) {
         loop {
             let moved = self.fill.moved.notified();
-            if locked(&self.fill.readers).positions.is_empty() {
+            if self.fill.readers.lock().positions.is_empty() {
                 return;
             }
             moved.await;
