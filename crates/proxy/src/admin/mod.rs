@@ -50,7 +50,7 @@ use crate::cache::HintFigures;
 use crate::cache::ahead::Refreshed;
 use crate::cache::compressor::Compressed;
 use crate::cache::prefetches::Prefetched;
-use crate::counts::counters::Totals;
+use crate::counts::counters::{Ratios, Totals};
 use crate::counts::histogram::Latency;
 use crate::exchange::gateways::Holdings;
 use crate::exchange::rule_counts::RuleReport;
@@ -67,9 +67,8 @@ use crate::rpc::{self, RpcReport};
 struct Stats {
     #[serde(flatten)]
     totals: Totals,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     objects: u64,
     bytes_stored: u64,
     /// Bytes of content among `bytes_stored`.
@@ -220,9 +219,7 @@ impl Stats {
         let doors = plan.settings.doors.listen.iter();
         Self {
             totals,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             objects: usage.objects,
             bytes_stored: usage.bytes,
             bytes_content: usage.content,

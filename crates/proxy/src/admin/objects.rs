@@ -104,14 +104,12 @@ pub(super) async fn answer(call: Call<'_>) -> Outcome {
 
 impl Question {
     fn read(query: &Query<'_>) -> Result<Self, String> {
-        let names = Order::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let named = |name: &str| Order::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
         let limit = query.parse("limit", "a number from 1 to 1000", |text| {
             text.parse().ok().filter(|limit| (1..=LARGEST).contains(limit))
         });
         Ok(Self {
             search: query.get("search").unwrap_or_default().to_owned(),
-            order: query.parse("sort", &names, named)?.unwrap_or_default(),
+            order: query.choose("sort", Order::ALL)?.unwrap_or_default(),
             limit: limit?.unwrap_or(SHOWN),
         })
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Visitor;
 use crate::base::outcome::Outcome;
 use crate::base::settings::Door;
-use crate::counts::counters::{Counters, Counts as Sum, Totals};
+use crate::counts::counters::{Counters, Counts as Sum, Ratios, Totals};
 
 /// The longest time that is distinguished from longer ones, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
@@ -46,9 +46,8 @@ pub(crate) struct RpcReport {
     hits: u64,
     validated: u64,
     misses: u64,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     bytes_served: u64,
     average_micros: f64,
     p50_micros: u64,
@@ -87,9 +86,7 @@ impl Tally {
             hits,
             validated,
             misses,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             bytes_served,
             average_micros: counts.times.mean(),
             p50_micros: counts.times.value_at_quantile(0.5),
@@ -112,8 +109,8 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         requests: report.requests,
         hits: report.hits,
         misses: report.misses,
-        hit_ratio: report.hit_ratio,
-        byte_hit_ratio: report.byte_hit_ratio,
+        hit_ratio: report.ratios.hit_ratio,
+        byte_hit_ratio: report.ratios.byte_hit_ratio,
         average_micros: report.average_micros,
         p50_micros: report.p50_micros as f64,
         p90_micros: report.p90_micros as f64,
@@ -124,7 +121,7 @@ pub(super) fn statistics(visitor: &Visitor) -> Statistics {
         capacity_unit: unit.to_owned(),
         policy: shared.plan().settings.memory.policy.to_string(),
         validated: report.validated,
-        validated_hit_ratio: report.validated_hit_ratio,
+        validated_hit_ratio: report.ratios.validated_hit_ratio,
     }
 }
 
@@ -149,7 +146,7 @@ mod tests {
         tally.record(&outcome(Kind::Refused), 1, Duration::ZERO);
         let report = tally.report();
         assert_eq!((report.requests, report.hits, report.misses, report.bytes_served), (101, 25, 75, 1001));
-        assert_eq!((report.hit_ratio, report.byte_hit_ratio), (0.25, 0.25));
+        assert_eq!((report.ratios.hit_ratio, report.ratios.byte_hit_ratio), (0.25, 0.25));
         assert_eq!((report.p50_micros, report.p90_micros, report.p99_micros), (50, 90, 99));
         tally.reset();
         let report = tally.report();
