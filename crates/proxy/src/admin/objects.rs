@@ -117,7 +117,9 @@ impl Question {
 
 fn find(store: &Store, question: &Question) -> Found {
     let (mut search, now) = (Search::new(question), clock::now());
-    let of = store.memory.usage().objects + store.near().iter().map(|tier| tier.records()).sum::<u64>();
+    let parts = store.near().iter().flat_map(|tier| tier.usage());
+    let records: u64 = parts.filter_map(|part| part.figures).map(|figures| figures.objects).sum();
+    let of = store.memory.usage().objects + records;
     inventory::list(store.near(), Some(store), None, &mut |object| {
         search.looked += 1;
         search.see(object.into(), now);

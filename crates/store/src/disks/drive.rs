@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
-use larder_disk::{Directory, Disk, Event, OpenError, Options};
+use larder_disk::{Directory, Disk, Event, OpenError, Options, Usage};
 use larder_evict::Spec;
 use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
@@ -15,6 +15,7 @@ use siphasher::sip::SipHasher13;
 use super::journal::{self, Journal};
 use crate::Purges;
 use crate::purges::Written;
+use crate::tier::PartUsage;
 
 /// The configuration of a directory of the disk tier.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,14 +91,18 @@ impl Drive {
         self.disk.get()
     }
 
-    /// Returns the error of the last attempt to open the directory; once it is open, the last failed write.
-    pub fn trouble(&self) -> Option<String> {
-        locked(&self.trouble).clone()
-    }
-
-    /// Returns the policy in force.
-    pub fn policy(&self) -> String {
-        locked(&self.policy).to_string()
+    /// Returns its use. Its trouble is the error of the last attempt to open it; once it is open, the last failed write.
+    pub(super) fn usage(&self) -> PartUsage {
+        PartUsage {
+            name: self.path.display().to_string(),
+            policy: self.policy.lock().to_string(),
+            trouble: self.trouble.lock().clone(),
+            figures: self.disk().map(|disk| {
+                let usage = disk.usage();
+                let journal_errors = self.journal_errors.load(Ordering::Relaxed);
+                Usage { write_errors: usage.write_errors + journal_errors, ..usage }
+            }),
+        }
     }
 
     /// Opens the directory, unless it is open already.
@@ -164,11 +169,6 @@ impl Drive {
         {
             tell(&self.path, Event::OtherVersion);
         }
-    }
-
-    /// Returns how often the journal could not be read or written.
-    pub fn journal_errors(&self) -> u64 {
-        self.journal_errors.load(Ordering::Relaxed)
     }
 
     fn try_open(&self, tell: &Tell) -> Result<Disk, OpenError> {

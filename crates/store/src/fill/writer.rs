@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
 use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
 use crate::disks::Keeping;
+use crate::entry::Parts;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::{Generation, Since};
-use crate::tier::FetchStart;
-use crate::{Entry, Hinted, Memory};
+use crate::tier::{FetchStart, Room};
+use crate::{Body, Entry, Extent, Hinted, LinesRef, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
@@ -397,11 +400,6 @@ impl FillWriter {
         !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
-    /// Returns the table of fills that it is in.
-    pub fn fills(&self) -> &Fills {
-        &self.fills
-    }
-
     /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
@@ -480,12 +478,6 @@ impl FillWriter {
         });
     }
 
-    /// Books room for content of `len` bytes that does not come from an origin, until this writer ends.
-    /// Returns whether memory has room for it.
-    pub fn takes(&mut self, len: u64) -> bool {
-        self.make_room(len, len).is_none()
-    }
-
     /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
     fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
         let purpose = Purpose::of(whole);
@@ -506,6 +498,23 @@ impl FillWriter {
         let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);
         self.booked += if booked { bytes } else { 0 };
         booked
+    }
+}
+
+impl Room for FillWriter {
+    fn takes(&mut self, len: u64) -> bool {
+        self.make_room(len, len).is_none()
+    }
+
+    fn extent(&self, len: u64) -> io::Result<Extent> {
+        self.fills.arena.extent(Some(len))
+    }
+
+    fn entry(&self, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry> {
+        let StoredHead { key, signature, status, cost, shared, own, .. } = *head;
+        let fields = LinesRef::written(shared, own).to_map();
+        let fields = &self.fills.store.memory.keep(&fields, freshness.date);
+        Entry::new(Parts { key, signature, status, freshness, cost, born: self.fill.born, fields, body })
     }
 }
 
