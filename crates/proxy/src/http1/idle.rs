@@ -217,7 +217,7 @@ impl IdleLoop {
         let mut served = std::mem::take(&mut self.served);
         served.extend(group.iter().filter(|&&place| self.read(place)));
         let worker = Arc::clone(&self.worker);
-        let mut sheet = worker.sheet();
+        let mut sheet = worker.witness.sheet();
         served.retain(|&place| self.answer(place, sheet.as_deref_mut(), begun, &mut hits));
         drop(sheet);
         let now = clock::millis();
