@@ -96,7 +96,7 @@ impl Client {
             Err(refusal) => return Step::Refuse(refusal, None),
         };
         let now = clock::now();
-        let begun = worker.begun(plan, sheet, now);
+        let begun = worker.witness.begun(plan, sheet, now);
         if self.entrance != Entrance::Calls {
             worker.versions.count(head.version);
         }
@@ -148,7 +148,7 @@ impl Client {
         let PeerRequest { role, client, by_peer, awaited } = sender;
         let memo = match self.entrance {
             Entrance::Calls => None,
-            _ => worker.note(plan, role, head, (client, self.identity.as_ref()), begun),
+            _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),
         };
         let permit = worker.shared.permit_of_tunnel(plan, head);
         let asker = Asker { role, address: client, identity: self.identity.as_deref(), by_peer };
@@ -181,6 +181,6 @@ impl Visit<'_> {
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
     pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &RequestHead<'_>) -> Option<RequestRecord> {
-        worker.note(plan, self.role, head, (self.client, self.identity), self.begun)
+        worker.witness.note(plan, self.role, head, (self.client, self.identity), self.begun)
     }
 }
