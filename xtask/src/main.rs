@@ -15,6 +15,7 @@ mod program;
 mod python;
 mod soak;
 mod steps;
+mod test_programs;
 mod testssl;
 mod tidy;
 
