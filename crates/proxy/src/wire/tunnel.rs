@@ -60,7 +60,7 @@ pub(super) fn translate(reply: &mut Reply) {
 pub(super) async fn run<S: RawStream>(stream: &mut Stream<S>, tunnel: Tunnel, idle: Duration) {
     let (sent, carried) = {
         let ends = Ends { stream: &*stream, unread: Bytes::new(), read_at: clock::millis() };
-        carry_for(ends, &[], tunnel, idle, Abort::Reset).await
+        carry_for(ends, tunnel, idle, Abort::Reset).await
     };
     stream.sent += sent;
     match carried {
