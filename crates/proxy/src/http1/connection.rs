@@ -17,7 +17,7 @@ use larder_stats::BatchSums;
 
 use super::answer::answer;
 use super::tunnel::{self, Opened};
-use super::upload::{self, Pumped};
+use super::upload::Receiver;
 use super::watch::Watch;
 use crate::cluster::probe;
 use crate::exchange::link::Link;
@@ -34,6 +34,7 @@ use crate::http2;
 use crate::net::io::{Reading, Writing};
 use crate::net::{input::Looking, linger};
 use crate::observe::memo::RequestRecord;
+use crate::wire::content::{self, Pumped};
 
 /// A client's connection.
 pub(crate) struct Connection {
@@ -366,19 +367,15 @@ impl Connection {
     async fn ask(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         self.writing.flush().await?;
         self.rest();
-        match upload::check(ask.pending.delimited, &plan.settings.limits) {
-            Ok(()) => self.exchange(plan, ask).await,
-            Err(refusal) => Box::pin(self.refuse(plan, refusal, ask.pending.memo)).await,
-        }
-    }
-
-    async fn exchange(&mut self, plan: &Arc<Plan>, ask: Box<Ask>) -> io::Result<Next> {
         let Ask { pending, mut framing, since } = *ask;
         let PendingRequest { mut request, delimited, expects, memo, permit, .. } = pending;
-        let limits = &plan.settings.limits;
+        let (limits, timeouts) = (&plan.settings.limits, &plan.settings.timeouts);
         let link = Link::new(framing.http11);
-        let (source, content) =
-            upload::split(&mut self.reading, delimited, &link, limits, &plan.settings.timeouts);
+        let receiver = Receiver::new(&mut self.reading, delimited);
+        let (source, content) = match content::split(receiver, delimited, &link, limits, timeouts) {
+            Ok(ends) => ends,
+            Err(refusal) => return Box::pin(self.refuse(plan, refusal, memo)).await,
+        };
         let (source, watch) = Watch::beside(source);
         link.expects(expects && source.is_some());
         request.content = content;
@@ -386,9 +383,11 @@ impl Connection {
         let before = self.writing.sent;
         let talked = {
             let answer = answer(&self.worker, plan, request, &mut self.writing, (link, watch), &mut framing);
-            upload::talk(pin!(answer), source).await
+            content::talk(pin!(answer), source).await
         };
-        let (mut reply, sent, pumped) = match talked {
+        // If the answer was sent before all content arrived, the connection cannot be reused: the rest could not be
+        // distinguished from a next request.
+        let ((mut reply, sent), pumped) = match talked {
             Ok(talked) => talked,
             Err(refusal) if self.writing.sent == before => {
                 return Box::pin(self.refuse(plan, refusal, memo)).await;

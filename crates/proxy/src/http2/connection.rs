@@ -12,11 +12,8 @@ use larder_http2::hpack::Bounds;
 use larder_http2::{Code, Event, Failure, Head as Received, Limits, Scratch};
 use larder_stats::BatchSums;
 
-use super::answer::{Ask, Begun, answer, finish};
-use super::request::{self, FEW};
 use super::session::{Session, State};
 use super::stream::Stream;
-use super::tunnel;
 use crate::base::clock;
 use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
@@ -29,6 +26,9 @@ use crate::net::deadline::Deadline;
 use crate::net::io::{Reading, Writing};
 use crate::net::linger;
 use crate::observe::memo::RequestRecord;
+use crate::wire::exchange::{Ask, Begun, answer, finish};
+use crate::wire::request::{self, FEW};
+use crate::wire::{stream, tunnel};
 
 /// Bytes of replies after which a turn ends and sends them. With twice as many, a reply of 1 KiB costs 2% more CPU time.
 const TURN: u64 = 32 << 10;
@@ -397,13 +397,14 @@ impl Responder {
     }
 
     /// Returns the stream for a separate task; resets it and returns `None` if there are too many tasks.
-    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<Stream> {
-        let Opened { stream, end } = opened;
+    fn enlist(&self, state: &mut State, plan: &Plan, opened: Opened) -> Option<stream::Stream<Stream>> {
+        let Opened { stream: id, end } = opened;
         // The tasks of reset streams may still run.
-        if state.enlist(stream, end, 2 * plan.settings.limits.streams) {
-            return Some(Stream::new(&self.session, stream, &plan.settings.timeouts));
+        if state.enlist(id, end, 2 * plan.settings.limits.streams) {
+            let stream = Stream { session: Arc::clone(&self.session), id };
+            return Some(stream::Stream::new(stream, &plan.settings.timeouts));
         }
-        state.wire.reset(&mut state.writing.out, stream, Code::REFUSED_STREAM);
+        state.wire.reset(&mut state.writing.out, id, Code::REFUSED_STREAM);
         None
     }
 
