@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use larder_stats::Database;
-use larder_testkit::{Client, Larder, Origin, Seen, eventually};
+use larder_testkit::{Client, Larder, Origin, Seen, eventually, mixed};
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -44,16 +44,6 @@ fn answer(words: &[&str]) -> String {
 /// Returns the result of a query as JSON.
 fn query(url: &str, sql: &str) -> Value {
     serde_json::from_str(&answer(&["stats", "--json", "--stats", url, "--sql", sql])).expect("json")
-}
-
-/// Returns responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
-fn mixed(seen: &Seen) -> String {
-    match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
-        (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
-        (b'v', None) => "200 OK\nETag: \"1\"\nCache-Control: max-age=0\n\nvalidated".to_owned(),
-        (b'f', _) => "500 Internal Server Error\n\nfailed".to_owned(),
-        _ => "200 OK\nCache-Control: max-age=60\n\nstored".to_owned(),
-    }
 }
 
 #[test]

@@ -1,17 +1,15 @@
 //! Lost connections: between nodes, or between a node and the engine.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use larder_testkit::nodes::{OVER_TLS, asked, cluster, config, names_of, peer_address, wait_for};
-use larder_testkit::{Answer, Engine, Gate, Larder, Origin, eventually};
+use larder_testkit::{Engine, Larder, Origin, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::invalidations::{LAG, Pages, SHORT, purge, version};
-use crate::peers::{PAGE, path_of, paths};
+use crate::peers::{PAGE, gated, path_of, paths};
 use crate::relay::{Mode, Relay};
 
 /// Longer than a node waits for a node without a response.
@@ -166,17 +164,10 @@ fn assert_a_hanging_owner_is_left_alone(way: Way) {
 
 #[test]
 fn an_owner_that_waits_for_its_origin_does_not_hang() {
-    let (gate, holds) = (Gate::default(), Arc::new(AtomicBool::new(false)));
-    let (held, is_held, engine) = (gate.clone(), Arc::clone(&holds), Engine::start());
-    let origin = Origin::answering(move |_| {
-        if is_held.load(Ordering::Acquire) {
-            held.pass();
-        }
-        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
-    });
+    let (engine, (gate, origin)) = (Engine::start(), gated());
     let (nodes, _relays) = relayed(&engine, &origin, IN_CLEAR);
     let path = path_of(&nodes[2], &nodes[0]);
-    holds.store(true, Ordering::Release);
+    gate.close();
     // A retry: on a busy machine, a slow node may look like a hanging one.
     let is_waited_for = || {
         purge(&nodes[0], "all&hard&wait");

@@ -1,7 +1,5 @@
 //! Ownership of keys, and requests between nodes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use larder_testkit::nodes::{asked, cluster, config, node, peer_address, three, wait_for};
@@ -133,13 +131,8 @@ fn why_names_the_node_that_owns_the_key() {
 
 #[test]
 fn requests_of_all_nodes_wait_for_one_fetch() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let engine = Engine::start();
-    let origin = Origin::answering(move |_| {
-        held.pass();
-        Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
-    });
+    let (engine, (gate, origin)) = (Engine::start(), gated());
+    gate.close();
     let nodes = three(&engine, &origin, "");
     let clients: Vec<_> = nodes
         .iter()
@@ -161,16 +154,21 @@ fn requests_of_all_nodes_wait_for_one_fetch() {
     assert_eq!(origin.count(), 1);
 }
 
-#[test]
-fn an_owner_with_too_much_to_do_is_spared() {
-    let (gate, holds) = (Gate::default(), Arc::new(AtomicBool::new(false)));
-    let (held, is_held, engine) = (gate.clone(), Arc::clone(&holds), Engine::start());
+/// Returns an origin that holds its answers while its gate, which is open at first, is closed.
+pub(crate) fn gated() -> (Gate, Origin) {
+    let gate = Gate::default();
+    gate.open();
+    let held = gate.clone();
     let origin = Origin::answering(move |_| {
-        if is_held.load(Ordering::Acquire) {
-            held.pass();
-        }
+        held.pass();
         Answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody")
     });
+    (gate, origin)
+}
+
+#[test]
+fn an_owner_with_too_much_to_do_is_spared() {
+    let (engine, (gate, origin)) = (Engine::start(), gated());
     let nodes = ["a", "b"].map(|name| node(&engine, &origin, name, ""));
     wait_for(&nodes, &["a", "b"]);
     let is_of_b = |path: &String| {
@@ -182,7 +180,7 @@ fn an_owner_with_too_much_to_do_is_spared() {
     for node in &nodes {
         assert_eq!(node.ask_admin("POST /purge?all&hard\nLarder-Admin: 1").status, 200);
     }
-    holds.store(true, Ordering::Release);
+    gate.close();
     let begin = |path: &String| {
         let mut client = nodes[0].client();
         client.send(&format!("GET {path}"));

@@ -1,9 +1,9 @@
 //! `/stats`: the figures by site, by reason, and the durations of requests.
 
-use larder_testkit::{Larder, Origin, eventually};
+use larder_testkit::{Larder, Origin, eventually, mixed};
 use serde_json::{Value, json};
 
-use super::{mixed, site};
+use super::site;
 
 /// Returns the values of these fields.
 fn values(of: &Value, names: &[&str]) -> Vec<u64> {

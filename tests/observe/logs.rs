@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_testkit::{Client, Larder, Origin, eventually};
+use larder_testkit::{Client, Larder, Origin, eventually, mixed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-
-use super::mixed;
 
 /// Returns the output of `larder`.
 fn answer(words: &[&str]) -> Value {

@@ -5,18 +5,8 @@ mod figures;
 mod logs;
 mod metrics;
 
-use larder_testkit::{Larder, Origin, Seen};
+use larder_testkit::{Larder, Origin};
 use serde_json::Value;
-
-/// Returns responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
-fn mixed(seen: &Seen) -> String {
-    match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
-        (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
-        (b'v', None) => "200 OK\nETag: \"1\"\nCache-Control: max-age=0\n\nvalidated".to_owned(),
-        (b'f', _) => "500 Internal Server Error\n\nfailed".to_owned(),
-        _ => "200 OK\nCache-Control: max-age=60\n\nstored".to_owned(),
-    }
-}
 
 /// Returns the figures of a site in `/stats`.
 fn site<'s>(stats: &'s Value, name: &str) -> &'s Value {

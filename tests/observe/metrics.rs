@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use larder_testkit::{Engine, Larder, Origin, Pair, eventually};
+use larder_testkit::{Engine, Larder, Origin, Pair, eventually, mixed};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{mixed, site};
+use super::site;
 
 /// Whether the program can send spans.
 const TRACES: bool = cfg!(feature = "otlp");

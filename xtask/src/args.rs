@@ -102,15 +102,17 @@ pub(crate) fn unknown(kind: &str, word: &str, known: &[&str]) -> anyhow::Error {
     }
 }
 
+/// Returns the words of a command line, for tests.
+#[cfg(test)]
+pub(crate) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{parse, unknown};
+    use super::{parse, unknown, words};
 
     const KNOWN: &[super::Known] = &[("--seconds", true), ("--install", false)];
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
 
     #[test]
     fn values_follow_or_are_joined() {

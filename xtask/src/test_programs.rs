@@ -88,15 +88,21 @@ fn run_one(TestProgram { name, path, folder }: &TestProgram, threads: usize) -> 
     if !output.status.success() {
         bail!("{name}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    let counts = said.lines().find_map(|line| line.strip_prefix("test result: ok. ")).unwrap_or_default();
-    let counts: Vec<_> = counts.split("; ").filter(|count| !count.starts_with("0 ")).take(2).collect();
-    println!("  {name:<20} {} in {:.1} s", counts.join(", "), begun.elapsed().as_secs_f64());
+    println!("  {name:<20} {} in {:.1} s", counts(&said), begun.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Returns the numbers of tests in what a program printed, such as `93 passed, 1 ignored`.
+fn counts(said: &str) -> String {
+    let line = said.lines().find_map(|line| line.strip_prefix("test result: ok. ")).unwrap_or_default();
+    let is_some =
+        |count: &&str| count.ends_with(" passed") || count.ends_with(" ignored") && *count != "0 ignored";
+    line.split("; ").filter(is_some).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{TestProgram, program, run};
+    use super::{TestProgram, counts, program, run};
     use std::path::Path;
 
     #[test]
@@ -113,6 +119,16 @@ mod tests {
         assert_eq!(program(&message(false, r#""/w/target/t-1""#)), None);
         assert_eq!(program(&message(true, "null")), None);
         assert_eq!(program(r#"{"reason": "build-finished", "success": true}"#), None);
+    }
+
+    #[test]
+    fn the_numbers_of_passed_and_ignored_tests_are_shown() {
+        let said = |ignored: u32| {
+            format!(
+                "\n..\ntest result: ok. 2 passed; 0 failed; {ignored} ignored; 0 measured; finished in 0.1s\n"
+            )
+        };
+        assert_eq!((counts(&said(0)), counts(&said(1))), ("2 passed".into(), "2 passed, 1 ignored".into()));
     }
 
     #[test]

@@ -138,6 +138,26 @@ pub trait Residents {
     }
 }
 
+/// The methods of a [`Policy`] that consists of one data structure, its field `0`, and leaves them to it.
+macro_rules! leave_rest_to_part {
+    () => {
+        #[inline]
+        fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
+            self.0.remove(slot);
+        }
+
+        fn heap_bytes(&self) -> usize {
+            self.0.heap_bytes()
+        }
+
+        fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
+            self.0.validate(residents)
+        }
+    };
+}
+
+pub(crate) use leave_rest_to_part;
+
 /// A rule that selects the objects to keep.
 ///
 /// The caller guarantees that every slot passed to [`on_hit`](Self::on_hit) and [`on_remove`](Self::on_remove) was

@@ -1,6 +1,6 @@
 //! The results of an experiment: claims with their evidence, figures and tables.
 
-use larder_lab::plot::Plot;
+use larder_lab::plot::{Axis, Plot};
 
 use super::statistics::{
     Bound, Claim, ClaimKind, Evidence, FALSE_VERDICTS, Interval, Samples, Side, Verdict, level,
@@ -255,6 +255,57 @@ pub struct Figure {
     pub data: Grid,
 }
 
+/// A mean in a picture: its labels in the table, its place on the first axis, and its value.
+pub(super) type PlacedMean = (Vec<String>, f64, Interval);
+
+/// A picture of means with their 95% confidence intervals.
+pub(super) struct MeanPlot {
+    plot: Plot,
+    data: Grid,
+    decimals: usize,
+}
+
+impl MeanPlot {
+    /// Returns a picture without lines. `labels` are the names of a mean's labels; `counted` names its values, and it is
+    /// written with so many `decimals`.
+    pub(super) fn new(
+        title: &str,
+        (x, y): (Axis, Axis),
+        labels: &[&str],
+        (counted, decimals): (&str, usize),
+    ) -> Self {
+        let columns = [labels, &["mean", "95% to either side", counted]].concat();
+        Self { plot: Plot::new(title, x, y), data: Grid::new(title, &columns), decimals }
+    }
+
+    /// Adds a line of means, in the colour of a family and the style of a member, if it has one.
+    pub(super) fn line(
+        mut self,
+        member: Option<(usize, usize)>,
+        name: &str,
+        means: impl IntoIterator<Item = PlacedMean>,
+    ) -> Self {
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
+        for (labels, at, interval) in means {
+            points.push((at, interval.mean));
+            errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
+            let decimals = self.decimals;
+            let mean = format!("{:.decimals$}", interval.mean);
+            let numbers = [mean, interval.margin_cell(decimals), interval.count.to_string()];
+            self.data.row(labels.into_iter().chain(numbers));
+        }
+        let plot = match member {
+            Some(member) => self.plot.member(member, name, points),
+            None => self.plot.line(name, points),
+        };
+        Self { plot: plot.with_errors(errors), ..self }
+    }
+
+    pub(super) fn figure(self, name: &str, caption: String) -> Figure {
+        Figure { name: name.to_owned(), plot: self.plot, caption, data: self.data }
+    }
+}
+
 /// A table of cells with named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grid {
@@ -266,6 +317,9 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
+/// A column of a table: its name, and the cell of an item.
+pub(super) type Column<'f, T> = (&'f str, &'f dyn Fn(&T) -> String);
+
 impl Grid {
     /// Returns a table without rows.
     pub(super) fn new(title: &str, columns: &[&str]) -> Self {
@@ -274,6 +328,15 @@ impl Grid {
             columns: columns.iter().map(|&name| name.to_owned()).collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// Returns a table with a row for each item.
+    pub(super) fn of<T>(title: &str, columns: &[Column<'_, T>], items: impl IntoIterator<Item = T>) -> Self {
+        let mut grid = Self::new(title, &columns.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        for item in items {
+            grid.row(columns.iter().map(|(_, cell)| cell(&item)));
+        }
+        grid
     }
 
     /// Adds a row.

@@ -14,7 +14,7 @@ use larder_predict::{Answer, Ask, Ending, Planner, Predictor, Predictors, Wish};
 use crate::parallel::in_parallel;
 use crate::replay::{Run, in_units, ratio};
 use crate::subject::Subject;
-use crate::sweep;
+use crate::sweep::{self, Watch};
 use crate::trace::Trace;
 
 /// The milliseconds between two requests, if the trace has no times.
@@ -123,12 +123,7 @@ impl Plan {
     /// Runs every policy at each of `capacities`. `watch` is called from several threads with the number of further
     /// requests that are done, and returns whether to continue. Cells that it stopped are omitted; the others are in
     /// the order of capacity, then policy.
-    pub fn run(
-        &self,
-        subject: &Subject,
-        capacities: &[Capacity],
-        watch: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Vec<Cell> {
+    pub fn run(&self, subject: &Subject, capacities: &[Capacity], watch: &Watch<'_>) -> Vec<Cell> {
         let jobs = self.base.cells(capacities);
         let objects = Objects::new(&subject.trace, self.kinds);
         in_parallel(&jobs, self.base.threads, |&(capacity, spec)| {

@@ -15,6 +15,9 @@ use crate::trace::Trace;
 /// The half-width of the 95% confidence interval in standard errors.
 const CONFIDENCE: f64 = 1.96;
 
+/// Called by several threads with the number of further requests that are done; returns whether to continue.
+pub type Watch<'a> = dyn Fn(usize) -> bool + Sync + 'a;
+
 /// The policies to run over a trace, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -59,12 +62,7 @@ impl Plan {
     /// Runs every policy at each of `capacities`. `watch` is called from several threads with the number of further
     /// requests that are done, and returns whether to continue. Cells that it stopped are omitted; the others are in
     /// the order of capacity, then policy, as given.
-    pub fn run(
-        &self,
-        subject: &Subject,
-        capacities: &[Capacity],
-        watch: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Vec<Cell> {
+    pub fn run(&self, subject: &Subject, capacities: &[Capacity], watch: &Watch<'_>) -> Vec<Cell> {
         let cells = self.cells(capacities);
         in_parallel(&cells, self.threads, |&(capacity, spec)| self.cell(subject, spec, capacity, watch))
     }

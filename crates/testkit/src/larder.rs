@@ -5,13 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Client, Origin, Process, Response, eventually, programs, resident};
+use crate::{Client, Origin, Process, Response, eventually, locked, programs, resident};
 
 /// A running proxy. It ends with the test.
 pub struct Larder {
@@ -253,7 +253,7 @@ fn write(directory: &TempDir, config: &str) -> PathBuf {
 }
 
 fn collect(log: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
-    let lines = Arc::new(Mutex::default());
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let collected = Arc::clone(&lines);
     std::thread::spawn(move || {
         for line in BufReader::new(log).lines().map_while(Result::ok) {
@@ -261,8 +261,4 @@ fn collect(log: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
         }
     });
     lines
-}
-
-fn locked(log: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }

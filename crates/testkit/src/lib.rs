@@ -24,7 +24,7 @@ mod sockets;
 #[cfg(feature = "proxy")]
 mod tls;
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -33,7 +33,7 @@ pub use apart::{OUTER, not_tested, with_outer_address};
 pub use client::{Client, Response};
 pub use engine::{ELECTION, Engine};
 pub use larder::{Larder, site};
-pub use origin::{Answer, Origin, Peer, Seen, answer};
+pub use origin::{Answer, Origin, Peer, Seen, answer, mixed};
 pub use process::{Process, children, is_over, resident};
 pub use programs::{output, program, stderr, stdout};
 pub use sockets::{connect_from, fields, free, free_ports, head, limited, listen, serve};
@@ -67,19 +67,29 @@ pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     pub fn open(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *locked(&self.0.0) = true;
         self.0.1.notify_all();
     }
 
+    /// Blocks again from now on.
+    pub fn close(&self) {
+        *locked(&self.0.0) = false;
+    }
+
     pub fn is_open(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0.0)
     }
 
     pub fn pass(&self) {
-        let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = locked(&self.0.0);
         let waited = self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open);
         assert!(!waited.unwrap_or_else(PoisonError::into_inner).1.timed_out(), "the gate stayed closed");
     }
+}
+
+/// Locks `mutex`, whose value is valid even if a thread has panicked.
+pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Raises the limit of open files to the hard limit, and returns that limit.

@@ -4,11 +4,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::net::{self, AddressFamily, SocketType};
 
-use crate::{Gate, Line, PATIENCE, eventually, fields, first, head, listen, message, parts, says, serve};
+use crate::{
+    Gate, Line, PATIENCE, eventually, fields, first, head, listen, locked, message, parts, says, serve,
+};
 
 /// An origin server on a free port.
 pub struct Origin {
@@ -227,6 +229,16 @@ impl Origin {
     }
 }
 
+/// Returns short responses that are stored for `/a..`, validated for `/v..`, and errors for `/f..`.
+pub fn mixed(seen: &Seen) -> String {
+    match (seen.target.as_bytes()[1], seen.field("if-none-match")) {
+        (b'v', Some(_)) => "304 Not Modified\nETag: \"1\"\nCache-Control: max-age=0".to_owned(),
+        (b'v', None) => "200 OK\nETag: \"1\"\nCache-Control: max-age=0\n\nvalidated".to_owned(),
+        (b'f', _) => "500 Internal Server Error\n\nfailed".to_owned(),
+        _ => "200 OK\nCache-Control: max-age=60\n\nstored".to_owned(),
+    }
+}
+
 /// Answers the requests of each connection to `listener` until the program ends, and records none of them.
 pub fn answer<E>(
     listener: TcpListener,
@@ -312,8 +324,4 @@ fn long(text: &[u8], method: &str) -> Vec<u8> {
     let head = message(&format!("HTTP/1.1 {first}"), lines, &added);
     let content = if method == "HEAD" { b"" } else { content };
     [head.as_bytes(), content].concat()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

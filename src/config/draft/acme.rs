@@ -4,24 +4,14 @@ use std::path::PathBuf;
 
 use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT};
 
-/// The values as written.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) contact: Vec<String>,
-    pub(crate) directory: String,
-    pub(crate) accept_terms: bool,
-    pub(crate) challenge: Option<AcmeChallenge>,
-    pub(crate) ca: Option<PathBuf>,
-}
-
-impl Default for Draft {
-    fn default() -> Self {
-        Self {
-            contact: Vec::new(),
-            directory: LETS_ENCRYPT.to_owned(),
-            accept_terms: false,
-            challenge: None,
-            ca: None,
-        }
+with_defaults! {
+    /// The values as written.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Draft {
+        contact: Vec<String> = Vec::new(),
+        directory: String = LETS_ENCRYPT.to_owned(),
+        accept_terms: bool = false,
+        challenge: Option<AcmeChallenge> = None,
+        ca: Option<PathBuf> = None,
     }
 }

@@ -25,32 +25,19 @@ pub(crate) enum Validate {
 /// Pools, and for each the further pools that a change to it blanks.
 pub(crate) type Coupled = BTreeMap<Box<str>, Vec<Box<str>>>;
 
-/// The values as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Draft {
-    pub(crate) role: Role,
-    pub(crate) validate: Validate,
-    /// Whether `stale_if_error` was written.
-    pub(crate) stale_if_error: bool,
-    pub(crate) couple: Coupled,
-    pub(crate) transitive: bool,
-    /// All keys of tags, except couplings and push.
-    pub(crate) tags: Settings,
-    pub(crate) push: bool,
-    pub(crate) push_lifetime: u32,
-}
-
-impl Default for Draft {
-    fn default() -> Self {
-        Self {
-            role: Role::Cache,
-            validate: Validate::Stale,
-            stale_if_error: false,
-            couple: Coupled::new(),
-            transitive: false,
-            tags: Settings::default(),
-            push: false,
-            push_lifetime: 3_600,
-        }
+with_defaults! {
+    /// The values as written.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) struct Draft {
+        role: Role = Role::Cache,
+        validate: Validate = Validate::Stale,
+        /// Whether `stale_if_error` was written.
+        stale_if_error: bool = false,
+        couple: Coupled = Coupled::new(),
+        transitive: bool = false,
+        /// All keys of tags, except couplings and push.
+        tags: Settings = Settings::default(),
+        push: bool = false,
+        push_lifetime: u32 = 3_600,
     }
 }

@@ -1,5 +1,23 @@
 //! The content of a config file, on top of the defaults. Combinations of values are not checked here.
 
+/// Declares a struct whose fields have defaults: `FIELD: TYPE = DEFAULT,`.
+macro_rules! with_defaults {
+    ($(#[$attribute:meta])* pub(crate) struct $name:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)*
+    }) => {
+        $(#[$attribute])*
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
 pub(super) mod acme;
 pub(super) mod cluster;
 pub(super) mod control;
@@ -22,48 +40,50 @@ use larder_semantics::storable::Rules;
 
 use self::rule::RuleDraft;
 
-/// The values as written, on top of the defaults.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) threads: Option<usize>,
-    pub(crate) admin: Option<AdminAddress>,
-    pub(crate) admin_token: Option<Token>,
-    pub(crate) access_log: AccessLog,
-    pub(crate) access_log_file: Option<PathBuf>,
-    pub(crate) name: String,
-    pub(crate) x_cache: bool,
-    pub(crate) client_address: ClientAddress,
-    pub(crate) trust: Vec<IpNet>,
-    pub(crate) memory: Memory,
-    pub(crate) disks: Vec<DiskDraft>,
-    pub(crate) schedule: Schedule,
-    pub(crate) statistics: statistics::Draft,
-    pub(crate) cluster: cluster::Draft,
-    pub(crate) trace: Tracing,
-    pub(crate) validate: Validate,
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) certificates: Vec<CertificateFiles>,
-    pub(crate) proxy_protocol: ProxyProtocol,
-    pub(crate) reverse_listen: Option<Vec<Listen>>,
-    pub(crate) socket_mode: u32,
-    pub(crate) reverse_listen_tls: Option<Vec<SocketAddr>>,
-    pub(crate) reverse_client: ClientDraft,
-    pub(crate) sites: Vec<SiteDraft>,
-    pub(crate) forward_listen: Option<Vec<SocketAddr>>,
-    pub(crate) forward_listen_tls: Vec<SocketAddr>,
-    pub(crate) forward_client: ClientDraft,
-    pub(crate) forward: Forward,
-    pub(crate) forward_rules: Vec<RuleDraft>,
-    pub(crate) thrift_listen: Vec<SocketAddr>,
-    pub(crate) onc_listen: Vec<SocketAddr>,
-    pub(crate) line_listen: Vec<SocketAddr>,
-    /// All keys of RPC listeners except their addresses.
-    pub(crate) doors: Doors,
-    /// The place of each key that was written, as errors name it: `memory.size` -> `larder.toml:7`.
-    pub(crate) places: BTreeMap<String, String>,
-    /// The tables, and the keys above all tables, with parts that could not be read.
-    pub(crate) unread: BTreeSet<String>,
+with_defaults! {
+    /// The values as written, on top of the defaults.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Draft {
+        threads: Option<usize> = None,
+        admin: Option<AdminAddress> = Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
+        admin_token: Option<Token> = None,
+        access_log: AccessLog = AccessLog::Off,
+        access_log_file: Option<PathBuf> = None,
+        name: String = "Larder".to_owned(),
+        x_cache: bool = false,
+        client_address: ClientAddress = ClientAddress::XForwardedFor,
+        trust: Vec<IpNet> = Vec::new(),
+        memory: Memory = Memory::default(),
+        disks: Vec<DiskDraft> = Vec::new(),
+        schedule: Schedule = Schedule::default(),
+        statistics: statistics::Draft = statistics::Draft::default(),
+        cluster: cluster::Draft = cluster::Draft::default(),
+        trace: Tracing = Tracing::default(),
+        validate: Validate = Validate::default(),
+        limits: Limits = Limits::default(),
+        timeouts: Timeouts = Timeouts::default(),
+        certificates: Vec<CertificateFiles> = Vec::new(),
+        proxy_protocol: ProxyProtocol = ProxyProtocol::default(),
+        reverse_listen: Option<Vec<Listen>> = None,
+        socket_mode: u32 = UnixSockets::default().mode,
+        reverse_listen_tls: Option<Vec<SocketAddr>> = None,
+        reverse_client: ClientDraft = ClientDraft::default(),
+        sites: Vec<SiteDraft> = Vec::new(),
+        forward_listen: Option<Vec<SocketAddr>> = None,
+        forward_listen_tls: Vec<SocketAddr> = Vec::new(),
+        forward_client: ClientDraft = ClientDraft::default(),
+        forward: Forward = Forward::default(),
+        forward_rules: Vec<RuleDraft> = Vec::new(),
+        thrift_listen: Vec<SocketAddr> = Vec::new(),
+        onc_listen: Vec<SocketAddr> = Vec::new(),
+        line_listen: Vec<SocketAddr> = Vec::new(),
+        /// All keys of RPC listeners except their addresses.
+        doors: Doors = Doors::default(),
+        /// The place of each key that was written, as errors name it: `memory.size` -> `larder.toml:7`.
+        places: BTreeMap<String, String> = BTreeMap::new(),
+        /// The tables, and the keys above all tables, with parts that could not be read.
+        unread: BTreeSet<String> = BTreeSet::new(),
+    }
 }
 
 /// An address at which clients of sites connect.
@@ -109,41 +129,44 @@ pub(crate) struct DiskDraft {
     pub(crate) tier: DiskTier,
 }
 
-/// A site, as written.
-#[derive(Clone, Debug)]
-pub(crate) struct SiteDraft {
-    /// The place where its table begins, as errors name it.
-    pub(crate) place: String,
-    /// The place of each of its keys that was written.
-    pub(crate) places: BTreeMap<String, String>,
-    /// Whether a part of it could not be read.
-    pub(crate) is_unread: bool,
-    pub(crate) name: Option<String>,
-    pub(crate) hosts: Vec<String>,
-    pub(crate) path: PathPrefix,
-    pub(crate) origins: Vec<Origin>,
-    pub(crate) balance: Balance,
-    pub(crate) host: HostHeader,
-    pub(crate) rewrite_urls: bool,
-    pub(crate) only_https: bool,
-    pub(crate) hsts: Option<Hsts>,
-    pub(crate) acme: Option<acme::Draft>,
-    pub(crate) ca: Option<PathBuf>,
-    pub(crate) client_cert: Option<PathBuf>,
-    pub(crate) client_key: Option<PathBuf>,
-    pub(crate) tls_name: Option<String>,
-    pub(crate) cache: bool,
-    pub(crate) retries: u32,
-    pub(crate) max_fails: u32,
-    pub(crate) fail_timeout: Duration,
-    pub(crate) resolve_interval: Option<Duration>,
-    pub(crate) health: Option<String>,
-    pub(crate) health_interval: Duration,
-    pub(crate) purge_from: Vec<IpNet>,
-    pub(crate) rules: Rules,
-    /// The rules in its `[[site.rule]]` tables.
-    pub(crate) site_rules: Vec<RuleDraft>,
-    pub(crate) control: control::Draft,
+with_defaults! {
+    /// A site, as written.
+    #[derive(Clone, Debug)]
+    pub(crate) struct SiteDraft {
+        /// The place where its table begins, as errors name it.
+        place: String = String::new(),
+        /// The place of each of its keys that was written.
+        places: BTreeMap<String, String> = BTreeMap::new(),
+        /// Whether a part of it could not be read.
+        is_unread: bool = false,
+        name: Option<String> = None,
+        hosts: Vec<String> = Vec::new(),
+        path: PathPrefix = PathPrefix::default(),
+        origins: Vec<Origin> = Vec::new(),
+        balance: Balance = Balance::default(),
+        host: HostHeader = HostHeader::Preserve,
+        rewrite_urls: bool = false,
+        only_https: bool = false,
+        hsts: Option<Hsts> = None,
+        acme: Option<acme::Draft> = None,
+        ca: Option<PathBuf> = None,
+        client_cert: Option<PathBuf> = None,
+        client_key: Option<PathBuf> = None,
+        tls_name: Option<String> = None,
+        cache: bool = true,
+        retries: u32 = 1,
+        max_fails: u32 = 3,
+        fail_timeout: Duration = Duration::from_secs(10),
+        resolve_interval: Option<Duration> = Some(Duration::from_secs(30)),
+        health: Option<String> = None,
+        health_interval: Duration = Duration::from_secs(10),
+        purge_from: Vec<IpNet> = Vec::new(),
+        // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
+        rules: Rules = Rules { guesses_with_cookies: false, ..Rules::default() },
+        /// The rules in its `[[site.rule]]` tables.
+        site_rules: Vec<RuleDraft> = Vec::new(),
+        control: control::Draft = control::Draft::default(),
+    }
 }
 
 impl Draft {
@@ -161,88 +184,15 @@ impl SiteDraft {
     }
 }
 
-impl Default for Draft {
+impl Default for Memory {
     fn default() -> Self {
         let MemoryTier { counts, policy, max_object, max_variants, .. } = MemoryTier::default();
-        Self {
-            threads: None,
-            admin: Some(AdminAddress { address: SocketAddr::from(([127, 0, 0, 1], 9145)), tls: false }),
-            admin_token: None,
-            access_log: AccessLog::Off,
-            access_log_file: None,
-            name: "Larder".to_owned(),
-            x_cache: false,
-            client_address: ClientAddress::XForwardedFor,
-            trust: Vec::new(),
-            memory: Memory { size: None, entries: None, counts, policy, max_object, max_variants },
-            disks: Vec::new(),
-            schedule: Schedule::default(),
-            statistics: statistics::Draft::default(),
-            cluster: cluster::Draft::default(),
-            trace: Tracing::default(),
-            validate: Validate::default(),
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            certificates: Vec::new(),
-            proxy_protocol: ProxyProtocol::default(),
-            reverse_listen: None,
-            socket_mode: UnixSockets::default().mode,
-            reverse_listen_tls: None,
-            reverse_client: ClientDraft::default(),
-            sites: Vec::new(),
-            forward_listen: None,
-            forward_listen_tls: Vec::new(),
-            forward_client: ClientDraft::default(),
-            forward: Forward::default(),
-            forward_rules: Vec::new(),
-            thrift_listen: Vec::new(),
-            onc_listen: Vec::new(),
-            line_listen: Vec::new(),
-            doors: Doors::default(),
-            places: BTreeMap::new(),
-            unread: BTreeSet::new(),
-        }
+        Self { size: None, entries: None, counts, policy, max_object, max_variants }
     }
 }
 
 impl Default for DiskDraft {
     fn default() -> Self {
         Self { place: String::new(), tier: DiskTier::at(PathBuf::new()) }
-    }
-}
-
-impl Default for SiteDraft {
-    fn default() -> Self {
-        Self {
-            place: String::new(),
-            places: BTreeMap::new(),
-            is_unread: false,
-            name: None,
-            hosts: Vec::new(),
-            path: PathPrefix::default(),
-            origins: Vec::new(),
-            balance: Balance::default(),
-            host: HostHeader::Preserve,
-            rewrite_urls: false,
-            only_https: false,
-            hsts: None,
-            acme: None,
-            ca: None,
-            client_cert: None,
-            client_key: None,
-            tls_name: None,
-            cache: true,
-            retries: 1,
-            max_fails: 3,
-            fail_timeout: Duration::from_secs(10),
-            resolve_interval: Some(Duration::from_secs(30)),
-            health: None,
-            health_interval: Duration::from_secs(10),
-            purge_from: Vec::new(),
-            // Sites have users; responses to clients of a forward proxy come with all kinds of cookies.
-            rules: Rules { guesses_with_cookies: false, ..Rules::default() },
-            site_rules: Vec::new(),
-            control: control::Draft::default(),
-        }
     }
 }

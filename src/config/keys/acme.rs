@@ -4,7 +4,7 @@ use http::Uri;
 use larder_proxy::settings::{AcmeChallenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 use toml::de::DeValue;
 
-use super::key::{Key, key};
+use super::key::{Key, keys};
 use super::values::DIRECTORY;
 use crate::cli::words::{hint, nearest};
 use crate::config::draft::acme::Draft;
@@ -23,39 +23,19 @@ const DIRECTORIES: &[(&str, &str)] =
     &[("letsencrypt", LETS_ENCRYPT), ("letsencrypt-staging", LETS_ENCRYPT_STAGING)];
 
 /// The keys of `acme`.
-pub(crate) const ACME: &[Key<Draft>] = &[
-    key!(
-        "contact",
-        List(CONTACT),
-        contact,
-        "address at which the authority can reach you, such as \"mailto:admin@docs.example\""
-    ),
-    key!(
-        "directory",
-        AUTHORITY,
-        directory,
-        "the authority: \"letsencrypt\", \"letsencrypt-staging\" for tests, or the URL of its directory"
-    ),
-    key!(
-        "accept_terms",
-        Flag,
-        accept_terms,
-        "true: you accept the terms of the authority; Let's Encrypt and most others issue no certificates without that"
-    ),
-    key!(
-        "challenge",
-        Or("auto", CHALLENGE),
-        challenge,
+pub(crate) const ACME: &[Key<Draft>] = keys! {
+    "contact" in contact: List(CONTACT),
+        "address at which the authority can reach you, such as \"mailto:admin@docs.example\"";
+    "directory" in directory: AUTHORITY,
+        "the authority: \"letsencrypt\", \"letsencrypt-staging\" for tests, or the URL of its directory";
+    "accept_terms" in accept_terms: Flag,
+        "true: you accept the terms of the authority; Let's Encrypt and most others issue no certificates without that";
+    "challenge" in challenge: Or("auto", CHALLENGE),
         "how the authority verifies that a host leads here: by a file at port 80, or by TLS at port 443; auto: as the listeners \
-         permit, and the other way after a failure"
-    ),
-    key!(
-        "ca",
-        Or("system", DIRECTORY),
-        ca,
-        "PEM file with the authorities that are trusted for the certificate of the directory"
-    ),
-];
+         permit, and the other way after a failure";
+    "ca" in ca: Or("system", DIRECTORY),
+        "PEM file with the authorities that are trusted for the certificate of the directory";
+};
 
 /// A table with these keys: `{ contact = "mailto:admin@docs.example", accept_terms = true }`.
 pub(super) struct Acme;

@@ -1,4 +1,4 @@
-//! A key of the config, and the macro that makes one from its name, kind, field and meaning.
+//! A key of the config, and the macro that makes a list of them from a table of name, field, kind and meaning.
 
 use toml::de::DeValue;
 
@@ -23,9 +23,10 @@ pub(crate) struct Section {
     pub(crate) keys: &'static [Key<Draft>],
 }
 
-macro_rules! key {
-    ($name:literal, $kind:expr, $($place:ident).+, $about:literal) => {
-        Key {
+/// Makes a list of keys, each in a row: `NAME in FIELD: KIND, MEANING;`.
+macro_rules! keys {
+    ($($name:literal in $($place:ident).+: $kind:expr, $about:literal;)*) => {
+        &[$(Key {
             name: $name,
             about: $about,
             kind: || $kind.words(),
@@ -34,11 +35,11 @@ macro_rules! key {
                 Ok(())
             },
             show: |target| $kind.show(&target.$($place).+),
-        }
+        },)*]
     };
 }
 
-pub(super) use key;
+pub(super) use keys;
 
 /// A bound above all numbers that one machine serves, and far below an arithmetic overflow.
 pub(super) const MANY: u64 = 10_000_000;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use larder_proxy::settings::LineForm;
 
-use super::key::{Key, MANY, key};
+use super::key::{Key, MANY, keys};
 use super::values::{ADDRESS, NETWORK};
 use crate::config::draft::Draft;
 use crate::config::kinds::{AtLeast, Choice, Count, Flag, Kind, List, Or, Size, Text, Words};
@@ -16,58 +16,38 @@ const SOCKET: Text<PathBuf> =
 const USER_AGENT: Text<String> = Text { words: "text", parse: names::user_agent, show: String::clone };
 
 /// The keys of `[thrift]`.
-pub(super) const THRIFT: &[Key<Draft>] = &[
-    key!("listen", List(ADDRESS), thrift_listen, "addresses; none: off"),
-    key!("tls", Flag, doors.thrift_tls, "clients connect over TLS, with the certificates of [[tls]]"),
-];
+pub(super) const THRIFT: &[Key<Draft>] = keys! {
+    "listen" in thrift_listen: List(ADDRESS), "addresses; none: off";
+    "tls" in doors.thrift_tls: Flag, "clients connect over TLS, with the certificates of [[tls]]";
+};
 
 /// The keys of `[onc]`.
-pub(super) const ONC: &[Key<Draft>] = &[
-    key!("listen", List(ADDRESS), onc_listen, "addresses; none: off"),
-    key!(
-        "udp",
-        Or("auto", Flag),
-        doors.onc_udp,
-        "also over UDP, where senders can be forged; auto: at loopback addresses only"
-    ),
-    key!(
-        "udp_rate",
-        Count(1..=MANY),
-        doors.onc_udp_rate,
-        "calls over UDP from one address in a second; no limit for loopback (dropped)"
-    ),
-    key!("rpcbind", Or("off", SOCKET), doors.rpcbind, "socket of rpcbind, for registration if it runs"),
-];
+pub(super) const ONC: &[Key<Draft>] = keys! {
+    "listen" in onc_listen: List(ADDRESS), "addresses; none: off";
+    "udp" in doors.onc_udp: Or("auto", Flag),
+        "also over UDP, where senders can be forged; auto: at loopback addresses only";
+    "udp_rate" in doors.onc_udp_rate: Count(1..=MANY),
+        "calls over UDP from one address in a second; no limit for loopback (dropped)";
+    "rpcbind" in doors.rpcbind: Or("off", SOCKET), "socket of rpcbind, for registration if it runs";
+};
 
 /// The keys of `[line]`.
-pub(super) const LINE: &[Key<Draft>] = &[
-    key!("listen", List(ADDRESS), line_listen, "addresses; none: off"),
-    key!("tls", Flag, doors.line_tls, "clients connect over TLS, with the certificates of [[tls]]"),
-    key!(
-        "form",
-        FORM,
-        doors.line_form,
-        "end of a page: framed: a line with a dot; bare: the connection closes, or is reset after a failure"
-    ),
-];
+pub(super) const LINE: &[Key<Draft>] = keys! {
+    "listen" in line_listen: List(ADDRESS), "addresses; none: off";
+    "tls" in doors.line_tls: Flag, "clients connect over TLS, with the certificates of [[tls]]";
+    "form" in doors.line_form: FORM,
+        "end of a page: framed: a line with a dot; bare: the connection closes, or is reset after a failure";
+};
 
 /// The keys of `[doors]`.
-pub(super) const DOORS: &[Key<Draft>] = &[
-    key!(
-        "clients",
-        List(NETWORK),
-        doors.clients,
-        "addresses and networks whose clients may use them (closed); a listener for all addresses needs it"
-    ),
-    key!("user_agent", USER_AGENT, doors.user_agent, "User-Agent of their requests to origins"),
-    key!("redirects", Count(0..=1_000), doors.redirects, "redirects followed for one page (502)"),
-    key!("cross_scheme", Flag, doors.cross_scheme, "follow redirects from http to https, and back"),
-    key!(
-        "max_page",
-        Size(1..=2 << 30),
-        doors.max_page,
+pub(super) const DOORS: &[Key<Draft>] = keys! {
+    "clients" in doors.clients: List(NETWORK),
+        "addresses and networks whose clients may use them (closed); a listener for all addresses needs it";
+    "user_agent" in doors.user_agent: USER_AGENT, "User-Agent of their requests to origins";
+    "redirects" in doors.redirects: Count(0..=1_000), "redirects followed for one page (502)";
+    "cross_scheme" in doors.cross_scheme: Flag, "follow redirects from http to https, and back";
+    "max_page" in doors.max_page: Size(1..=2 << 30),
         "largest page that is assembled before it is sent: coded, or of unknown length (502). The pages of a client take 128MiB \
-         together at most"
-    ),
-    key!("idle", AtLeast(1), doors.idle, "between two calls of a connection (closed)"),
-];
+         together at most";
+    "idle" in doors.idle: AtLeast(1), "between two calls of a connection (closed)";
+};

@@ -2,7 +2,7 @@
 
 use super::acme::Acme;
 use super::control;
-use super::key::{Key, MANY, key};
+use super::key::{Key, MANY, keys};
 use super::values::{
     BALANCE, DIRECTORY, HOST, HOST_HEADER, HSTS, HTTPS, NAME, NETWORK, ORIGIN, PATH, PREFIX,
 };
@@ -11,163 +11,63 @@ use crate::config::draft::SiteDraft;
 use crate::config::kinds::{AtLeast, Count, Flag, Kind, List, Or, Seconds, Size, Words};
 
 /// The keys of a `[[site]]` other than [`CACHING`](super::CACHING).
-pub(crate) const SITE: &[Key<SiteDraft>] = &[
-    key!(
-        "name",
-        Or("auto", NAME),
-        name,
-        "name of the site in logs and statistics; auto: its first host, or its number as in site1, with its path"
-    ),
-    key!(
-        "hosts",
-        List(HOST),
-        hosts,
-        "host names without ports; *.example.com matches all subdomains; none: every host"
-    ),
-    key!("path", PREFIX, path, "only this path and those below it"),
-    key!(
-        "origin",
-        List(ORIGIN),
-        origins,
+pub(crate) const SITE: &[Key<SiteDraft>] = keys! {
+    "name" in name: Or("auto", NAME),
+        "name of the site in logs and statistics; auto: its first host, or its number as in site1, with its path";
+    "hosts" in hosts: List(HOST),
+        "host names without ports; *.example.com matches all subdomains; none: every host";
+    "path" in path: PREFIX, "only this path and those below it";
+    "origin" in origins: List(ORIGIN),
         "origin servers, http://host:port, https://, h2c:// or h2:// (HTTP/2 without or over TLS, as for gRPC) or \
          unix:/socket, each with a weight if wanted, as in \"http://a weight=3\"; at least one; a path at the end, \
-         if only a slash, replaces the site's own path (docs/reverse-proxy.md)"
-    ),
-    key!(
-        "balance",
-        BALANCE,
-        balance,
+         if only a slash, replaces the site's own path (docs/reverse-proxy.md)";
+    "balance" in balance: BALANCE,
         "choice of the origin for a request: round-robin: in turn; two-choices: of two random origins, the one with \
-         fewer requests in progress; both by weight"
-    ),
-    key!(
-        "host",
-        HOST_HEADER,
-        host,
-        "Host field sent to the origin: the client's, the origin's own, or this one"
-    ),
-    key!(
-        "rewrite_urls",
-        Flag,
-        rewrite_urls,
-        "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site"
-    ),
-    key!(
-        "role",
-        control::ROLE,
-        control.role,
-        "tags: a gateway beside its backend, which stores only tags (docs/control.md)"
-    ),
-    key!(
-        "https",
-        HTTPS,
-        only_https,
-        "redirect: a request that arrives without TLS is redirected to the same URL under https"
-    ),
-    key!(
-        "hsts",
-        Or("off", HSTS),
-        hsts,
-        "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only"
-    ),
-    key!(
-        "acme",
-        Or("off", Acme),
-        acme,
-        "get a certificate for each of its hosts from an authority by ACME, and renew it (docs/tls.md)"
-    ),
-    key!(
-        "ca",
-        Or("system", DIRECTORY),
-        ca,
-        "PEM file with the authorities that are trusted for certificates of https origins"
-    ),
-    key!(
-        "client_cert",
-        Or("none", DIRECTORY),
-        client_cert,
-        "PEM file with the certificate chain that is sent to https origins that request one"
-    ),
-    key!("client_key", Or("none", DIRECTORY), client_key, "file with its private key in PEM"),
-    key!(
-        "tls_name",
-        Or("origin", HOST),
-        tls_name,
+         fewer requests in progress; both by weight";
+    "host" in host: HOST_HEADER, "Host field sent to the origin: the client's, the origin's own, or this one";
+    "rewrite_urls" in rewrite_urls: Flag,
+        "whether Location, Content-Location and the Domain and Path of cookies that name the origin are changed to name the site";
+    "role" in control.role: control::ROLE,
+        "tags: a gateway beside its backend, which stores only tags (docs/control.md)";
+    "https" in only_https: HTTPS,
+        "redirect: a request that arrives without TLS is redirected to the same URL under https";
+    "hsts" in hsts: Or("off", HSTS),
+        "Strict-Transport-Security of replies to requests for https, unless the origin sends it: how long browsers use TLS only";
+    "acme" in acme: Or("off", Acme),
+        "get a certificate for each of its hosts from an authority by ACME, and renew it (docs/tls.md)";
+    "ca" in ca: Or("system", DIRECTORY),
+        "PEM file with the authorities that are trusted for certificates of https origins";
+    "client_cert" in client_cert: Or("none", DIRECTORY),
+        "PEM file with the certificate chain that is sent to https origins that request one";
+    "client_key" in client_key: Or("none", DIRECTORY), "file with its private key in PEM";
+    "tls_name" in tls_name: Or("origin", HOST),
         "name that is requested from https origins (SNI) and that their certificates must have; origin: the host of \
-         their URL"
-    ),
-    key!("cache", Flag, cache, "false: nothing is stored, and every request is forwarded"),
-    key!(
-        "validate",
-        control::VALIDATE,
-        control.validate,
-        "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)"
-    ),
-    key!(
-        "couple",
-        control::Couple,
-        control.couple,
-        "role tags: further pools that a change to a pool blanks"
-    ),
-    key!(
-        "couple_transitively",
-        Flag,
-        control.transitive,
-        "role tags: follow couplings of coupled pools, too"
-    ),
-    key!("tags", Count(1..=MANY), control.tags.tags, "role tags: largest number of tags in a pool"),
-    key!("tag_bytes", Size(1 << 10..=*MEMORY.end()), control.tags.bytes, "role tags: largest size of a pool"),
-    key!(
-        "tag_pools",
-        Count(1..=65_536),
-        control.tags.pools,
-        "role tags: largest number of pools; further segments share one"
-    ),
-    key!(
-        "tag_limit",
-        Size(0..=1 << 30),
-        control.tags.content,
-        "role tags: largest content that is read to generate a tag"
-    ),
-    key!(
-        "tag_doubt",
-        Seconds,
-        control.tags.doubt,
+         their URL";
+    "cache" in cache: Flag, "false: nothing is stored, and every request is forwarded";
+    "validate" in control.validate: control::VALIDATE,
+        "always: revalidate before each use; stale_if_error is then 0s by default (docs/control.md)";
+    "couple" in control.couple: control::Couple, "role tags: further pools that a change to a pool blanks";
+    "couple_transitively" in control.transitive: Flag, "role tags: follow couplings of coupled pools, too";
+    "tags" in control.tags.tags: Count(1..=MANY), "role tags: largest number of tags in a pool";
+    "tag_bytes" in control.tags.bytes: Size(1 << 10..=*MEMORY.end()), "role tags: largest size of a pool";
+    "tag_pools" in control.tags.pools: Count(1..=65_536),
+        "role tags: largest number of pools; further segments share one";
+    "tag_limit" in control.tags.content: Size(0..=1 << 30),
+        "role tags: largest content that is read to generate a tag";
+    "tag_doubt" in control.tags.doubt: Seconds,
         "time for which a change with an unknown result may still take effect: until then, a gateway generates no \
-         tags, and a cache revalidates the responses that it may concern"
-    ),
-    key!(
-        "push",
-        Flag,
-        control.push,
-        "role tags: send cache groups and their invalidations to caches (RFC 9875)"
-    ),
-    key!(
-        "push_lifetime",
-        Seconds,
-        control.push_lifetime,
-        "role tags: with push, lifetime of responses for which the backend sets none"
-    ),
-    key!("retries", Count(0..=100), retries, "retries of an idempotent request without an answer"),
-    key!("max_fails", Count(1..=MANY), max_fails, "failures in a row after which an origin gets no requests"),
-    key!("fail_timeout", AtLeast(1), fail_timeout, "for how long it gets none"),
-    key!(
-        "resolve_interval",
-        Or("off", AtLeast(1_000)),
-        resolve_interval,
-        "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests"
-    ),
-    key!(
-        "health",
-        Or("off", PATH),
-        health,
-        "path of health checks, which each origin must answer with 2xx or 3xx"
-    ),
-    key!("health_interval", AtLeast(100), health_interval, "interval between health checks"),
-    key!(
-        "purge_from",
-        List(NETWORK),
-        purge_from,
-        "clients that may send PURGE (docs/purge.md); others need admin_token"
-    ),
-];
+         tags, and a cache revalidates the responses that it may concern";
+    "push" in control.push: Flag, "role tags: send cache groups and their invalidations to caches (RFC 9875)";
+    "push_lifetime" in control.push_lifetime: Seconds,
+        "role tags: with push, lifetime of responses for which the backend sets none";
+    "retries" in retries: Count(0..=100), "retries of an idempotent request without an answer";
+    "max_fails" in max_fails: Count(1..=MANY), "failures in a row after which an origin gets no requests";
+    "fail_timeout" in fail_timeout: AtLeast(1), "for how long it gets none";
+    "resolve_interval" in resolve_interval: Or("off", AtLeast(1_000)),
+        "interval at which names of origins are resolved again; kept connections to addresses that are not found any more get no further requests";
+    "health" in health: Or("off", PATH),
+        "path of health checks, which each origin must answer with 2xx or 3xx";
+    "health_interval" in health_interval: AtLeast(100), "interval between health checks";
+    "purge_from" in purge_from: List(NETWORK),
+        "clients that may send PURGE (docs/purge.md); others need admin_token";
+};

@@ -2,7 +2,7 @@
 
 use larder_proxy::settings::{ClientDetail, QueryStrings};
 
-use super::key::{Key, MANY, key};
+use super::key::{Key, MANY, keys};
 use crate::config::bounds::DISK;
 use crate::config::draft::Draft;
 use crate::config::draft::statistics::DatabasePlace;
@@ -10,47 +10,23 @@ use crate::config::kinds::{AtLeast, Choice, Count, Kind, Or, Size, Text, Words};
 use crate::config::names::{self, CLIENT_DETAILS};
 
 /// The keys of `[stats]`.
-pub(super) const KEYS: &[Key<Draft>] = &[
-    key!(
-        "url",
-        DATABASE,
-        statistics.place,
+pub(super) const KEYS: &[Key<Draft>] = keys! {
+    "url" in statistics.place: DATABASE,
         "sqlite:PATH, mysql://.., mariadb://.. or postgres://..; auto: statistics.db in $STATE_DIRECTORY, \
-         $XDG_STATE_HOME/larder or ~/.local/state/larder (root: /var/lib/larder)"
-    ),
-    key!(
-        "keep",
-        AtLeast(1_000),
-        statistics.keep,
-        "retention of the rows of requests; sums by the hour stay for 400 days"
-    ),
-    key!(
-        "client",
-        CLIENT_DETAIL,
-        statistics.client,
-        "recorded part of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6"
-    ),
-    key!("query", QUERY, statistics.query, "whether the database and all logs contain query strings"),
-    key!(
-        "rate",
-        Count(1..=MANY),
-        statistics.rate,
-        "number of rows in a second beyond which equal requests share a row"
-    ),
-    key!("queue", Count(1..=MANY), statistics.queue, "rows that may wait while the database is slow or down"),
-    key!(
-        "max_size",
-        Size(DISK),
-        statistics.max_size,
-        "size of a SQLite file beyond which the oldest rows of requests are deleted"
-    ),
-    key!(
-        "contents",
-        Or("off", AtLeast(1_000)),
-        statistics.contents,
-        "interval between snapshots of the cache's content"
-    ),
-];
+         $XDG_STATE_HOME/larder or ~/.local/state/larder (root: /var/lib/larder)";
+    "keep" in statistics.keep: AtLeast(1_000),
+        "retention of the rows of requests; sums by the hour stay for 400 days";
+    "client" in statistics.client: CLIENT_DETAIL,
+        "recorded part of clients' addresses; truncated: 24 bits of IPv4, 48 of IPv6";
+    "query" in statistics.query: QUERY, "whether the database and all logs contain query strings";
+    "rate" in statistics.rate: Count(1..=MANY),
+        "number of rows in a second beyond which equal requests share a row";
+    "queue" in statistics.queue: Count(1..=MANY), "rows that may wait while the database is slow or down";
+    "max_size" in statistics.max_size: Size(DISK),
+        "size of a SQLite file beyond which the oldest rows of requests are deleted";
+    "contents" in statistics.contents: Or("off", AtLeast(1_000)),
+        "interval between snapshots of the cache's content";
+};
 
 const DATABASE: Text<DatabasePlace> =
     Text { words: "\"auto\" or \"none\" or a URL", parse: names::database, show: names::show_database };

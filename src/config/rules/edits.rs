@@ -3,42 +3,23 @@
 use larder_proxy::settings::{CookieFilter, Edits, Pattern};
 use toml::de::DeValue;
 
-use super::key::{RuleKey, rule_key};
+use super::key::{RuleKey, rows};
 use super::values::{each, entries, fields, unknown, written_field};
 
 /// The keys of a rule's `request`, `response` and `reply`.
-pub(crate) const EDITS: &[RuleKey<Edits>] = &[
-    rule_key!(
-        "remove",
-        "list of field names",
-        |own, value| own.remove = each(value, written_field)?,
-        "fields that are removed"
-    ),
-    rule_key!(
-        "cookies",
-        "\"drop\", or { keep = [names] } or { drop = [names] }",
+pub(crate) const EDITS: &[RuleKey<Edits>] = rows! {
+    "remove": "list of field names", |own, value| own.remove = each(value, written_field)?,
+        "fields that are removed";
+    "cookies": "\"drop\", or { keep = [names] } or { drop = [names] }",
         |own, value| own.cookies = Some(cookies(value)?),
-        "cookies that are kept or dropped; `*` and `~` as for path"
-    ),
-    rule_key!(
-        "set",
-        "table of fields and values",
-        |own, value| own.set = fields(value)?,
-        "fields that are set to these values, in place of existing ones"
-    ),
-    rule_key!(
-        "default",
-        "table of fields and values",
-        |own, value| own.default = fields(value)?,
-        "fields that are added if there is none of that name"
-    ),
-    rule_key!(
-        "add",
-        "table of fields and values",
-        |own, value| own.add = fields(value)?,
-        "fields that are added, beside existing ones"
-    ),
-];
+        "cookies that are kept or dropped; `*` and `~` as for path";
+    "set": "table of fields and values", |own, value| own.set = fields(value)?,
+        "fields that are set to these values, in place of existing ones";
+    "default": "table of fields and values", |own, value| own.default = fields(value)?,
+        "fields that are added if there is none of that name";
+    "add": "table of fields and values", |own, value| own.add = fields(value)?,
+        "fields that are added, beside existing ones";
+};
 
 fn cookies(value: &DeValue<'_>) -> Result<CookieFilter, String> {
     let Some(table) = value.as_table() else {

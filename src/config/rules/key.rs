@@ -1,4 +1,4 @@
-//! A key of a rule, and the macro that makes one from its name, values, effect and meaning.
+//! A key of a rule, and the macro that makes a list of them from a table of name, values, effect and meaning.
 
 use toml::de::DeValue;
 
@@ -12,9 +12,10 @@ pub(crate) struct RuleKey<T> {
     pub(crate) set: fn(&mut T, &DeValue<'_>) -> Result<(), String>,
 }
 
-macro_rules! rule_key {
-    ($name:literal, $values:literal, |$target:ident, $value:ident| $store:expr, $about:literal $(,)?) => {
-        RuleKey {
+/// Makes a list of keys, each in a row: `NAME: VALUES, |TARGET, VALUE| EFFECT, MEANING;`.
+macro_rules! rows {
+    ($($name:literal: $values:literal, |$target:ident, $value:ident| $store:expr, $about:literal;)*) => {
+        &[$(RuleKey {
             name: $name,
             values: $values,
             about: $about,
@@ -22,8 +23,8 @@ macro_rules! rule_key {
                 $store;
                 Ok(())
             },
-        }
+        },)*]
     };
 }
 
-pub(super) use rule_key;
+pub(super) use rows;

@@ -11,7 +11,7 @@ use super::answers::{redirect, respond};
 use super::classes::classes;
 use super::cors::cors;
 use super::files::error_pages;
-use super::key::{RuleKey, rule_key};
+use super::key::{RuleKey, rows};
 use super::limits::limits;
 use super::lists::{networks, tokens, users};
 use super::origins::{origins, rewrite};
@@ -27,23 +27,12 @@ macro_rules! rule_keys {
         $($key:literal, $values:literal, $how:ident[$($reader:tt)*], $about:literal;)*
     })*) => {
         /// The keys of a rule.
-        pub(crate) const RULE: &[RuleKey<RuleDraft>] = &[
-            rule_key!(
-                "name",
-                "text",
-                |rule, value| rule.name = Some(string(value)?),
-                "name of the rule in explanations and statistics; without it, its number"
-            ),
-            rule_key!(
-                "stop",
-                "true or false",
-                |rule, value| rule.stop = flag(value)?,
-                "if the rule holds, no later rule applies"
-            ),
-            $($(rule_key!(
-                $key, $values, |rule, value| read!($how[$($reader)*], value, rule, $field), $about
-            ),)*)*
-        ];
+        pub(crate) const RULE: &[RuleKey<RuleDraft>] = rows! {
+            "name": "text", |rule, value| rule.name = Some(string(value)?),
+                "name of the rule in explanations and statistics; without it, its number";
+            "stop": "true or false", |rule, value| rule.stop = flag(value)?, "if the rule holds, no later rule applies";
+            $($($key: $values, |rule, value| read!($how[$($reader)*], value, rule, $field), $about;)*)*
+        };
     };
 }
 

@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn names(line: &str) -> anyhow::Result<Vec<&'static str>> {
-        let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = crate::args::words(line);
         Ok(Options::parse(BENCHES, &words)?.benches.iter().map(|(name, _)| *name).collect())
     }
 

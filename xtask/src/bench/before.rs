@@ -203,7 +203,7 @@ mod tests {
     use serde_json::json;
 
     fn parse(line: &str) -> anyhow::Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(&crate::args::words(line))
     }
 
     #[test]

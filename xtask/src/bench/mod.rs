@@ -153,7 +153,7 @@ mod tests {
             ("hit", "unknown bench `hit`; did you mean `hits`?"),
             ("hits --rounds 0", "option `--rounds` needs a whole number above 0, but got `0`"),
         ] {
-            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            let words = crate::args::words(line);
             assert_eq!(Bench::parse(&words).err().unwrap().to_string(), complaint, "{line}");
         }
     }

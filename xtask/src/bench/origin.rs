@@ -2,10 +2,8 @@
 //!
 //! It has a thread for each connection. It runs on the load's core, so its speed is the same for every server.
 
-use anyhow::Result;
-use larder_testkit::{head, listen, serve};
-use std::io::{BufReader, Write};
-use std::net::TcpStream;
+use larder_testkit as testkit;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -21,11 +19,13 @@ pub(super) struct Origin {
 
 impl Origin {
     pub(super) fn start() -> Self {
-        let (listener, address) = listen();
+        let (listener, address) = testkit::listen();
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
-        // It is no error of the origin if a server closes a connection.
-        serve(listener, move |stream| drop(answer_all(stream, &count)));
+        testkit::answer(listener, move |seen, stream| {
+            count.fetch_add(1, Ordering::SeqCst);
+            stream.write_all(&answer(&seen.target, SystemTime::now()))
+        });
         Self { port: address.port(), requests }
     }
 
@@ -37,17 +37,6 @@ impl Origin {
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
-}
-
-fn answer_all(stream: TcpStream, requests: &AtomicU64) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream);
-    while let Some(first) = head(&mut reader, |_, _| {})? {
-        requests.fetch_add(1, Ordering::SeqCst);
-        let path = first.split(' ').nth(1).unwrap_or("/");
-        reader.get_mut().write_all(&answer(path, SystemTime::now()))?;
-    }
-    Ok(())
 }
 
 /// The path of a text that compresses to 1 KiB with its head of 18 bytes, within 1%.

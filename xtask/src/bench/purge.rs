@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_quick_run_is_one_round_unless_told_otherwise() {
         let rounds = |line: &str| {
-            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let words = crate::args::words(line);
             parse(&words).unwrap().rounds
         };
         assert_eq!([rounds(""), rounds("--quick"), rounds("--quick --rounds 3")], [5, 1, 3]);

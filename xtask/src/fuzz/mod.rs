@@ -9,6 +9,7 @@ mod targets;
 use crate::args::{self, Known};
 use crate::{cargo, root};
 use anyhow::{Context, Result, bail};
+use larder_testkit::locked;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -65,15 +66,13 @@ impl Fuzz {
                 scope.spawn(|| {
                     while let Some(target) = self.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if let Err(error) = self.run_one(target) {
-                            let mut failures =
-                                failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                            failures.push(format!("{error:#}"));
+                            locked(&failures).push(format!("{error:#}"));
                         }
                     }
                 });
             }
         });
-        let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failures = locked(&failures);
         if !failures.is_empty() {
             bail!("{}", failures.join("\n"));
         }

@@ -3,8 +3,9 @@
 use super::{Over, content};
 use crate::client::Client;
 use anyhow::{Context, Result, ensure};
+use larder_testkit::locked;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The address differs from that of the hostile clients: permits for origins are shared between clients by address.
@@ -53,7 +54,7 @@ impl Ordinary {
     }
 
     fn seen(&self) -> MutexGuard<'_, Responses> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// Runs one client, until the run is over.

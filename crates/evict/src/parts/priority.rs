@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::parts::heap::Heap;
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// The property that distinguishes such a policy.
 pub trait Priority: Send + 'static {
@@ -46,16 +46,5 @@ impl<P: Priority> Policy for ByPriority<P> {
         self.0.pop().map(|(victim, _)| victim)
     }
 
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.0.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.0.validate(residents)
-    }
+    leave_rest_to_part!();
 }

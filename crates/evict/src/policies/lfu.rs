@@ -1,7 +1,7 @@
 //! Least frequently used: objects with many requests are likely to be requested again.
 
 use crate::parts::frequency::Frequencies;
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// Evicts the object with the fewest requests since it was stored and, among equals, the least recently requested.
 ///
@@ -34,16 +34,5 @@ impl Policy for Lfu {
         Some(victim)
     }
 
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.0.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.0.validate(residents)
-    }
+    leave_rest_to_part!();
 }

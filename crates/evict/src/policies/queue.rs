@@ -2,7 +2,7 @@
 //! requested to its front.
 
 use crate::parts::queue::Queue;
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::policy::{Capacity, Policy, Residents, Slot, leave_rest_to_part};
 
 /// Evicts the last object of the queue. A replaced object counts as new.
 pub struct Queued<const MOVES_HITS: bool>(Queue);
@@ -42,16 +42,5 @@ impl<const MOVES_HITS: bool> Policy for Queued<MOVES_HITS> {
         self.0.pop_back()
     }
 
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.0.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.0.validate(residents)
-    }
+    leave_rest_to_part!();
 }

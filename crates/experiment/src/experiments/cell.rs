@@ -10,7 +10,7 @@ use larder_load::{Load, LoadResult, Outcome, Via};
 use serde::{Deserialize, Serialize};
 
 use crate::course::Course;
-use crate::findings::{Figure, Finding, Grid, Ruling, told};
+use crate::findings::{Column, Figure, Finding, Grid, MeanPlot, Ruling, told};
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
 use crate::replayed::{outcomes, share};
@@ -166,26 +166,15 @@ pub(super) fn straight(bench: &Bench, name: &str, course: &Course) -> Result<Str
 }
 
 /// Returns a table of the costs of direct requests.
-pub(super) fn straight_table(title: &str, all: &[Straight]) -> Grid {
-    let columns = [
-        "requests",
-        "total time in s",
-        "mean time in ms",
-        "origin's processor time per request in us",
-        "client's in us",
+pub(super) fn straight_table<'a>(title: &str, all: &'a [Straight]) -> Grid {
+    let columns: [Column<'_, &'a Straight>; 5] = [
+        ("requests", &|one| one.course.clone()),
+        ("total time in s", &|one| format!("{:.2}", one.seconds)),
+        ("mean time in ms", &|one| format!("{:.3}", one.mean_ms)),
+        ("origin's processor time per request in us", &|one| format!("{:.0}", one.origin_us)),
+        ("client's in us", &|one| format!("{:.0}", one.driver_us)),
     ];
-    let mut grid = Grid::new(title, &columns);
-    for one in all {
-        let Straight { course, seconds, mean_ms, origin_us, driver_us } = one;
-        grid.row([
-            course.clone(),
-            format!("{seconds:.2}"),
-            format!("{mean_ms:.3}"),
-            format!("{origin_us:.0}"),
-            format!("{driver_us:.0}"),
-        ]);
-    }
-    grid
+    Grid::of(title, &columns, all)
 }
 
 /// Returns the cells that satisfy `is_it`.
@@ -239,27 +228,17 @@ pub(super) fn curves(
     value: impl Fn(&Measured) -> f64 + Copy,
     caption: String,
 ) -> Figure {
-    let mut data =
-        Grid::new(title, &["policy", "cache size in %", "mean", "95% to either side", "repetitions"]);
-    let mut plot = Plot::new(title, Axis::linear("cache size, of all pages", Unit::Share), axis);
+    let x = Axis::linear("cache size, of all pages", Unit::Share);
+    let labels = ["policy", "cache size in %"];
+    let mut picture = MeanPlot::new(title, (x, axis), &labels, ("repetitions", decimals));
     for policy in policies {
-        let (mut points, mut errors) = (Vec::new(), Vec::new());
-        for percent in percents(cells) {
-            let Some(interval) = mean(cells, policy, percent, value) else { continue };
-            let at = f64::from(percent) / 100.0;
-            points.push((at, interval.mean));
-            errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
-            data.row([
-                (*policy).to_owned(),
-                percent.to_string(),
-                format!("{:.decimals$}", interval.mean),
-                interval.margin_cell(decimals),
-                interval.count.to_string(),
-            ]);
-        }
-        plot = plot.line(policy, points).with_errors(errors);
+        let at = |percent: u32| {
+            let labels = vec![(*policy).to_owned(), percent.to_string()];
+            Some((labels, f64::from(percent) / 100.0, mean(cells, policy, percent, value)?))
+        };
+        picture = picture.line(None, policy, percents(cells).into_iter().filter_map(at));
     }
-    Figure { name: name.to_owned(), plot, caption, data }
+    picture.figure(name, caption)
 }
 
 /// Returns a picture of live hit ratios against simulated ones, and the claim that they are equal.

@@ -1,4 +1,4 @@
-//! The experiments: one file each, and one line in [`EXPERIMENTS`].
+//! The experiments: one folder each, and one row in [`EXPERIMENTS`].
 //!
 //! An experiment defines how its measurements are taken, and the conclusions from them. `larder-lab experiment`, its help, its
 //! report and its tests use the list.
@@ -59,15 +59,41 @@ impl Experiment {
     }
 }
 
-/// All experiments, in the order in which they run.
-pub const EXPERIMENTS: &[Experiment] = &[
-    thrift::EXPERIMENT,
-    browsing::EXPERIMENT,
-    parallel::EXPERIMENT,
-    services::EXPERIMENT,
-    cluster::EXPERIMENT,
-    learn::EXPERIMENT,
-];
+/// Makes the list of experiments, each in a row: `MODULE: TITLE, SECONDS, MISSING, RESULT;`.
+macro_rules! experiments {
+    ($($module:ident: $title:literal, $seconds:expr, $missing:expr, $shows:literal;)*) => {
+        /// All experiments, in the order in which they run.
+        pub const EXPERIMENTS: &[Experiment] = &[$(Experiment {
+            name: stringify!($module),
+            title: $title,
+            shows: $shows,
+            seconds: $seconds,
+            measure: $module::measure,
+            conclude: $module::conclude,
+            missing: $missing,
+        },)*];
+    };
+}
+
+experiments! {
+    thrift: "Policies of an RPC proxy with Apache Thrift", (41, 255), no_requirement,
+        "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift, and against locality";
+    browsing: "Two people's browsing through an RPC proxy", (58, 150), no_requirement,
+        "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC";
+    parallel: "Parallel fetches, compared with asyncio", (92, 635), no_requirement,
+        "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, over HTTP/1.1 and HTTP/2, compared with asyncio";
+    services: "A cache before three services with changing data", (53, 345), no_requirement,
+        "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
+             and the smallest sufficient cache, with its price";
+    cluster: "Benefits and costs of more nodes", (26, 145), cluster::missing,
+        "times, throughput, hit ratio, origin requests and CPU time of 1, 2 and 3 nodes, live and simulated; of up to 100, simulated";
+    learn: "Refreshing responses before they expire", (30, 230), no_requirement,
+        "latency, waits, and the origin's load and fees with and without refreshing ahead; far, weak and paid origins";
+}
+
+fn no_requirement() -> Option<String> {
+    None
+}
 
 #[cfg(test)]
 mod tests {

@@ -57,6 +57,12 @@ impl Interval {
         Some(self.quantile(0.975)? * self.error?)
     }
 
+    /// Returns the mean of `values` as a cell of a table, empty if there are none.
+    pub fn mean_cell(values: impl IntoIterator<Item = f64>, decimals: usize) -> String {
+        let interval = Self::of(&values.into_iter().collect::<Vec<_>>());
+        interval.map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
+    }
+
     /// Returns [`margin`](Self::margin) as a cell of a table, empty for a single value.
     pub fn margin_cell(&self, decimals: usize) -> String {
         self.margin().map_or_else(String::new, |margin| format!("{margin:.decimals$}"))

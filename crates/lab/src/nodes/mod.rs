@@ -18,7 +18,7 @@ use larder_evict::{Capacity, Spec};
 use crate::parallel::in_parallel;
 use crate::replay::in_units;
 use crate::subject::Subject;
-use crate::sweep;
+use crate::sweep::{self, Watch};
 use crate::trace::Trace;
 
 pub use count::Counts;
@@ -61,12 +61,7 @@ impl Plan {
     /// Runs every policy at each of `capacities` in each cluster. `watch` is called from several threads with the
     /// number of further requests that are done, and returns whether to continue. Cells that it stopped are omitted;
     /// the others are in the order of capacity, nodes, copies, then policy.
-    pub fn run(
-        &self,
-        subject: &Subject,
-        capacities: &[Capacity],
-        watch: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Vec<Cell> {
+    pub fn run(&self, subject: &Subject, capacities: &[Capacity], watch: &Watch<'_>) -> Vec<Cell> {
         let trace = &subject.trace;
         let mut cells = Vec::new();
         for &nodes in &self.nodes {

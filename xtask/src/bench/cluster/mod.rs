@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_quick_run_is_short_unless_told_otherwise() {
         let rounds = |line: &str| {
-            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let words = crate::args::words(line);
             parse(&words).unwrap().rounds
         };
         assert_eq!([rounds(""), rounds("--quick"), rounds("--quick --rounds 3")], [7, 2, 3]);

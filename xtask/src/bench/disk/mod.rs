@@ -139,7 +139,7 @@ mod tests {
     use super::{Options, Part};
 
     fn parse(line: &str) -> anyhow::Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(&crate::args::words(line))
     }
 
     #[test]

@@ -296,7 +296,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn parse(line: &str) -> anyhow::Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(&crate::args::words(line))
     }
 
     #[test]

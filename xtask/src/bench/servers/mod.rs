@@ -120,7 +120,7 @@ mod tests {
     use super::{Options, Subject};
 
     fn parse(subject: Subject, line: &str) -> anyhow::Result<Options> {
-        Options::parse(subject, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(subject, &crate::args::words(line))
     }
 
     fn names(subject: Subject, line: &str) -> Vec<&'static str> {

@@ -9,10 +9,10 @@ use crate::client::{Answer, Client};
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::{Context, Result, ensure};
-use larder_testkit::{Engine, free};
+use larder_testkit::{Engine, free, locked};
 use rustix::process::Signal;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The time for which a node may use its contents without news from the engine.
@@ -139,7 +139,7 @@ impl Nodes<'_> {
     }
 
     fn page(&self, page: u64) -> std::sync::MutexGuard<'_, Acknowledged> {
-        self.acknowledged[page as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.acknowledged[page as usize])
     }
 
     /// Changes a page by a request or by a purge at this node, and records the answer.

@@ -1,7 +1,8 @@
 //! The findings of a checker, and whether its promises were kept.
 
+use larder_testkit::locked;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The number of violations that are printed; the others are only counted.
@@ -43,7 +44,7 @@ impl Findings {
 
     /// Records a broken promise, which is printed immediately.
     pub(super) fn violation(&self, text: &str) {
-        let mut violations = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut violations = locked(&self.violations);
         let time = self.begun.elapsed().as_secs_f64();
         let text = format!("{} with --seed {} after {time:.3} s: {text}", self.name, self.seed);
         if violations.len() < SHOWN {
@@ -60,7 +61,7 @@ impl Findings {
             changes: self.changes.get(),
             faults: self.faults.get(),
             unanswered: self.unanswered.get(),
-            violations: self.violations.lock().unwrap_or_else(PoisonError::into_inner).len(),
+            violations: locked(&self.violations).len(),
         }
     }
 }

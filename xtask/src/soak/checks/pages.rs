@@ -6,12 +6,12 @@ use crate::client::{Answer, Client};
 use crate::soak::content;
 use crate::soak::ordinary::Random;
 use anyhow::{Context, Result};
-use larder_testkit::{Seen, answer, listen};
+use larder_testkit::{Seen, answer, listen, locked};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Hosts, tags and kinds of pages.
@@ -164,7 +164,7 @@ impl Pages {
     }
 
     fn commits(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.committed)
     }
 
     /// Returns the versions in a content, after comparing every received byte.

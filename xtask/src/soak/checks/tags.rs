@@ -8,7 +8,8 @@ use crate::client::Client;
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::Result;
-use std::sync::{Arc, Mutex, PoisonError};
+use larder_testkit::locked;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The duration of a round. Each has a new gateway and a new cache; chance decides which of them stops waiting first.
@@ -135,7 +136,7 @@ impl Site<'_> {
     }
 
     fn doubt(&self, page: u64) -> Option<Instant> {
-        *self.doubts[(page % 2) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.doubts[(page % 2) as usize])
     }
 
     fn write(&self, mut random: Random) {
@@ -175,7 +176,7 @@ impl Site<'_> {
             // Counted from the request, which is earlier than the moment at which the gateway stopped waiting.
             let kinds = if page.is_multiple_of(2) { &self.doubts[..] } else { &self.doubts[1..] };
             for doubt in kinds {
-                *doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun + DOUBT);
+                *locked(doubt) = Some(begun + DOUBT);
             }
         }
         // From its commit on, the change has to be visible, although no client received an acknowledgement.

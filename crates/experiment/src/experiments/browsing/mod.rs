@@ -11,7 +11,6 @@ use larder_lab::workload::{self, Dataset, Latency, Order, Pages, Rate, Sizes};
 use larder_load::Via;
 use serde::{Deserialize, Serialize};
 
-use super::Experiment;
 use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
 use crate::bench::Size;
@@ -19,16 +18,6 @@ use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::Model;
 use crate::{Bench, Halt, Journal};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "browsing",
-    title: "Two people's browsing through an RPC proxy",
-    shows: "total time and hit rate of five policies and of no cache, hits and misses over time, Belady's anomaly; over ONC RPC",
-    seconds: (58, 150),
-    measure,
-    conclude,
-    missing: || None,
-};
 
 const REPORT: &str = "the seed report (Kumar and Viswanathan, RPC-based web proxy server)";
 const POLICIES: [&str; 5] = ["lru", "lfu", "fifo", "rand", "maxs"];
@@ -92,7 +81,7 @@ struct Asked {
     sizes: Vec<u64>,
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let names = COURSES.map(|(name, _)| name);
     let first = |name: &str| plan.course(name, scale.of(0));
@@ -167,7 +156,7 @@ fn key(cell: &Cell) -> String {
     format!("cell/{course}/{repetition}/{percent:02}/{policy}")
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<Measured> = journal.all("cell/");
     let mut findings = Findings { setup: setup(), ..Findings::default() };
     for asked in journal.all::<Asked>("asked/") {

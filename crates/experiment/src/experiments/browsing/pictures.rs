@@ -6,7 +6,7 @@ use super::{Asked, COURSES, NONE, POLICIES};
 use crate::Interval;
 use crate::experiments::cell::{Measured, curves, percents, those};
 use crate::experiments::lists::{self, List};
-use crate::findings::{Figure, Grid};
+use crate::findings::{Figure, Grid, MeanPlot};
 
 /// The distance between the two rows of dots for a miss, on an axis of shares.
 const ROW: f64 = 0.005;
@@ -126,31 +126,22 @@ pub(super) fn leads(all: &[List]) -> Vec<Figure> {
     let lead = |(course, title): (&str, &str)| {
         let of = lists::those(all, course, 0);
         let title = format!("{title}: lead of LRU in hits, simulated");
-        let mut data =
-            Grid::new(&title, &["policy", "cache size in %", "mean", "95% to either side", "lists"]);
         let x = Axis::linear("cache size, of all URLs", Unit::Share);
-        let mut plot =
-            Plot::new(&title, x, Axis::linear("hit ratio of LRU minus that of the policy", Unit::Share));
+        let y = Axis::linear("hit ratio of LRU minus that of the policy", Unit::Share);
+        let mut picture = MeanPlot::new(&title, (x, y), &["policy", "cache size in %"], ("lists", 4));
         for policy in POLICIES.into_iter().filter(|policy| *policy != "lru") {
-            let (mut points, mut errors) = (Vec::new(), Vec::new());
-            for percent in lists::percents(&of) {
+            let at = |percent: u32| {
                 let lead = |list: &&List| {
                     Some(list.run("lru", percent)?.hit_ratio - list.run(policy, percent)?.hit_ratio)
                 };
                 let values: Vec<f64> = of.iter().filter_map(lead).collect();
-                let Some(interval) = Interval::of(&values) else { continue };
-                let at = f64::from(percent) / 100.0;
-                points.push((at, interval.mean));
-                errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
-                let [percent, count] = [percent.to_string(), interval.count.to_string()];
-                let mean = format!("{:.4}", interval.mean);
-                data.row([policy.to_owned(), percent, mean, interval.margin_cell(4), count]);
-            }
-            plot = plot.line(policy, points).with_errors(errors);
+                let labels = vec![policy.to_owned(), percent.to_string()];
+                Some((labels, f64::from(percent) / 100.0, Interval::of(&values)?))
+            };
+            picture = picture.line(None, policy, lists::percents(&of).into_iter().filter_map(at));
         }
-        let caption = "Above 0, LRU has more hits than the policy.";
-        let (name, caption) = (format!("browsing-{course}-leads"), caption.to_owned());
-        (!of.is_empty()).then_some(Figure { name, plot, caption, data })
+        let caption = "Above 0, LRU has more hits than the policy.".to_owned();
+        (!of.is_empty()).then(|| picture.figure(&format!("browsing-{course}-leads"), caption))
     };
     COURSES.into_iter().filter_map(lead).collect()
 }

@@ -11,20 +11,10 @@ mod pictures;
 mod plan;
 
 use self::cell::{Measured, Simulated, simulate, take};
+pub(super) use self::nodes::missing;
 use self::plan::{Plan, SETS};
-use super::Experiment;
 use crate::findings::Findings;
 use crate::{Bench, Halt, Host, Journal};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "cluster",
-    title: "Benefits and costs of more nodes",
-    shows: "times, throughput, hit ratio, origin requests and CPU time of 1, 2 and 3 nodes, live and simulated; of up to 100, simulated",
-    seconds: (26, 145),
-    measure,
-    conclude,
-    missing: nodes::missing,
-};
 
 /// All measurements, and the simulated results of the same requests.
 struct Measurements {
@@ -33,7 +23,7 @@ struct Measurements {
     host: Option<Host>,
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let sets = SETS.iter().flat_map(|(set, ..)| (0..plan.repetitions).map(move |at| (*set, at)));
     bench.measure(
@@ -45,7 +35,7 @@ fn measure(bench: &mut Bench) -> Result<(), Halt> {
     bench.measure(&cells, cell::Cell::key, |bench, cell| take(bench, &plan, cell))
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let seen = Measurements {
         cells: journal.all("cell/"),
         simulated: journal.all("simulated/"),

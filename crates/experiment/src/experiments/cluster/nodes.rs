@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) const POLICY: &str = "lru";
 
 /// Returns a message with the missing program and the package to install; `None` if all programs are there.
-pub(super) fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     let lacking = |what: &str, package: &str| Some(format!("no {what} on the path; install {package}"));
     if engine().is_none() {
         return lacking(&ENGINES.join(" or "), "one (Debian: redis-server)");

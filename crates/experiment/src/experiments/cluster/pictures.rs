@@ -7,7 +7,7 @@ use super::cell::{Measured, SimulatedNodes};
 use super::claims::{mean, pairs};
 use super::plan::{ONE, SETS};
 use crate::Interval;
-use crate::findings::{Figure, Grid};
+use crate::findings::{Column, Figure, Grid, MeanPlot};
 
 /// The measured numbers of nodes.
 const NODES: [u16; 3] = [1, 2, 3];
@@ -36,24 +36,20 @@ fn over_nodes(
     decimals: usize,
     caption: &str,
 ) -> Figure {
-    let columns = ["what", "copies", "nodes", "mean", "95% to either side", "repetitions"];
-    let mut data = Grid::new(title, &columns);
-    let mut plot = Plot::new(title, Axis::linear("nodes", Unit::Count), Axis::linear(axis, Unit::Number));
+    let axes = (Axis::linear("nodes", Unit::Count), Axis::linear(axis, Unit::Number));
+    let labels = ["what", "copies", "nodes"];
+    let mut picture = MeanPlot::new(title, axes, &labels, ("repetitions", decimals));
     for (family, (copies, about)) in COPIES.into_iter().enumerate() {
         for (member, (what, value)) in values.iter().enumerate() {
-            let (mut points, mut errors) = (Vec::new(), Vec::new());
-            for nodes in NODES {
-                let Some(at) = mean(seen, ONE, cluster(nodes, copies), value) else { continue };
-                points.push((f64::from(nodes), at.mean));
-                errors.extend(at.margin().map(|margin| (f64::from(nodes), at.mean, margin)));
-                let (mean, margin) = (format!("{:.decimals$}", at.mean), at.margin_cell(decimals));
-                let [nodes, count] = [usize::from(nodes), at.count].map(|number| number.to_string());
-                data.row([(*what).to_owned(), about.to_owned(), nodes, mean, margin, count]);
-            }
-            plot = plot.member((family, member), &format!("{what}, {about}"), points).with_errors(errors);
+            let at = |nodes: u16| {
+                let labels = vec![(*what).to_owned(), about.to_owned(), nodes.to_string()];
+                Some((labels, f64::from(nodes), mean(seen, ONE, cluster(nodes, copies), value)?))
+            };
+            let line = format!("{what}, {about}");
+            picture = picture.line(Some((family, member)), &line, NODES.into_iter().filter_map(at));
         }
     }
-    Figure { name: name.to_owned(), plot, caption: caption.to_owned(), data }
+    picture.figure(name, caption.to_owned())
 }
 
 fn times(seen: &Measurements) -> Figure {
@@ -146,67 +142,45 @@ const WAYS: [(u16, &str, bool, bool); 6] = [
 ];
 
 /// Returns a table of all means.
-pub(super) fn table(seen: &Measurements) -> Grid {
-    let columns = [
-        "set",
-        "nodes",
-        "how",
-        "p50 in us, one client",
-        "p99 in us, one client",
-        "p50 in ms, many",
-        "p99 in ms, many",
-        "requests a second, many",
-        "hit ratio",
-        "simulated",
-        "origin requests in 100",
-        "requests between nodes for each",
-        "simulated",
-        "CPU us per request, all nodes",
-        "busiest node's share",
-        "clients' CPU us",
-        "origin's CPU us per own request",
+pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
+    /// The set, the number of nodes, their description, and their measurements.
+    type Row<'a> = (&'static str, u16, &'static str, Vec<&'a Measured>);
+    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
+        Interval::mean_cell(of.iter().filter_map(|measured| value(measured)), decimals)
+    };
+    let simulated = |row: &Row<'_>, value: fn(&SimulatedNodes) -> f64| {
+        mean(row, &|one| seen.simulated.iter().find_map(|all| all.of(&one.cell)).map(value), 4)
+    };
+    let columns: [Column<'_, Row<'a>>; 17] = [
+        ("set", &|(about, ..)| (*about).to_owned()),
+        ("nodes", &|(_, nodes, ..)| nodes.to_string()),
+        ("how", &|(_, _, way, _)| (*way).to_owned()),
+        ("p50 in us, one client", &|row| mean(row, &|one| Some(one.alone?.p50 * 1e3), 0)),
+        ("p99 in us, one client", &|row| mean(row, &|one| Some(one.alone?.p99 * 1e3), 0)),
+        ("p50 in ms, many", &|row| mean(row, &|one| Some(one.busy.p50), 2)),
+        ("p99 in ms, many", &|row| mean(row, &|one| Some(one.busy.p99), 2)),
+        ("requests a second, many", &|row| mean(row, &|one| Some(one.per_second), 0)),
+        ("hit ratio", &|row| mean(row, &|one| Some(one.hit_ratio()), 4)),
+        ("simulated", &|row| simulated(row, |step| step.hit_ratio)),
+        ("origin requests in 100", &|row| mean(row, &|one| Some(100.0 - one.hit_ratio() * 100.0), 1)),
+        ("requests between nodes for each", &|row| mean(row, &|one| Some(one.crossings), 3)),
+        ("simulated", &|row| simulated(row, |step| step.crossings)),
+        ("CPU us per request, all nodes", &|row| mean(row, &|one| Some(one.processor_us()), 1)),
+        ("busiest node's share", &|row| mean(row, &busiest, 2)),
+        ("clients' CPU us", &|row| mean(row, &|one| Some(one.driver_us), 1)),
+        ("origin's CPU us per own request", &|row| mean(row, &|one| Some(one.origin_us), 1)),
     ];
-    let mut grid = Grid::new("Clusters: means over the repetitions", &columns);
+    let mut rows: Vec<Row<'a>> = Vec::new();
     for (set, about, _) in SETS {
         for (nodes, way, copies, apart) in WAYS {
             let of = seen.cells.iter().filter(|Measured { cell, .. }| {
                 (cell.set.as_str(), cell.nodes, cell.copies, cell.apart) == (set, nodes, copies, apart)
             });
-            let of: Vec<_> = of.collect();
-            if of.is_empty() {
-                continue;
-            }
-            let own = |value: &dyn Fn(&Measured) -> Option<f64>| {
-                Interval::of(&of.iter().filter_map(|measured| value(measured)).collect::<Vec<_>>())
-            };
-            let cell = |value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
-                own(value).map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
-            };
-            let simulated = |value: fn(&SimulatedNodes) -> f64| {
-                cell(&|one| seen.simulated.iter().find_map(|all| all.of(&one.cell)).map(value), 4)
-            };
-            grid.row([
-                about.to_owned(),
-                nodes.to_string(),
-                way.to_owned(),
-                cell(&|one| Some(one.alone?.p50 * 1e3), 0),
-                cell(&|one| Some(one.alone?.p99 * 1e3), 0),
-                cell(&|one| Some(one.busy.p50), 2),
-                cell(&|one| Some(one.busy.p99), 2),
-                cell(&|one| Some(one.per_second), 0),
-                cell(&|one| Some(one.hit_ratio()), 4),
-                simulated(|step| step.hit_ratio),
-                cell(&|one| Some(100.0 - one.hit_ratio() * 100.0), 1),
-                cell(&|one| Some(one.crossings), 3),
-                simulated(|step| step.crossings),
-                cell(&|one| Some(one.processor_us()), 1),
-                cell(&busiest, 2),
-                cell(&|one| Some(one.driver_us), 1),
-                cell(&|one| Some(one.origin_us), 1),
-            ]);
+            rows.push((about, nodes, way, of.collect()));
         }
     }
-    grid
+    rows.retain(|(.., of)| !of.is_empty());
+    Grid::of("Clusters: means over the repetitions", &columns, rows)
 }
 
 /// Returns the busiest node's share of the CPU time of all nodes.

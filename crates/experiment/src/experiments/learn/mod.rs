@@ -17,23 +17,12 @@ use larder_lab::workload::{self, Crud, Dataset, Latency, Order, Pages, Rate, Siz
 use larder_load::{Load, Outcome, Pace, Via};
 use serde::{Deserialize, Serialize};
 
-use super::Experiment;
 use crate::bench::Size;
 use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
 use crate::{Bench, Fees, Halt, Journal, Prices};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "learn",
-    title: "Refreshing responses before they expire",
-    shows: "latency, waits, and the origin's load and fees with and without refreshing ahead; far, weak and paid origins",
-    seconds: (30, 230),
-    measure,
-    conclude,
-    missing: || None,
-};
 
 /// Kinds of requests: name, and description.
 const COURSES: [(&str, &str); 3] =
@@ -156,7 +145,7 @@ struct Measured {
     refreshes: [u64; 3],
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     bench.note_prices()?;
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions = 0..plan.repetitions;
@@ -275,7 +264,7 @@ impl Measurements {
     }
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let all: Vec<Vec<Measured>> = journal.all("cell/");
     let measured = all.into_iter().flatten().collect();
     let seen = Measurements { measured, prices: journal.get(Bench::PRICES) };

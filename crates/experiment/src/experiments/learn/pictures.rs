@@ -5,7 +5,7 @@ use larder_lab::plot::{Axis, Plot, Unit};
 use super::claims::precision;
 use super::{COURSES, Measured, Measurements, PLACES, WAYS};
 use crate::Interval;
-use crate::findings::{Figure, Grid};
+use crate::findings::{Column, Figure, Grid};
 
 /// Returns a picture of mean time against distance for each kind of requests.
 pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
@@ -44,52 +44,38 @@ fn distances(seen: &Measurements, course: &str, about: &str) -> Option<Figure> {
 }
 
 /// Returns a table of all means.
-pub(super) fn table(seen: &Measurements) -> Grid {
+pub(super) fn table<'a>(seen: &'a Measurements) -> Grid {
+    /// The origin, the requests, the way, and the measurements.
+    type Row<'a> = (&'static str, &'static str, &'static str, Vec<&'a Measured>);
     let paid = seen.paid();
     let fees = format!("fees in {} for a million requests", paid.map_or("USD", |(_, currency)| currency));
-    let columns = [
-        "origin",
-        "requests",
-        "way",
-        "mean ms",
-        "p90 ms",
-        "p99 ms",
-        "waits in 100",
-        "origin requests in 100",
-        "origin KiB for a request",
-        "refreshes",
-        "of use in 100",
-        &fees,
+    let mean = |(.., of): &Row<'_>, value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
+        Interval::mean_cell(of.iter().filter_map(|one| value(one)), decimals)
+    };
+    let in_100 = |part: u64, one: &Measured| Some(100.0 * part as f64 / one.requests as f64);
+    let kib = |one: &Measured| Some(one.origin_bytes as f64 / 1024.0 / one.requests as f64);
+    let columns: [Column<'_, Row<'a>>; 12] = [
+        ("origin", &|(place, ..)| (*place).to_owned()),
+        ("requests", &|(_, about, ..)| (*about).to_owned()),
+        ("way", &|(_, _, way, _)| (*way).to_owned()),
+        ("mean ms", &|row| mean(row, &|one| Some(one.mean_ms), 2)),
+        ("p90 ms", &|row| mean(row, &|one| Some(one.p90_ms), 2)),
+        ("p99 ms", &|row| mean(row, &|one| Some(one.p99_ms), 2)),
+        ("waits in 100", &|row| mean(row, &|one| Some(one.waits * 100.0), 2)),
+        ("origin requests in 100", &|row| mean(row, &|one| in_100(one.asked, one), 2)),
+        ("origin KiB for a request", &|row| mean(row, &kib, 2)),
+        ("refreshes", &|row| mean(row, &|one| Some(one.refreshes[0] as f64), 0)),
+        ("of use in 100", &|row| mean(row, &|one| Some(precision(one)? * 100.0), 1)),
+        (&fees, &|row| mean(row, &|one| Some(one.fees(paid?.0)), 3)),
     ];
-    let mut grid = Grid::new("Refreshing ahead: means over the repetitions", &columns);
+    let mut rows: Vec<Row<'a>> = Vec::new();
     for place in PLACES {
         for (course, about) in COURSES {
             for (way, _, said) in WAYS {
-                let of: Vec<_> = seen.of(place.name, course, way).collect();
-                if of.is_empty() {
-                    continue;
-                }
-                let cell = |value: &dyn Fn(&Measured) -> Option<f64>, decimals: usize| {
-                    let values: Vec<_> = of.iter().filter_map(|one| value(one)).collect();
-                    Interval::of(&values).map_or_else(String::new, |of| format!("{:.decimals$}", of.mean))
-                };
-                let in_100 = |part: u64, one: &Measured| Some(100.0 * part as f64 / one.requests as f64);
-                grid.row([
-                    place.about.to_owned(),
-                    about.to_owned(),
-                    said.to_owned(),
-                    cell(&|one| Some(one.mean_ms), 2),
-                    cell(&|one| Some(one.p90_ms), 2),
-                    cell(&|one| Some(one.p99_ms), 2),
-                    cell(&|one| Some(one.waits * 100.0), 2),
-                    cell(&|one| in_100(one.asked, one), 2),
-                    cell(&|one| Some(one.origin_bytes as f64 / 1024.0 / one.requests as f64), 2),
-                    cell(&|one| Some(one.refreshes[0] as f64), 0),
-                    cell(&|one| Some(precision(one)? * 100.0), 1),
-                    cell(&|one| Some(one.fees(paid?.0)), 3),
-                ]);
+                rows.push((place.about, about, said, seen.of(place.name, course, way).collect()));
             }
         }
     }
-    grid
+    rows.retain(|(.., of)| !of.is_empty());
+    Grid::of("Refreshing ahead: means over the repetitions", &columns, rows)
 }

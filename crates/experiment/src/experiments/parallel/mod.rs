@@ -18,23 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use self::python::Python;
 pub(super) use self::python::check as check_python;
-use super::Experiment;
 use crate::bench::Size;
 use crate::course::{Course, Page};
 use crate::findings::Findings;
 use crate::origin::{Model, Origin};
 use crate::proxy::{Proxy, Setting};
 use crate::{Bench, Halt, Journal};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "parallel",
-    title: "Parallel fetches, compared with asyncio",
-    shows: "time, speedup, efficiency, throughput and weak scaling over 1 to 64 workers, over HTTP/1.1 and HTTP/2, compared with asyncio",
-    seconds: (92, 635),
-    measure,
-    conclude,
-    missing: || None,
-};
 
 const REPORT: &str = "the seed report (on a parallel caching proxy)";
 /// The number of the proxy's clients: at least its number of workers.
@@ -125,7 +114,7 @@ impl Measured {
     }
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let python = python::find(bench.python.as_deref())?;
     if python.as_ref().is_none_or(|python| python.can_run.len() < python::PROGRAMS.len()) {
         bench.watch.tell(MISSING);
@@ -271,7 +260,7 @@ fn larder(bench: &Bench, cell: &Cell, pages: &Course, origin: &Origin) -> Result
     }
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<Measured> = journal.all("cell/");
     let (lines, table) = table::conclude(journal);
     let mut findings = claims::claims(&cells, journal.host().as_ref());

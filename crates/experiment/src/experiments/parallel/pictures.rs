@@ -1,13 +1,13 @@
 //! Time, speedup, efficiency and throughput against the number of workers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::plot::{Axis, Unit};
 
 use super::claims::possible;
 use super::{DISTANCES, Measured, URLS, WORKERS};
 use crate::Interval;
-use crate::findings::{Figure, Grid};
+use crate::findings::{Column, Figure, Grid, MeanPlot};
 
 /// A plotted quantity: name for files, title, axis, caption, and the value of some measurements relative to one
 /// worker's throughput.
@@ -77,9 +77,8 @@ fn systems(cells: &[&Measured]) -> BTreeSet<String> {
 fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]) -> Figure {
     let Quantity { name, title, axis, caption, value, is_of_each } = quantity;
     let title = format!("{} origin ({away} ms): {title}", if origin == "far" { "Far" } else { "Near" });
-    let mut data =
-        Grid::new(&title, &["system", "URLs", "workers", "mean", "95% to either side", "repetitions"]);
-    let mut plot = Plot::new(&title, Axis::doubling("workers", Unit::Count), axis());
+    let axes = (Axis::doubling("workers", Unit::Count), axis());
+    let mut picture = MeanPlot::new(&title, axes, &["system", "URLs", "workers"], ("repetitions", 4));
     for (family, system) in systems(cells).into_iter().enumerate() {
         let own: Vec<_> = cells.iter().filter(|measured| measured.cell.system == system).copied().collect();
         let alone = own.iter().filter(|measured| measured.cell.workers == 1);
@@ -89,36 +88,23 @@ fn picture((origin, away): (&str, u64), quantity: &Quantity, cells: &[&Measured]
         for (member, urls) in URLS.into_iter().enumerate().filter(|(_, urls)| groups.contains(urls)) {
             let is_of = |one: &&&Measured| group(one) == urls && (*is_of_each || one.cell.urls == urls);
             let of: Vec<_> = own.iter().filter(is_of).copied().collect();
-            let points = line(&of, |measured| value(measured, alone.mean));
-            for (workers, interval) in &points {
-                data.row([
-                    system.clone(),
-                    urls.to_string(),
-                    workers.to_string(),
-                    format!("{:.4}", interval.mean),
-                    interval.margin_cell(4),
-                    interval.count.to_string(),
-                ]);
-            }
-            let error = |(workers, interval): &(usize, Interval)| {
-                Some((*workers as f64, interval.mean, interval.margin()?))
-            };
-            let errors: Vec<_> = points.iter().filter_map(error).collect();
-            let points =
-                points.into_iter().map(|(workers, interval)| (workers as f64, interval.mean)).collect();
+            let means = line(&of, |measured| value(measured, alone.mean));
+            let means = means.into_iter().map(|(workers, interval)| {
+                let labels = vec![system.clone(), urls.to_string(), workers.to_string()];
+                (labels, workers as f64, interval)
+            });
             let name = format!("{}, {urls}", short(&system));
-            plot = plot.member((family, member), &name, points).with_errors(errors);
+            picture = picture.line(Some((family, member)), &name, means);
         }
     }
-    if *name == "speedup" {
-        plot =
-            plot.member((7, 0), "perfect", WORKERS.map(|workers| (workers as f64, workers as f64)).to_vec());
-    }
-    if *name == "efficiency" {
-        let possible = WORKERS.map(|workers| (workers as f64, possible(URLS[0], workers)));
-        plot = plot.member((7, 0), "possible", possible.to_vec());
-    }
-    Figure { name: format!("parallel-{origin}-{name}"), plot, caption: (*caption).to_owned(), data }
+    let mut figure = picture.figure(&format!("parallel-{origin}-{name}"), (*caption).to_owned());
+    let points = |bound: fn(usize) -> f64| WORKERS.map(|workers| (workers as f64, bound(workers))).to_vec();
+    figure.plot = match *name {
+        "speedup" => figure.plot.member((7, 0), "perfect", points(|workers| workers as f64)),
+        "efficiency" => figure.plot.member((7, 0), "possible", points(|workers| possible(URLS[0], workers))),
+        _ => figure.plot,
+    };
+    figure
 }
 
 /// Returns the line of a measurement: lists that are shorter than the report's, for few workers, belong to its
@@ -142,54 +128,38 @@ fn short(system: &str) -> &str {
 }
 
 /// Returns a table of the processor time of a page.
-pub(super) fn table(cells: &[Measured]) -> Grid {
-    let columns = [
-        "origin",
-        "system",
-        "URLs",
-        "workers",
-        "s",
-        "pages a second",
-        "processor time per page in us",
-        "origin's in us",
-        "clients' in us",
-        "memory in MiB",
-        "99% within ms",
-        "slowest in ms",
+pub(super) fn table<'a>(cells: &'a [Measured]) -> Grid {
+    /// The measurements of a system with one number of workers and URLs.
+    type Row<'a> = Vec<&'a Measured>;
+    let mean = |of: &Row<'_>, value: fn(&Measured) -> f64, decimals: usize| {
+        Interval::mean_cell(of.iter().map(|measured| value(measured)), decimals)
+    };
+    let known = |of: &Row<'_>, value: fn(&Measured) -> Option<f64>, decimals: usize| {
+        let values = of.iter().map(|measured| value(measured).unwrap_or(f64::NAN));
+        Interval::mean_cell(values, decimals)
+    };
+    let columns: [Column<'_, Row<'a>>; 12] = [
+        ("origin", &|of| of[0].cell.origin.clone()),
+        ("system", &|of| of[0].cell.system.clone()),
+        ("URLs", &|of| of[0].cell.urls.to_string()),
+        ("workers", &|of| of[0].cell.workers.to_string()),
+        ("s", &|of| mean(of, |one| one.seconds, 3)),
+        ("pages a second", &|of| mean(of, Measured::throughput, 0)),
+        ("processor time per page in us", &|of| mean(of, |one| one.processor_us, 0)),
+        ("origin's in us", &|of| mean(of, |one| one.origin_us, 0)),
+        ("clients' in us", &|of| known(of, |one| one.driver_us, 0).replace("NaN", "-")),
+        ("memory in MiB", &|of| known(of, |one| Some(one.resident? / f64::from(1 << 20)), 1)),
+        ("99% within ms", &|of| known(of, |one| one.p99_ms, 1)),
+        ("slowest in ms", &|of| known(of, |one| one.slowest_ms, 1)),
     ];
-    let mut grid = Grid::new("With the most workers, and with one", &columns);
+    let mut rows: Vec<Row<'a>> = Vec::new();
     for (origin, _) in DISTANCES {
-        let of: Vec<&Measured> = cells.iter().filter(|measured| measured.cell.origin == origin).collect();
-        for system in systems(&of) {
-            let own = of.iter().filter(|measured| measured.cell.system == system);
-            let own = own.filter(|measured| [1, 64].contains(&measured.cell.workers));
-            let pairs: BTreeSet<_> =
-                own.clone().map(|measured| (measured.cell.workers, measured.cell.urls)).collect();
-            for (workers, urls) in pairs {
-                let those = own
-                    .clone()
-                    .filter(|measured| (measured.cell.workers, measured.cell.urls) == (workers, urls));
-                let mean = |value: fn(&Measured) -> f64, decimals: usize| {
-                    let values: Vec<f64> = those.clone().map(|measured| value(measured)).collect();
-                    Interval::of(&values)
-                        .map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
-                };
-                grid.row([
-                    origin.to_owned(),
-                    system.clone(),
-                    urls.to_string(),
-                    workers.to_string(),
-                    mean(|measured| measured.seconds, 3),
-                    mean(Measured::throughput, 0),
-                    mean(|measured| measured.processor_us, 0),
-                    mean(|measured| measured.origin_us, 0),
-                    mean(|measured| measured.driver_us.unwrap_or(f64::NAN), 0).replace("NaN", "-"),
-                    mean(|measured| measured.resident.unwrap_or(f64::NAN) / f64::from(1 << 20), 1),
-                    mean(|measured| measured.p99_ms.unwrap_or(f64::NAN), 1),
-                    mean(|measured| measured.slowest_ms.unwrap_or(f64::NAN), 1),
-                ]);
-            }
-        }
+        let of = cells.iter().filter(|one| one.cell.origin == origin && [1, 64].contains(&one.cell.workers));
+        let mut kinds: BTreeMap<_, Row<'_>> = BTreeMap::new();
+        of.for_each(|one| {
+            kinds.entry((&one.cell.system, one.cell.workers, one.cell.urls)).or_default().push(one)
+        });
+        rows.extend(kinds.into_values());
     }
-    grid
+    Grid::of("With the most workers, and with one", &columns, rows)
 }

@@ -20,20 +20,8 @@ use self::cell::{Measured, Room, room, take};
 use self::plan::{POLICIES, Plan, SIZE};
 use self::simulated::{Rehearsed, SimulatedRatio};
 use self::ways::ENTITIES;
-use super::Experiment;
 use crate::findings::Findings;
 use crate::{Bench, Halt, Journal, Prices};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "services",
-    title: "A cache before three services with changing data",
-    shows: "latency and hit ratios with and without a cache, against requests, clients, policies, instances and cache size; \
-            and the smallest sufficient cache, with its price",
-    seconds: (53, 345),
-    measure,
-    conclude,
-    missing: || None,
-};
 
 const REPORT: &str = "the seed report (Allison, proxy caching before microservices)";
 
@@ -53,7 +41,7 @@ struct Measurements {
     prices: Option<Prices>,
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     bench.note_prices()?;
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let repetitions: Vec<u64> = (0..plan.repetitions).collect();
@@ -103,7 +91,7 @@ fn spec(policy: &str) -> Result<Spec, Halt> {
     Spec::parse(policy).map_err(|error| Halt::Failed(error.to_string()))
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let seen = Measurements {
         cells: journal.all("cell/"),
         rooms: journal.all("room/"),

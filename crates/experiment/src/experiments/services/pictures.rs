@@ -1,6 +1,6 @@
 //! Pictures and tables: the measurements against requests, costs, clients, instances and cache size.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use larder_lab::plot::{Axis, Plot, Unit};
 
@@ -12,7 +12,7 @@ use super::plan::{
 };
 use super::ways::Way;
 use crate::Interval;
-use crate::findings::{Figure, Grid};
+use crate::findings::{Column, Figure, Grid, MeanPlot};
 
 /// A line: its name, and the measured values at each place.
 type Line = (String, BTreeMap<u64, Vec<f64>>);
@@ -42,29 +42,17 @@ pub(super) fn pictures(seen: &Measurements) -> Vec<Figure> {
 
 fn figure(frame: Frame<'_>, lines: Vec<Line>) -> Figure {
     let Frame { name, title, x: (x, column), y, caption } = frame;
-    let mut data = Grid::new(title, &["line", column, "mean", "95% to either side", "repetitions"]);
-    let mut plot = Plot::new(title, x, y);
+    let mut picture = MeanPlot::new(title, (x, y), &["line", column], ("repetitions", 4));
     let scale = if column == COST { MICROSECONDS } else { 1.0 };
     for (at, (line, places)) in lines.into_iter().enumerate() {
         // A way has the same colour in every picture.
         let family = Way::ALL.iter().position(|way| way.name() == line).unwrap_or(at);
-        let (mut points, mut errors) = (Vec::new(), Vec::new());
-        for (at, values) in places {
-            let Some(interval) = Interval::of(&values) else { continue };
-            let Interval { mean, count, .. } = interval;
-            points.push((at as f64 / scale, mean));
-            errors.extend(interval.margin().map(|margin| (at as f64 / scale, mean, margin)));
-            data.row([
-                line.clone(),
-                at.to_string(),
-                format!("{mean:.4}"),
-                interval.margin_cell(4),
-                count.to_string(),
-            ]);
-        }
-        plot = plot.member((family, 0), &line, points).with_errors(errors);
+        let mean = |(at, values): (&u64, &Vec<f64>)| {
+            Some((vec![line.clone(), at.to_string()], *at as f64 / scale, Interval::of(values)?))
+        };
+        picture = picture.line(Some((family, 0)), &line, places.iter().filter_map(mean));
     }
-    Figure { name: name.to_owned(), plot, caption, data }
+    picture.figure(name, caption)
 }
 
 /// Returns `value` of the cells of `part` by `place`, in lines by `name`, in the order of `names`.
@@ -282,45 +270,32 @@ pub(super) fn tables(seen: &Measurements) -> Vec<Grid> {
 
 /// Returns the mean of `value` as text.
 fn mean(of: &[&Measured], value: impl Fn(&Measured) -> f64, decimals: usize) -> String {
-    let values: Vec<f64> = of.iter().map(|measured| value(measured)).collect();
-    Interval::of(&values).map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
+    Interval::mean_cell(of.iter().map(|measured| value(measured)), decimals)
 }
 
-fn situations(cells: &[Measured]) -> Grid {
-    let columns = [
-        "services",
-        "writes in %",
-        "way",
-        "mean time in ms",
-        "GETs in ms",
-        "99% of GETs within ms",
-        "hit ratio",
-        "without the services",
-        "services' processor time per request in ms",
-        "kB on the line per request",
+fn situations<'a>(cells: &'a [Measured]) -> Grid {
+    /// The services, and the measurements of one way and share of writes.
+    type Row<'a> = (&'static str, Vec<&'a Measured>);
+    let columns: [Column<'_, Row<'a>>; 10] = [
+        ("services", &|(about, _)| (*about).to_owned()),
+        ("writes in %", &|(_, of)| of[0].cell.written.to_string()),
+        ("way", &|(_, of)| of[0].cell.way.name().to_owned()),
+        ("mean time in ms", &|(_, of)| mean(of, |one| one.all.mean, 1)),
+        ("GETs in ms", &|(_, of)| mean(of, |one| one.reads.mean, 1)),
+        ("99% of GETs within ms", &|(_, of)| mean(of, |one| one.reads.p99, 1)),
+        ("hit ratio", &|(_, of)| mean(of, |one| one.hit_ratio, 3)),
+        ("without the services", &|(_, of)| mean(of, |one| one.unasked, 3)),
+        ("services' processor time per request in ms", &|(_, of)| mean(of, |one| one.services_us / 1e3, 2)),
+        ("kB on the line per request", &|(_, of)| mean(of, |one| one.line_bytes.unwrap_or(0.0) / 1e3, 0)),
     ];
-    let mut grid = Grid::new("Savings of a cache in the situations that the seed report named", &columns);
+    let mut rows: Vec<Row<'a>> = Vec::new();
     for (name, about) in SITUATIONS {
-        let own: Vec<_> = cells.iter().filter(|one| one.cell.part == name).collect();
-        let kinds: BTreeSet<_> = own.iter().map(|one| (one.cell.written, one.cell.way)).collect();
-        for (written, way) in kinds {
-            let is_it = |one: &&&Measured| (one.cell.written, one.cell.way) == (written, way);
-            let of: Vec<_> = own.iter().filter(is_it).copied().collect();
-            grid.row([
-                about.to_owned(),
-                written.to_string(),
-                way.name().to_owned(),
-                mean(&of, |one| one.all.mean, 1),
-                mean(&of, |one| one.reads.mean, 1),
-                mean(&of, |one| one.reads.p99, 1),
-                mean(&of, |one| one.hit_ratio, 3),
-                mean(&of, |one| one.unasked, 3),
-                mean(&of, |one| one.services_us / 1e3, 2),
-                mean(&of, |one| one.line_bytes.unwrap_or(0.0) / 1e3, 0),
-            ]);
-        }
+        let own = cells.iter().filter(|one| one.cell.part == name);
+        let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        own.for_each(|one| kinds.entry((one.cell.written, one.cell.way)).or_default().push(one));
+        rows.extend(kinds.into_values().map(|of| (about, of)));
     }
-    grid
+    Grid::of("Savings of a cache in the situations that the seed report named", &columns, rows)
 }
 
 fn enough_table(seen: &Measurements) -> Grid {
@@ -354,54 +329,36 @@ fn prices(seen: &Measurements) -> Grid {
 }
 
 /// Returns a table of all means: a row for measurements that differ only in the repetition.
-fn all(cells: &[Measured]) -> Grid {
-    let columns = [
-        "part",
-        "way",
-        "cost in ms",
-        "writes in %",
-        "clients",
-        "caches",
-        "policy",
-        "cache size in %",
-        "mean time in ms",
-        "GETs in ms",
-        "half of GETs within ms",
-        "99% of GETs within ms",
-        "hit ratio",
-        "byte hit ratio",
-        "without the services",
-        "simulated hit ratio",
-        "proxies' processor time per request in us",
-        "services' in us",
+fn all<'a>(cells: &'a [Measured]) -> Grid {
+    let simulated = |of: &[&Measured]| match of[0].simulated {
+        Some(_) => mean(of, |one| one.simulated.unwrap_or(0.0), 4),
+        None => String::new(),
+    };
+    let size = |percent: u32| if percent == 0 { "all".to_owned() } else { percent.to_string() };
+    let columns: [Column<'_, Vec<&'a Measured>>; 18] = [
+        ("part", &|of| of[0].cell.part.clone()),
+        ("way", &|of| of[0].cell.way.name().to_owned()),
+        ("cost in ms", &|of| (f64::from(of[0].cell.endpoint.cost_us) / 1e3).to_string()),
+        ("writes in %", &|of| of[0].cell.written.to_string()),
+        ("clients", &|of| of[0].cell.clients.to_string()),
+        ("caches", &|of| of[0].cell.instances.to_string()),
+        ("policy", &|of| of[0].cell.policy.clone()),
+        ("cache size in %", &|of| size(of[0].cell.percent)),
+        ("mean time in ms", &|of| mean(of, |one| one.all.mean, 3)),
+        ("GETs in ms", &|of| mean(of, |one| one.reads.mean, 3)),
+        ("half of GETs within ms", &|of| mean(of, |one| one.reads.p50, 3)),
+        ("99% of GETs within ms", &|of| mean(of, |one| one.reads.p99, 3)),
+        ("hit ratio", &|of| mean(of, |one| one.hit_ratio, 4)),
+        ("byte hit ratio", &|of| mean(of, |one| one.byte_hit_ratio, 4)),
+        ("without the services", &|of| mean(of, |one| one.unasked, 4)),
+        ("simulated hit ratio", &|of| simulated(of)),
+        ("proxies' processor time per request in us", &|of| mean(of, |one| one.proxies_us, 0)),
+        ("services' in us", &|of| mean(of, |one| one.services_us, 0)),
     ];
-    let mut grid = Grid::new("Means over the repetitions", &columns);
-    let kind = |one: &Measured| super::cell::Cell { repetition: 0, ..one.cell.clone() }.key();
-    let kinds: BTreeSet<String> = cells.iter().map(kind).collect();
-    for key in kinds {
-        let of: Vec<_> = cells.iter().filter(|one| kind(one) == key).collect();
-        let Some(Measured { cell, simulated, .. }) = of.first() else { continue };
-        let size = if cell.percent == 0 { "all".to_owned() } else { cell.percent.to_string() };
-        grid.row([
-            cell.part.clone(),
-            cell.way.name().to_owned(),
-            (f64::from(cell.endpoint.cost_us) / 1e3).to_string(),
-            cell.written.to_string(),
-            cell.clients.to_string(),
-            cell.instances.to_string(),
-            cell.policy.clone(),
-            size,
-            mean(&of, |one| one.all.mean, 3),
-            mean(&of, |one| one.reads.mean, 3),
-            mean(&of, |one| one.reads.p50, 3),
-            mean(&of, |one| one.reads.p99, 3),
-            mean(&of, |one| one.hit_ratio, 4),
-            mean(&of, |one| one.byte_hit_ratio, 4),
-            mean(&of, |one| one.unasked, 4),
-            simulated.map_or_else(String::new, |_| mean(&of, |one| one.simulated.unwrap_or(0.0), 4)),
-            mean(&of, |one| one.proxies_us, 0),
-            mean(&of, |one| one.services_us, 0),
-        ]);
+    let mut kinds: BTreeMap<String, Vec<&'a Measured>> = BTreeMap::new();
+    for one in cells {
+        let kind = super::cell::Cell { repetition: 0, ..one.cell.clone() }.key();
+        kinds.entry(kind).or_default().push(one);
     }
-    grid
+    Grid::of("Means over the repetitions", &columns, kinds.into_values())
 }

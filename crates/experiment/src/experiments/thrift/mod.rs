@@ -10,7 +10,6 @@ use larder_evict::By;
 use larder_lab::workload::{self, Latency, Order, Pages, Rate, Sizes};
 use larder_load::Via;
 
-use super::Experiment;
 use super::cell::those;
 use super::cell::{Cell, Measured, Straight, Trial, part, side_by_side, straight, straight_table};
 use super::lists::List;
@@ -19,16 +18,6 @@ use crate::course::Course;
 use crate::findings::Findings;
 use crate::origin::Model;
 use crate::{Bench, Halt, Journal};
-
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "thrift",
-    title: "Policies of an RPC proxy with Apache Thrift",
-    shows: "hit ratio and access time of LRU, MAXS and RAND against cache size, on two workloads over Thrift, and against locality",
-    seconds: (41, 255),
-    measure,
-    conclude,
-    missing: || None,
-};
 
 const REPORT: &str = "the seed report (Thadhani and Dsilva, RPC-based proxy server)";
 const POLICIES: [&str; 3] = ["lru", "maxs", "rand"];
@@ -112,7 +101,7 @@ impl Plan {
     }
 }
 
-fn measure(bench: &mut Bench) -> Result<(), Halt> {
+pub(super) fn measure(bench: &mut Bench) -> Result<(), Halt> {
     let (scale, plan) = (bench.scale, Plan::new(bench.scale.size));
     let courses = COURSES.iter().flat_map(|(course, _)| (0..plan.repetitions).map(move |at| (*course, at)));
     let courses: Vec<_> = courses.collect();
@@ -175,7 +164,7 @@ fn key(cell: &Cell) -> String {
     format!("cell/{course}/{latency}/{repetition}/{percent}/{policy}")
 }
 
-fn conclude(journal: &Journal) -> Findings {
+pub(super) fn conclude(journal: &Journal) -> Findings {
     let cells: Vec<Measured> = journal.all("cell/");
     let mut findings = Findings { setup: setup(), ..Findings::default() };
     for (course, title) in COURSES {

@@ -1,12 +1,12 @@
 //! Pictures and tables of the two workloads.
 
-use larder_lab::plot::{Axis, Plot, Unit};
+use larder_lab::plot::{Axis, Unit};
 
 use super::{COURSES, LATENCIES, LOCALITIES, POLICIES, STAGED};
 use crate::Interval;
 use crate::experiments::cell::{Measured, curves, mean, percents, those};
 use crate::experiments::lists::{self, List};
-use crate::findings::{Figure, Grid};
+use crate::findings::{Column, Figure, Grid, MeanPlot};
 
 pub(super) fn of(
     (course, title): (&str, &str),
@@ -78,38 +78,36 @@ fn over_locality(
     (name, title, axis, caption): (&str, &str, &str, &str),
     value: fn(&lists::Run, &lists::Run) -> f64,
 ) -> Option<Figure> {
-    let columns = ["cache size in %", "locality in %", "mean", "95% to either side", "lists"];
-    let mut data = Grid::new(title, &columns);
-    let (x, y) = (Axis::linear("locality", Unit::Share), Axis::linear(axis, Unit::Share));
-    let (mut plot, mut crossings) = (Plot::new(title, x, y), Vec::new());
+    let axes = (Axis::linear("locality", Unit::Share), Axis::linear(axis, Unit::Share));
+    let mut picture = MeanPlot::new(title, axes, &["cache size in %", "locality in %"], ("lists", 4));
+    let (mut crossings, mut is_measured) = (Vec::new(), false);
     for percent in lists::percents(&all.iter().collect::<Vec<_>>()) {
-        let (mut points, mut errors) = (Vec::new(), Vec::new());
-        for locality in LOCALITIES {
+        let at = |locality: u32| {
             let those = lists::those(all, STAGED, locality);
             let pair = |list: &&List| Some(value(list.run("lru", percent)?, list.run("maxs", percent)?));
             let values: Vec<f64> = those.iter().filter_map(pair).collect();
-            let Some(interval) = Interval::of(&values) else { continue };
-            let at = f64::from(locality) / 100.0;
-            points.push((at, interval.mean));
-            errors.extend(interval.margin().map(|margin| (at, interval.mean, margin)));
-            let [percent, locality, count] = [percent as usize, locality as usize, interval.count];
-            let [percent, locality, count] = [percent, locality, count].map(|number| number.to_string());
-            data.row([percent, locality, format!("{:.4}", interval.mean), interval.margin_cell(4), count]);
-        }
+            let labels = vec![percent.to_string(), locality.to_string()];
+            Some((labels, f64::from(locality) / 100.0, Interval::of(&values)?))
+        };
+        let means: Vec<_> = LOCALITIES.into_iter().filter_map(at).collect();
+        let points: Vec<_> = means.iter().map(|(_, at, interval)| (*at, interval.mean)).collect();
         crossings.extend(crossing(&points).map(|at| (percent, at)));
-        plot = plot.line(&format!("cache of {percent}%"), points).with_errors(errors);
+        is_measured |= !means.is_empty();
+        picture = picture.line(None, &format!("cache of {percent}%"), means);
     }
-    let most = f64::from(LOCALITIES[LOCALITIES.len() - 1]) / 100.0;
-    plot = plot.line("equal", vec![(0.0, 0.0), (most, 0.0)]);
-    plot = plot.marks("crossing", crossings.iter().map(|(_, at)| (*at, 0.0)).collect());
     let told = crossings
         .iter()
         .map(|(percent, at)| format!("{:.0}% locality for a cache of {percent}%", at * 100.0));
     let told = told.collect::<Vec<_>>().join(", ");
     let told =
         if told.is_empty() { "no line crosses 0".to_owned() } else { format!("lines cross 0 at {told}") };
-    let (name, caption) = (name.to_owned(), format!("{caption} In these lists, {told}."));
-    (!data.rows.is_empty()).then_some(Figure { name, plot, caption, data })
+    let mut figure = picture.figure(name, format!("{caption} In these lists, {told}."));
+    let most = f64::from(LOCALITIES[LOCALITIES.len() - 1]) / 100.0;
+    figure.plot = figure
+        .plot
+        .line("equal", vec![(0.0, 0.0), (most, 0.0)])
+        .marks("crossing", crossings.iter().map(|(_, at)| (*at, 0.0)).collect());
+    is_measured.then_some(figure)
 }
 
 /// Returns the first position at which a line through points changes its sign.
@@ -120,50 +118,37 @@ fn crossing(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Returns a table of all means, with the times of hits and misses.
-pub(super) fn averages(cells: &[Measured]) -> Grid {
-    let columns = [
-        "requests",
-        "misses cost",
-        "cache size in %",
-        "policy",
-        "hit ratio",
-        "simulated",
-        "mean time in ms",
-        "hits in ms",
-        "misses in ms",
-        "99% within ms",
-        "proxy's processor time per request in us",
-        "client's in us",
+pub(super) fn averages<'a>(cells: &'a [Measured]) -> Grid {
+    /// The cells of a workload and cost of misses, the size in percent, and the policy.
+    type Row<'a> = (Vec<&'a Measured>, u32, &'static str);
+    let all = |(of, percent, policy): &Row<'_>, value: fn(&Measured) -> f64, decimals: usize| {
+        let interval = mean(of, policy, *percent, value);
+        interval.map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
+    };
+    let columns: [Column<'_, Row<'a>>; 12] = [
+        ("requests", &|(of, ..)| of[0].cell.course.clone()),
+        ("misses cost", &|(of, ..)| of[0].cell.latency.clone()),
+        ("cache size in %", &|(_, percent, _)| percent.to_string()),
+        ("policy", &|(.., policy)| (*policy).to_owned()),
+        ("hit ratio", &|row| all(row, |cell| cell.hit_ratio, 4)),
+        ("simulated", &|row| all(row, |cell| cell.simulated, 4)),
+        ("mean time in ms", &|row| all(row, |cell| cell.mean_ms, 3)),
+        ("hits in ms", &|row| all(row, |cell| cell.hit_ms, 3)),
+        ("misses in ms", &|row| all(row, |cell| cell.miss_ms, 3)),
+        ("99% within ms", &|row| all(row, |cell| cell.p99_ms, 3)),
+        ("proxy's processor time per request in us", &|row| all(row, |cell| cell.proxy_us, 0)),
+        ("client's in us", &|row| all(row, |cell| cell.driver_us, 0)),
     ];
-    let mut grid = Grid::new("Thrift: means over the repetitions", &columns);
+    let mut rows: Vec<Row<'a>> = Vec::new();
     for (course, _) in COURSES {
         for (latency, _) in LATENCIES {
             let of = those(cells, |cell| cell.course == course && cell.latency == latency);
             for percent in percents(&of) {
-                for policy in POLICIES {
-                    let all = |value: fn(&Measured) -> f64, decimals: usize| {
-                        let interval = mean(&of, policy, percent, value);
-                        interval.map_or_else(String::new, |interval| format!("{:.decimals$}", interval.mean))
-                    };
-                    grid.row([
-                        course.to_owned(),
-                        latency.to_owned(),
-                        percent.to_string(),
-                        policy.to_owned(),
-                        all(|cell| cell.hit_ratio, 4),
-                        all(|cell| cell.simulated, 4),
-                        all(|cell| cell.mean_ms, 3),
-                        all(|cell| cell.hit_ms, 3),
-                        all(|cell| cell.miss_ms, 3),
-                        all(|cell| cell.p99_ms, 3),
-                        all(|cell| cell.proxy_us, 0),
-                        all(|cell| cell.driver_us, 0),
-                    ]);
-                }
+                rows.extend(POLICIES.map(|policy| (of.clone(), percent, policy)));
             }
         }
     }
-    grid
+    Grid::of("Thrift: means over the repetitions", &columns, rows)
 }
 
 #[cfg(test)]

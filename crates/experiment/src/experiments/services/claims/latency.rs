@@ -2,11 +2,12 @@
 //! requests.
 
 use super::super::REPORT;
-use super::super::cell::Measured;
+use super::super::cell::{Cell, Measured};
 use super::super::plan::{CLIENTS, COST_US, LATENCY, SHARES};
 use super::super::ways::Way;
 use super::{
-    Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower, those,
+    Bound, Conditions, LARDER, PERCENT, POINTS, Ruling, SAME, average, distinct, mean, paired, slower_by,
+    those,
 };
 use crate::ClaimKind;
 use crate::findings::Finding;
@@ -26,35 +27,27 @@ pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
 
 /// Returns the share by which `way` is slower than no cache, by the cost of answers.
 fn by_cost(cells: &[Measured], way: Way) -> Conditions {
-    let mut conditions = Conditions::default();
-    let all = those(cells, LATENCY, |_| true);
-    for cost in distinct(&all, |cell| cell.endpoint.cost_us) {
-        let of = |way| those(cells, LATENCY, |cell| cell.way == way && cell.endpoint.cost_us == cost);
-        conditions.add(endpoint(cost), paired(&of(way), &of(Way::Straight), slower));
-    }
-    conditions
+    beside_none(cells, way, LATENCY, |cell| cell.endpoint.cost_us, endpoint)
 }
 
 /// Returns the same by the number of clients.
 fn by_clients(cells: &[Measured], way: Way) -> Conditions {
-    let mut conditions = Conditions::default();
-    let all = those(cells, CLIENTS, |_| true);
-    for clients in distinct(&all, |cell| cell.clients) {
-        let of = |way| those(cells, CLIENTS, |cell| cell.way == way && cell.clients == clients);
-        conditions.add(format!("{clients} clients"), paired(&of(way), &of(Way::Straight), slower));
-    }
-    conditions
+    beside_none(cells, way, CLIENTS, |cell| cell.clients, |clients| format!("{clients} clients"))
 }
 
 /// Returns the same by the share of writes.
 fn by_writes(cells: &[Measured], way: Way) -> Conditions {
-    let mut conditions = Conditions::default();
-    let all = those(cells, SHARES, |_| true);
-    for written in distinct(&all, |cell| cell.written) {
-        let of = |way| those(cells, SHARES, |cell| cell.way == way && cell.written == written);
-        conditions.add(format!("{written}% writes"), paired(&of(way), &of(Way::Straight), slower));
-    }
-    conditions
+    beside_none(cells, way, SHARES, |cell| cell.written, |written| format!("{written}% writes"))
+}
+
+fn beside_none<T: Copy + Ord>(
+    cells: &[Measured],
+    way: Way,
+    part: &str,
+    field: fn(&Cell) -> T,
+    name: fn(T) -> String,
+) -> Conditions {
+    slower_by(cells, part, field, name, |cell| cell.way == way, |cell| cell.way == Way::Straight)
 }
 
 fn endpoint(cost_us: u32) -> String {

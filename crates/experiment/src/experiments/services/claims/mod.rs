@@ -104,6 +104,25 @@ fn slower(one: &Measured, other: &Measured) -> f64 {
     one.all.mean / other.all.mean - 1.0
 }
 
+/// Returns the share by which requests took longer in the cells of `part` that `is_one` selects than in those that
+/// `is_other` selects, by a field of cells, whose values `name` formats.
+fn slower_by<T: Copy + Ord>(
+    cells: &[Measured],
+    part: &str,
+    field: fn(&Cell) -> T,
+    name: fn(T) -> String,
+    is_one: impl Fn(&Cell) -> bool,
+    is_other: impl Fn(&Cell) -> bool,
+) -> Conditions {
+    let mut conditions = Conditions::default();
+    for value in distinct(&those(cells, part, |_| true), field) {
+        let ones = those(cells, part, |cell| is_one(cell) && field(cell) == value);
+        let others = those(cells, part, |cell| is_other(cell) && field(cell) == value);
+        conditions.add(name(value), paired(&ones, &others, slower));
+    }
+    conditions
+}
+
 /// Returns the mean of `value` over cells; 0 if there are none.
 fn average(cells: &[&Measured], value: impl Fn(&Measured) -> f64) -> f64 {
     mean(&cells.iter().map(|measured| value(measured)).collect::<Vec<_>>())

@@ -1,10 +1,10 @@
 //! Several caches that share the keys, and the situations in which the report expected a larger gain.
 
 use super::super::REPORT;
-use super::super::cell::{Measured, WRITES};
+use super::super::cell::{Cell, Measured, WRITES};
 use super::super::plan::{INSTANCES, READ_MOSTLY, SITUATIONS};
 use super::super::ways::Way;
-use super::{Bound, Conditions, LARDER, PERCENT, Ruling, SAME, average, distinct, paired, slower, those};
+use super::{Bound, Conditions, LARDER, PERCENT, Ruling, SAME, average, paired, slower, slower_by, those};
 use crate::findings::Finding;
 
 pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
@@ -15,13 +15,9 @@ pub(super) fn claims(cells: &[Measured]) -> Vec<Finding> {
 
 /// Returns the share by which `ones` caches are slower than `others`, by the number of clients.
 fn against(cells: &[Measured], ones: usize, others: usize) -> Conditions {
-    let mut conditions = Conditions::default();
-    let all = those(cells, INSTANCES, |_| true);
-    for clients in distinct(&all, |cell| cell.clients) {
-        let of = |count| those(cells, INSTANCES, |cell| cell.instances == count && cell.clients == clients);
-        conditions.add(format!("{clients} clients"), paired(&of(ones), &of(others), slower));
-    }
-    conditions
+    let of = |count| move |cell: &Cell| cell.instances == count;
+    let name = |clients| format!("{clients} clients");
+    slower_by(cells, INSTANCES, |cell| cell.clients, name, of(ones), of(others))
 }
 
 fn three_and_one(cells: &[Measured]) -> Finding {
