@@ -277,7 +277,7 @@ fn stronger(one: Option<Reach>, other: Option<Reach>) -> Option<Reach> {
 
 impl Rules {
     /// Whether a stored response may have the group or origin that a response invalidates. If not, responses
-    /// in flight may have it all the same.
+    /// in flight may still have it.
     fn is_needed(&mut self, written: &Written, generation: Generation) -> bool {
         let origin = match written.kind {
             PurgeKind::AnsweredGroup => written.origin,
