@@ -63,7 +63,7 @@ pub struct Load {
     pub foreign: Option<MakeForeign>,
     /// Whether that client receives all URLs.
     pub is_foreign: bool,
-    /// Set when the user wants to end the run.
+    /// Set when the user ends the run.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -181,7 +181,7 @@ impl Load {
     /// Sends all requests.
     ///
     /// # Errors
-    /// If the user wants an end, or an answer is missing.
+    /// If the user ends the run, or an answer is missing.
     pub fn run(self) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.run_over(&to)
@@ -206,7 +206,7 @@ impl Load {
     /// Sends all requests, and passes each answer to `onlooker`. Answers may be missing.
     ///
     /// # Errors
-    /// If the user wants an end, or the system lacks resources.
+    /// If the user ends the run, or the system lacks resources.
     pub fn send(self, onlooker: Rc<RefCell<dyn Onlooker>>) -> Result<LoadResult, Halt> {
         let to = [self.to];
         self.send_over(&to, onlooker)

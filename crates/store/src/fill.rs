@@ -8,7 +8,7 @@
 //! readers still get their bytes.
 //!
 //! A body that turns out too large for memory continues as a window: the origin is read at most [`WINDOW`] bytes ahead
-//! of the slowest reader, and bytes that all readers have read are freed. A disk may store the body all the same.
+//! of the slowest reader, and bytes that all readers have read are freed. A disk can still store the body.
 
 mod buffer;
 mod epoch;

@@ -187,7 +187,7 @@ pub struct Explanation {
     pub stored: Option<Stored>,
     /// Number of responses in memory for the URL, with any values of the selecting request fields.
     pub variants: u64,
-    /// The cluster node that is asked before an origin: name and address. Absent if there is none.
+    /// The cluster node that gets the request before an origin: name and address. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The result of the second tier; absent without one.

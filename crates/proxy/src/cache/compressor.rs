@@ -1,6 +1,6 @@
 //! Makes the coded forms of stored responses, one after another, on a thread of low priority.
 //!
-//! No request waits for a form. A client that wants a missing form gets the uncoded content, and the form is queued.
+//! No request waits for a form. A client that accepts a missing form gets the uncoded content, and the form is queued.
 //! The thread runs while the queue has entries. If the queue is full, a later hit requests the form again.
 
 use std::io::{self, Read, Write};

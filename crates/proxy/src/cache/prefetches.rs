@@ -39,7 +39,7 @@ pub(crate) struct Done {
     pub(crate) unsent: u64,
     /// Prefetches whose response a client requested within a minute.
     pub(crate) used: u64,
-    /// Prefetches that were of no use.
+    /// Prefetches whose response no client requested.
     pub(crate) unused: u64,
     /// Prefetches whose response may not be stored.
     pub(crate) refused: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Done {
     pub(crate) precision: f64,
     /// Bytes of content that were prefetched.
     pub(crate) bytes: u64,
-    /// Bytes of prefetched content that were of no use.
+    /// Bytes of prefetched content that no client requested.
     pub(crate) unused_bytes: u64,
     /// Sites for which these prefetches are off at present, since too few were of use.
     pub(crate) off: u64,

@@ -1,6 +1,6 @@
 //! Decides which responses that other nodes own are copied here: those requested often, within a share of the memory.
 //!
-//! Keys are counted when another node is asked for them, which excludes hits of copies. A key is copied if it was
+//! Each request to another node counts its key, which excludes hits of copies. A key is copied if it was
 //! asked for [`OFTEN`] times lately; if the share is used up, it must have been asked for at least as often as the
 //! oldest copy, which makes room. The memory's policy may evict copies earlier.
 

@@ -51,7 +51,7 @@ impl Invalidations {
         self.floor.lock().read(follower);
     }
 
-    /// Records that an entry of this node is in the stream, before any client is told.
+    /// Records that an entry of this node is in the stream, before any client gets the answer.
     pub(super) fn added(&self, point: &Point) {
         self.floor.lock().added(point.clone(), clock::millis(), self.lease.lag());
     }

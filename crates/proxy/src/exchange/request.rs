@@ -243,7 +243,7 @@ impl Request {
         self.rule_response(plan, (entry.status(), Some(entry.body().len()), &updated))
     }
 
-    /// Whether it wants a newer response than the stored one.
+    /// Whether it requires a newer response than the stored one.
     pub(crate) fn is_reload(&self) -> bool {
         self.asked.no_cache || self.asked.max_age.is_some() || self.asked.min_fresh.is_some()
     }

@@ -1,4 +1,4 @@
-//! The arrival of a request, for all protocols: who sends it, and whether the cache answers it at once.
+//! The arrival of a request, for all protocols: its sender, and the answer that the cache has at once.
 //!
 //! A protocol makes a head of its client's message and asks for the next [`Step`]. Then it writes the answer, passes
 //! the owned request to [`dispatch`](super::dispatch), or writes the refusal.

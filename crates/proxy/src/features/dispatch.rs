@@ -86,7 +86,7 @@ pub(crate) fn dry_run(plan: &Plan, https: Option<u16>, request: &Request) -> Opt
     own_reply(plan, https, request, own)
 }
 
-/// Returns the reply of this proxy itself by which `own`, the decision on `request`, is carried out.
+/// Returns the reply of this proxy itself that carries out `own`, the decision on `request`.
 fn own_reply(plan: &Plan, https: Option<u16>, request: &Request, own: Decision) -> Option<Reply> {
     match own.why() {
         Why::AccessDenied => Some(rules::refusal()),

@@ -60,7 +60,7 @@ pub struct Forecast {
     pub rules: Vec<String>,
     /// The URL for which a response is stored.
     pub url: String,
-    /// The URL at each origin of which one is asked; empty if none is asked.
+    /// The URL at each origin that may get the request; empty if none does.
     pub asks: Vec<String>,
     /// `stored`, `not-stored`, `passed`, `answered` or `refused`; `asked` if no answer of the origin is given.
     pub outcome: &'static str,

@@ -265,7 +265,7 @@ impl Run<'_> {
         Handle::current().block_on(Held::look(&self.shared.cache, &self.request, Mode::DryRun))
     }
 
-    /// Returns the node of the cluster that is asked before an origin.
+    /// Returns the node of the cluster that gets the request before an origin.
     fn owner(&self, rules: Option<&Rules>, decision: Decision) -> Option<String> {
         let (cluster, request) = (self.shared.cluster.as_deref(), &self.request);
         let is_marked = self.shared.cache.hit_for_miss.marked(request.hash, clock::now());

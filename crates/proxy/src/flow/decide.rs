@@ -31,11 +31,11 @@ pub(crate) enum Decision {
     Hit(Why),
     /// The selected response answers it although it is stale, and is fetched again meanwhile.
     StaleAndRefresh,
-    /// An origin is asked whether the selected response is still valid.
+    /// An origin validates the selected response.
     Revalidate(Why),
-    /// An origin is asked for a response, which may be stored.
+    /// An origin sends a response, which may be stored.
     Fetch(Why),
-    /// An origin is asked past the cache.
+    /// An origin answers, past the cache.
     Pass(Why),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Stored {
     is_own: bool,
     /// Whether it is a part of a representation (206).
     is_part: bool,
-    /// Whether it is a part without what the request wants.
+    /// Whether it is a part that lacks requested bytes.
     lacks_range: bool,
 }
 
@@ -93,7 +93,7 @@ impl Decision {
         }
     }
 
-    /// Whether an origin is asked before there is a reply.
+    /// Whether the reply needs an answer of an origin.
     pub(crate) fn asks_origin(self) -> bool {
         matches!(self, Self::Revalidate(_) | Self::Fetch(_) | Self::Pass(_))
     }

@@ -69,7 +69,7 @@ pub(crate) fn finish(to: &Destination<'_>, reply: &mut Reply) {
     pages::replace(to.ruling, to.method, reply);
 }
 
-/// [`finish`] for a hit that takes no waiting. `selecting` are the fields by which the request selects its response,
+/// [`finish`] for a hit that is answered at once. `selecting` are the fields by which the request selects its response,
 /// `sent` those that its client sent. Returns false if the reply cannot be sent: its form has to be made first, or an
 /// error page replaces it, which would hide the stored response from the validator.
 #[inline]

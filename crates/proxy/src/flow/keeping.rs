@@ -99,7 +99,7 @@ impl<'u> Update<'u> {
         self.stored.refreshed(signature, &fields, *freshness, born).ok_or(Why::TooLarge)
     }
 
-    /// Returns the response for this client alone, who gets what the origin says now.
+    /// Returns the response for this client alone, with the fields that the origin sent now.
     pub(super) fn unstored(&self, memory: &Memory) -> Option<Entry> {
         let freshness = Freshness::unstored(&self.fields, self.times);
         let fields = memory.keep(&self.fields, freshness.date);

@@ -166,7 +166,7 @@ async fn origin_answer(
     request.unless_left(noticed, no_use(request)).await
 }
 
-/// Ends at once if the answer has no use without the client. Never ends for an unsafe request, whose answer tells which
+/// Ends at once if only the client needs the answer. Never ends for an unsafe request, whose answer tells which
 /// stored responses are no longer valid.
 async fn no_use(request: &Request) {
     if invalidate::is_unsafe(&request.method) {

@@ -77,7 +77,7 @@ struct Order {
 }
 
 /// Reports a request to the planner, and begins the prefetches that the planner returns. `None` if the planner does not
-/// learn from the request: its site prefetches nothing, or the request is a prefetch of the client.
+/// observe: the site prefetches nothing, or the request is a prefetch of the client.
 fn asked<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Asked> {
     let is_on = !seen.rules.prefetch.is_empty();
     let is_for_client = !seen.fields.first(PURPOSE).is_some_and(|purpose| purpose.starts_with(b"prefetch"));

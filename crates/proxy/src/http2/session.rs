@@ -64,7 +64,7 @@ pub(super) struct Task {
     end: Option<HeaderMap>,
     /// Whether the client has sent all content. The content stays valid if the connection ends afterwards.
     whole: bool,
-    /// Whether its client no longer wants an answer.
+    /// Whether its client has cancelled it.
     pub(super) gone: bool,
 }
 
@@ -193,7 +193,7 @@ impl State {
         wake(task);
     }
 
-    /// Records the reset of a stream: its client no longer wants an answer, and its content is incomplete.
+    /// Records the reset of a stream: its client has cancelled the request, and its content is incomplete.
     pub(super) fn gone(&mut self, stream: u32) {
         if let Some(task) = self.tasks.get_mut(&stream) {
             let waker = task.waker.take();

@@ -31,7 +31,7 @@ pub(super) struct Careless {
 /// A function of a cache key.
 type OfKey = dyn Fn(&[u8]) + Send + Sync;
 
-/// Removes what is stored under a cache key, and stops fetches in progress from storing more.
+/// Removes the responses under a cache key, and stops fetches in progress from storing more.
 struct Withdraw(Box<OfKey>);
 
 impl fmt::Debug for Withdraw {
@@ -98,7 +98,7 @@ impl Careless {
         let _ = self.withdraw.set(Withdraw(Box::new(withdraw)));
     }
 
-    /// Removes what is stored for the requests of a connection.
+    /// Removes the stored responses to the requests of a connection.
     pub(super) fn withdraw(&self, suspects: &Suspects) {
         if let Some(Withdraw(withdraw)) = self.withdraw.get() {
             suspects.keys().for_each(|key| withdraw(key));

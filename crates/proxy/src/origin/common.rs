@@ -41,7 +41,7 @@ impl Common {
         self.resolver.resolve_again(host).await.map_err(|why| why.to_string())
     }
 
-    /// Sets how to remove what is stored under a cache key, if the response may have been bytes that belong to no request.
+    /// Sets the function that removes the responses under a cache key, if they may be bytes that belong to no request.
     pub fn withdraw_by(&self, withdraw: impl Fn(&[u8]) + Send + Sync + 'static) {
         self.careless.withdraw_by(withdraw);
     }

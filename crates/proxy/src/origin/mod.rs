@@ -192,7 +192,7 @@ impl Client {
                 Box::pin(self.prove(&mut exchange, request.https, request.authority)).await?;
             }
             match exchange.ask(head, &mut request, first_byte, &mut sent).await {
-                // It may belong to no request, like the bytes by which the origin has proved careless meanwhile.
+                // It may belong to no request: meanwhile, the origin has sent bytes without a request.
                 Ok(_) if !is_new && is_safe && idle.distrusts(request.https, request.authority) => {
                     exchange.withdraw();
                 }

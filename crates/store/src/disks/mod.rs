@@ -1,7 +1,7 @@
 //! The disk tier: responses that survive the process, in one directory or several.
 //!
 //! Responses are written to disks while they arrive. [`larder_disk`] stores the bytes; this module maps
-//! responses to its records and finds them again ([`meta`]). Only the calls whose documentation says so block
+//! responses to its records and finds them again ([`meta`]). Only calls that document it block
 //! while a disk works; `async` ones wait on a separate thread.
 
 mod drive;

@@ -190,10 +190,14 @@ impl Fills {
     /// Removes everything stored under `key`, in memory and the near tiers, and forbids its fills to publish. Returns how
     /// many responses and bytes memory had.
     pub fn purge(&self, key: &[u8]) -> (usize, u64) {
+        // 1. Fills of the key are cancelled. One that publishes meanwhile looks again after it has put its response.
+        // 2. The near tiers forget the key. A lookup that begins now finds nothing there.
+        // 3. A lookup between 1 and 2 may have found the response on a disk, and put it into memory later: the second
+        //    count makes it take the response out again.
+        // 4. Memory is last. If it were first, that lookup could put the response back without anybody noticing.
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.forget_near(key);
-        // Counted once more, for responses that were found in a near tier meanwhile and are being put into memory.
         self.count_cancelled(key);
         self.store.memory.remove(key)
     }
@@ -201,6 +205,7 @@ impl Fills {
     /// Removes what [`purge`](Self::purge) removes, except the responses in memory that `may_stay`; these are validated
     /// before any use.
     pub fn spoil(&self, key: &[u8], may_stay: impl Fn(&Entry) -> bool) {
+        // In the order of `purge`, for the same reasons.
         self.store.equivalents.note_removed(key);
         self.cancel(key);
         self.store.forget_near(key);
@@ -213,6 +218,7 @@ impl Fills {
 
     /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
+        // In the order of `purge`, for all keys.
         for table in &self.table {
             let mut table = table.lock();
             table.cancelled.add_all();

@@ -288,11 +288,14 @@ impl FillWriter {
             // The response in memory is outdated.
             self.fills.store.memory.remove(&self.fill.key);
         }
+        // 1. The response is in the store.
+        // 2. The fill leaves the table.
+        // A request between 1 and 2 finds both, and one after 2 the stored response. With 2 before 1, it could find
+        // neither, and fetch again.
         let stored = entry.filter(|entry| self.publish(entry, replaces));
         self.fills.note_stored(&self.fill);
         let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
-        // Forgotten only now, so that requests find the response in the table or in the store.
         self.fills.forget(&self.fill);
         self.end(Ending::Complete);
         match &stored {
@@ -366,8 +369,10 @@ impl FillWriter {
             None => Memory::put,
             Some(_) => Memory::put_outdated,
         };
+        // 1. A purge cancels this fill: the check before the put sees it.
+        // 2. A purge cancels it between that check and the put, and empties memory too early: the second check sees it.
+        // 3. A purge cancels it after the second check: it empties memory afterwards, and with it this entry.
         let stored = !self.is_cancelled() && put(memory, entry.clone(), replaces);
-        // A purge between the check and the put must win as well.
         if stored && self.is_cancelled() {
             memory.remove(&self.fill.key);
             return false;

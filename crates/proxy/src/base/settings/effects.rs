@@ -116,7 +116,7 @@ macro_rules! effects {
     };
 }
 
-/// The latest time at which an effect can begin.
+/// The latest phase in which an effect can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// When the response has arrived.
