@@ -80,8 +80,21 @@ pub(super) fn media_range(text: &str) -> Result<MediaRange, String> {
 
 /// Parses `ADDRESS:PORT`, where clients connect.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)))
+    text.parse().map_err(|_| {
+        let port = |port: &str| port.parse::<u16>().is_ok();
+        match text.rsplit_once(':') {
+            Some(("" | "*", digits)) if port(digits) => format!(
+                "{} is not an address with a port: write '0.0.0.0:{digits}' for all addresses of this machine, or \
+                 '[::]:{digits}' for those of IPv6, too",
+                quoted(text)
+            ),
+            Some((name, digits)) if port(digits) && name.eq_ignore_ascii_case("localhost") => format!(
+                "{} is a name and not an address: write '127.0.0.1:{digits}' or '[::1]:{digits}'",
+                quoted(text)
+            ),
+            _ => format!("{} is not an address with a port, such as '127.0.0.1:8080'", quoted(text)),
+        }
+    })
 }
 
 /// Parses an address, or a network such as `10.0.0.0/8`.
@@ -301,11 +314,20 @@ pub(crate) fn database(text: &str) -> Result<DatabasePlace, String> {
     match text {
         DEFAULT_DATABASE => Ok(DatabasePlace::Default),
         NO_DATABASE => Ok(DatabasePlace::Off),
+        file if is_file(file) => {
+            Err(format!("{} is a file: write {}", quoted(file), quoted(&format!("sqlite:{file}"))))
+        }
         url => match larder_stats::describe(url) {
             Ok(_) => Ok(DatabasePlace::At(url.to_owned())),
             Err(error) => Err(format!("{error}{}", hint(url, [DEFAULT_DATABASE, NO_DATABASE]))),
         },
     }
+}
+
+/// Whether `text` is a path rather than a URL.
+fn is_file(text: &str) -> bool {
+    let has_ending = [".db", ".sqlite", ".sqlite3"].iter().any(|ending| text.ends_with(ending));
+    !text.contains(':') && (text.starts_with(['/', '.', '~']) || has_ending)
 }
 
 /// Formats a place for [`database`].
@@ -408,6 +430,9 @@ mod tests {
             ("non", "did you mean 'none'?"),
             ("sqllite:a.db", "did you mean 'sqlite'?"),
             ("mysql://u:secret@h", "names no database"),
+            ("/path/x.db", "'/path/x.db' is a file: write 'sqlite:/path/x.db'"),
+            ("./stats", "'./stats' is a file: write 'sqlite:./stats'"),
+            ("x.db", "'x.db' is a file: write 'sqlite:x.db'"),
         ] {
             let error = database(text).unwrap_err();
             assert!(error.contains(problem) && !error.contains("secret"), "{text}: {error}");

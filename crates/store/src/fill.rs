@@ -75,6 +75,8 @@ struct Progress {
     verdict: Option<Verdict>,
     len: u64,
     ending: Option<Ending>,
+    /// Whether the complete response has been stored; `None` before its end.
+    result: Option<Result<(), Unstored>>,
 }
 
 /// A response in progress.

@@ -32,6 +32,8 @@ pub(crate) async fn serve(worker: &Arc<Worker>, plan: &Arc<Plan>, mut request: B
         validator::check(worker, plan, &request, &reply);
     }
     finish::finish(&Destination::of(plan, &request), &mut reply);
+    let failures = &worker.shared.observers.failures;
+    failures.note(&reply.outcome, reply.status, || request.logged_url());
     reply
 }
 

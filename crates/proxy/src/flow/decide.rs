@@ -19,6 +19,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
 use crate::flow::answer;
+use crate::flow::keeping::StorageTerms;
 
 /// What happens to a request, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl Decision {
             Self::Hit(_) => Kind::Hit,
             Self::Revalidate(_) | Self::Fetch(_) => Kind::Miss,
             Self::Own(_) | Self::Pass(_) => Kind::Pass,
-            Self::Refuse(Why::OnlyIfCached | Why::OriginForbidden) => Kind::Failed,
+            Self::Refuse(Why::OnlyIfCached) => Kind::Failed,
             Self::Refuse(_) => Kind::Refused,
         }
     }
@@ -143,6 +144,15 @@ impl Stored {
         let is_part = entry.status() == StatusCode::PARTIAL_CONTENT;
         let lacks_range = is_part && answer::lacks_range(method, fields, entry, now);
         Self { freshness: entry.freshness(), is_own, is_part, lacks_range }
+    }
+
+    /// Returns the same response under other terms of storage.
+    pub(crate) fn kept_as(self, terms: &StorageTerms) -> Self {
+        let Freshness { received, initial_age, date, .. } = self.freshness;
+        match self.freshness.is_taken_back() {
+            true => self,
+            false => Self { freshness: Freshness { received, initial_age, date, ..terms.freshness }, ..self },
+        }
     }
 }
 

@@ -157,7 +157,7 @@ impl Asked {
         };
         let answer = Answer {
             by_cache: outcome.is_hit() || is_followed,
-            is_stored: (outcome.stored || outcome.is_stored() || is_followed) && !self.is_named,
+            is_stored: (outcome.may_be_stored() || outcome.is_stored() || is_followed) && !self.is_named,
             bytes: reply.length,
             complete: self.range.and_then(|_| complete()),
         };

@@ -148,6 +148,7 @@ impl Witness {
     #[inline]
     fn count(&self, plan: &Plan, ended: &Ended) {
         let counters = plan.sites.account(ended.site).of(self.worker);
+        counters.answered(ended.status);
         counters.record(&ended.outcome, ended.bytes);
         if let Some(saved) = ended.saved {
             counters.compressed(saved);

@@ -35,7 +35,7 @@ pub use self::download::{Chunk, Download, Upgraded};
 use self::exchange::{Connection, Exchange, Failure};
 use self::http2::Places;
 use self::idle::Idle;
-pub use self::pool::{InProgress, Pool, Turn};
+pub use self::pool::{InProgress, OriginHealth, OriginState, Pool, Turn};
 pub use self::proof::{Challenge, Prove};
 use self::source::Source;
 pub use self::tls_fault::TlsFault;

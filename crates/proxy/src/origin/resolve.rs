@@ -145,6 +145,11 @@ impl Resolver {
         Ok(())
     }
 
+    /// Whether addresses of the watched name `host` are known.
+    pub(super) fn has_addresses(&self, host: &str) -> bool {
+        self.0.watched.read().get(host).is_some_and(|known| !known.is_empty())
+    }
+
     /// Whether addresses of the watched name `host` are known, and `ip` is not among them.
     pub(super) fn has_left(&self, host: &str, ip: IpAddr) -> bool {
         let watched = self.0.watched.read();

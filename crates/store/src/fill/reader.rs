@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Ending, Fill, Verdict};
+use super::{Ending, Fill, Unstored, Verdict};
 use crate::{Entry, Extent};
 
 /// Reads a fill from its start, or a range of it, as it arrives.
@@ -63,6 +63,11 @@ impl Reader {
     /// content, only the leading client reads it: in a window, a slow reader would hold up all others.
     pub fn is_shared(&self) -> bool {
         self.fill.shared.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the complete response has been stored; `None` before its end.
+    pub fn result(&self) -> Option<Result<(), Unstored>> {
+        self.fill.progress().result
     }
 
     /// Reads only the bytes from `from` up to and not including `to`. To be called before the first piece is read.

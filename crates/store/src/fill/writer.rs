@@ -71,6 +71,12 @@ pub enum Unstored {
     Refused,
     /// The response is only for a disk, which takes no writes at the moment.
     NotWritten,
+    /// A disk stores it.
+    OnDisk,
+    /// The policy of the memory does not admit it.
+    NotAdmitted,
+    /// A purge has reached it, or a newer response.
+    Outdated,
 }
 
 impl FillWriter {
@@ -268,10 +274,18 @@ impl FillWriter {
         self.fills.close_unread(&self.fill)
     }
 
+    /// [`try_finish`](Self::try_finish) for callers that do not need the reason.
+    pub fn finish(self, replaces: Option<&Entry>) -> Option<Entry> {
+        self.try_finish(replaces).ok()
+    }
+
     /// Publishes the complete response, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
     ///
-    /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
-    pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
+    /// Returns the entry stored in memory.
+    ///
+    /// # Errors
+    /// The reason why memory does not store it.
+    pub fn try_finish(mut self, replaces: Option<&Entry>) -> Result<Entry, Unstored> {
         let head = self.head();
         let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
         let disk = self.disk.take().filter(|_| self.may_stay());
@@ -292,15 +306,23 @@ impl FillWriter {
         // 2. The fill leaves the table.
         // A request between 1 and 2 finds both, and one after 2 the stored response. With 2 before 1, it could find
         // neither, and fetch again.
-        let stored = entry.filter(|entry| self.publish(entry, replaces));
+        let stored = match entry {
+            Some(entry) if self.publish(&entry, replaces) => Ok(entry),
+            _ if on_disk => Err(Unstored::OnDisk),
+            Some(_) if !self.is_cancelled() => Err(Unstored::NotAdmitted),
+            _ => Err(self.unstored.unwrap_or(Unstored::Outdated)),
+        };
         self.fills.note_stored(&self.fill);
         let received = head.as_ref().map_or(0, |head| head.freshness.received);
         self.fills.store.learned(&self.fill.key, received, learned);
         self.fills.forget(&self.fill);
+        self.fill.progress().result = Some(stored.as_ref().map(|_| ()).map_err(|why| *why));
         self.end(Ending::Complete);
         match &stored {
-            Some(entry) => self.start.offer(entry, None),
-            None => self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature)),
+            Ok(entry) => self.start.offer(entry, None),
+            Err(_) => {
+                self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature))
+            }
         }
         stored
     }
@@ -408,6 +430,11 @@ impl FillWriter {
     /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
+    }
+
+    /// Returns the hash of that key.
+    pub fn hash(&self) -> u64 {
+        self.fill.hash
     }
 
     /// Returns the bytes of content so far.
