@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use larder_rules::{Pattern, normal_path};
+use larder_rules::{Pattern, sent_captures};
+use percent_encoding::AsciiSet;
 
 use super::request::Request;
 use crate::base::path_prefix::IN_PATH;
@@ -32,10 +33,13 @@ pub(crate) fn fill<'p>(
     }
 }
 
-/// Returns the parts of the path that the stars of the first matching pattern of `paths` match, encoded for a URL.
+/// Returns the parts of the path that the stars of the first matching pattern of `paths` match, as the client sent them.
 fn stars<'p>(request: &Request, paths: impl IntoIterator<Item = &'p Pattern>) -> Vec<String> {
-    let path = normal_path(request.path.split('?').next().unwrap_or_default());
-    let mut found = paths.into_iter().filter_map(|pattern| pattern.captures(&path));
-    let encode = |star: &[u8]| percent_encoding::percent_encode(star, IN_PATH).to_string();
+    let path = request.path.split('?').next().unwrap_or_default();
+    let mut found = paths.into_iter().filter_map(|pattern| sent_captures(path, pattern));
+    let encode = |star: &str| percent_encoding::utf8_percent_encode(star, UNSENT).to_string();
     found.next().into_iter().flatten().map(encode).collect()
 }
+
+/// The bytes that a client may send, but that a URL must not contain.
+const UNSENT: &AsciiSet = &IN_PATH.remove(b'%');
