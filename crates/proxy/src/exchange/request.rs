@@ -410,10 +410,15 @@ type Edit = fn(&Edits, &mut HeaderMap);
 /// Returns how the edits of rules apply to the fields of a request with this method. TRACE, which some origins accept in
 /// any case, shows the request to its client, which must not learn the secrets that rules write.
 fn edit(method: &Method) -> Edit {
-    match method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str()) {
+    match is_trace(method) {
         true => Edits::remove_from,
         false => Edits::apply,
     }
+}
+
+/// Whether origins may take `method` for TRACE.
+pub(crate) fn is_trace(method: &Method) -> bool {
+    method.as_str().eq_ignore_ascii_case(Method::TRACE.as_str())
 }
 
 /// Changes a request by its rules. Returns its path with the part of its query that counts, and the original request
