@@ -167,7 +167,7 @@ impl Words for AtLeast {
 
 impl Kind<Duration> for AtLeast {
     fn read(&self, value: &DeValue<'_>) -> Result<Duration, String> {
-        let duration = units::parse_duration(text(self, value)?)?;
+        let duration = duration(self, value)?;
         match (Duration::from_millis(self.0)..=LONGEST).contains(&duration) {
             true => Ok(duration),
             false => Err(format!("{} is not a {}", units::show_duration(duration), self.words())),
@@ -187,7 +187,7 @@ impl Words for Seconds {
 
 impl Kind<u32> for Seconds {
     fn read(&self, value: &DeValue<'_>) -> Result<u32, String> {
-        let duration = units::parse_duration(text(self, value)?)?;
+        let duration = duration(self, value)?;
         let seconds = u32::try_from(duration.as_secs()).ok().filter(|_| duration.subsec_nanos() == 0);
         seconds.ok_or_else(|| format!("{} is not a {}", units::show_duration(duration), self.words()))
     }
@@ -324,6 +324,16 @@ impl<V, K: Kind<V>> Kind<Option<V>> for Or<K> {
 
 fn text<'a>(kind: &impl Words, value: &'a DeValue<'_>) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| mismatch(kind, value))
+}
+
+/// Reads a duration. Other caches count lifetimes in seconds, without a unit.
+fn duration(kind: &impl Words, value: &DeValue<'_>) -> Result<Duration, String> {
+    match value.as_integer() {
+        Some(number) => {
+            Err(format!("{number} has no unit: write \"{number}s\" for seconds", number = number.as_str()))
+        }
+        None => units::parse_duration(text(kind, value)?),
+    }
 }
 
 fn mismatch(kind: &(impl Words + ?Sized), value: &DeValue<'_>) -> String {

@@ -55,7 +55,7 @@ macro_rules! effects {
             ignore: Option<Ignored> => ignored, Response { "ignore", "list of: no-cache no-store private must-revalidate", read[ignored],
                 "directives of the origin's Cache-Control that have no effect, against RFC 9111"; }
             query: Option<Query>, Request { "query", "\"drop\", or { keep = [names] } or { drop = [names] }, with sort = true if wanted", read[query],
-                "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements"; }
+                "parameters of the query that stay in the cache key and in the request to the origin; \"@tracking\" stands for those of advertisements (docs/rules.md), and \"!gclid\" behind it keeps one of them"; }
             /// Fields and cookies of requests that select separate stored responses, named as in `larder_semantics::vary`.
             /// The lists of several rules are combined.
             apart: Vec<String>, Request, named "key_fields, key_cookies" {
