@@ -3,10 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use larder_proxy::settings::Networks;
 use toml::de::DeValue;
 
 use crate::cli::units;
 use crate::cli::words::hint;
+use crate::config::names;
+use crate::config::rules::networks;
 
 /// The name of a kind in the docs and in errors.
 pub(super) trait Words {
@@ -34,6 +37,9 @@ pub(super) struct Ports;
 
 /// A number of bytes within bounds.
 pub(super) struct Size(pub(super) RangeInclusive<u64>);
+
+/// Networks, and files with networks (`@FILE`).
+pub(super) struct NetworkList;
 
 /// A duration of at most [`LONGEST`], and the shortest one allowed in milliseconds.
 pub(super) struct AtLeast(pub(super) u64);
@@ -155,6 +161,23 @@ impl<V: Copy + TryFrom<u64> + TryInto<u64>> Kind<V> for Size {
 
     fn show(&self, value: &V) -> String {
         quoted(&units::show_size((*value).try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+impl Words for NetworkList {
+    fn words(&self) -> String {
+        "list of: address, network or \"@FILE\"".to_owned()
+    }
+}
+
+impl Kind<Networks> for NetworkList {
+    fn read(&self, value: &DeValue<'_>) -> Result<Networks, String> {
+        networks(value)
+    }
+
+    fn show(&self, value: &Networks) -> String {
+        let written: Vec<_> = value.iter().map(|network| quoted(&names::show_network(network))).collect();
+        format!("[{}]", written.join(", "))
     }
 }
 

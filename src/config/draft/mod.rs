@@ -15,8 +15,8 @@ use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
     AccessLog, Balance, CertificateFiles, ClientAddress, Counts, DiskTier, Doors, Forward, HostHeader, Hsts,
-    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, UnixSockets,
-    Validate,
+    Limits, MemoryTier, Origin, PathPrefix, ProxyProtocol, Schedule, Timeouts, Token, Tracing, Trust,
+    UnixSockets, Validate,
 };
 use larder_semantics::storable::Rules;
 
@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) x_cache: bool,
     pub(crate) client_address: ClientAddress,
-    pub(crate) trust: Vec<IpNet>,
+    pub(crate) trust: Trust,
     pub(crate) memory: Memory,
     pub(crate) disks: Vec<DiskDraft>,
     pub(crate) schedule: Schedule,
@@ -173,7 +173,7 @@ impl Default for Draft {
             name: "Larder".to_owned(),
             x_cache: false,
             client_address: ClientAddress::XForwardedFor,
-            trust: Vec::new(),
+            trust: Trust::default(),
             memory: Memory { size: None, entries: None, counts, policy, max_object, max_variants },
             disks: Vec::new(),
             schedule: Schedule::default(),

@@ -15,7 +15,7 @@ use larder_proxy::settings::CertificateFiles;
 
 use super::bounds::{DISK, ENTRIES, MEMORY, THREADS};
 use super::draft::{DiskDraft, Draft};
-use super::kinds::{AtLeast, Count, Flag, Kind, List, Or, Ports, Share, Size, Words};
+use super::kinds::{AtLeast, Count, Flag, Kind, List, NetworkList, Or, Ports, Share, Size, Words};
 pub(super) use acme::ACME;
 pub(super) use caching::CACHING;
 pub(super) use key::{Key, Section};
@@ -23,7 +23,7 @@ use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
-    NETWORK, POLICY, SECRET, TIMES, TOKEN,
+    NETWORK, POLICY, REAL_IP, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
@@ -54,9 +54,15 @@ pub(super) const TOP: &[Key<Draft>] = &[
     key!("client_address", CLIENT_ADDRESS, client_address, "field that tells origins the client's address"),
     key!(
         "trust",
-        List(NETWORK),
-        trust,
-        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted"
+        NetworkList,
+        trust.proxies,
+        "proxies in front of this one, whose X-Forwarded-For, -Proto and -Host (or Forwarded) are accepted; \"@FILE\": the networks in this file"
+    ),
+    key!(
+        "real_ip",
+        Or("off", REAL_IP),
+        trust.real_ip,
+        "field in which these proxies send the client's address alone, before X-Forwarded-For: CF-Connecting-IP, True-Client-IP, X-Real-IP"
     ),
 ];
 

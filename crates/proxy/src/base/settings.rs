@@ -48,7 +48,7 @@ pub use self::effects::Effects;
 pub use self::engine_tls::EngineTls;
 pub use self::hsts::Hsts;
 pub use self::limit::{Counted, Limit, LimitBy, Rate};
-pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, UnixSockets};
+pub use self::listeners::{AdminTls, Listener, ProxyProtocol, Role, Trust, UnixSockets};
 pub use self::node_tls::{NodeTls, NodeTlsFiles};
 pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
@@ -133,7 +133,7 @@ pub struct Settings {
     /// The fields that pass the client's address on.
     pub client_address: ClientAddress,
     /// Proxies in front of this one whose fields about the client's address are trusted.
-    pub trust: Vec<IpNet>,
+    pub trust: Trust,
 }
 
 /// The memory tier's size and policy.

@@ -148,7 +148,7 @@ fn is_unserved(plan: &Plan, head: &RequestHead<'_>, role: Role, tls: bool) -> bo
         && (scheme == "https") == tls
         && head.method.as_str() != PURGE
         // A trusted proxy may ask for either scheme.
-        && plan.settings.trust.is_empty()
+        && plan.settings.trust.proxies.is_empty()
         && !plan.settings.listen.iter().any(takes)
         && (tls || plan.settings.sockets.paths.is_empty())
 }
