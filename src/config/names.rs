@@ -248,6 +248,13 @@ pub(super) fn real_ip(text: &str) -> Result<HeaderName, String> {
     })
 }
 
+/// Parses the name of the field with the ids of requests: one that origins get.
+pub(super) fn request_id(text: &str) -> Result<HeaderName, String> {
+    let name = HeaderName::from_bytes(field_name(text)?.as_bytes()).ok();
+    let name = name.filter(|name| name.as_str().ends_with("-id") && !is_dropped(name.as_str()));
+    name.ok_or_else(|| format!("{} is not a field for ids, such as X-Request-Id", quoted(text)))
+}
+
 /// Parses a path with its leading slash, without spaces or control characters.
 pub(super) fn path(text: &str) -> Result<String, String> {
     match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::Spec;
 use larder_proxy::settings::{
@@ -33,6 +34,7 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) x_cache: bool,
     pub(crate) client_address: ClientAddress,
+    pub(crate) request_id: Option<HeaderName>,
     pub(crate) trust: Trust,
     pub(crate) memory: Memory,
     pub(crate) disks: Vec<DiskDraft>,
@@ -173,6 +175,7 @@ impl Default for Draft {
             name: "Larder".to_owned(),
             x_cache: false,
             client_address: ClientAddress::XForwardedFor,
+            request_id: None,
             trust: Trust::default(),
             memory: Memory { size: None, entries: None, counts, policy, max_object, max_variants },
             disks: Vec::new(),

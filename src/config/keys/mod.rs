@@ -23,7 +23,7 @@ use key::{MANY, key};
 pub(super) use site::SITE;
 use values::{
     ACCESS_LOG, ADDRESS, ADMIN, CLIENT_ADDRESS, CLIENT_AUTH, COLLECTOR, COUNTS, DIRECTORY, LISTEN, MODE,
-    NETWORK, POLICY, REAL_IP, SECRET, TIMES, TOKEN,
+    NETWORK, POLICY, REAL_IP, REQUEST_ID, SECRET, TIMES, TOKEN,
 };
 pub(super) use values::{EARLY_HINTS, HOST_HEADER, PREFETCHES};
 
@@ -52,6 +52,12 @@ pub(super) const TOP: &[Key<Draft>] = &[
     key!("name", TOKEN, name, "name of the proxy in Via and Cache-Status"),
     key!("x_cache", Flag, x_cache, "also send the traditional X-Cache: HIT or MISS"),
     key!("client_address", CLIENT_ADDRESS, client_address, "field that tells origins the client's address"),
+    key!(
+        "request_id",
+        Or("off", REQUEST_ID),
+        request_id,
+        "field with an id for each request, as X-Request-Id: from proxies in trust, or made; in logs, traces and requests to origins"
+    ),
     key!(
         "trust",
         NetworkList,

@@ -2,8 +2,10 @@
 
 use larder_proxy::Settings;
 use larder_proxy::settings::{
-    Conditions, Effects, Ignored, Limit, LimitBy, Pattern, Query, Rule, RuleSet, Site, SiteRule,
+    Conditions, Effects, Ignored, Limit, LimitBy, Pattern, Placeholder, Query, Rule, RuleSet, Site, SiteRule,
 };
+
+use super::settle::templates;
 
 /// Returns warnings about rules that never hold, and about those that break assumptions of origins, one line each.
 pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
@@ -13,7 +15,15 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
         let own = own.map(|(rule, why)| never(&rule.place, &why));
         own.chain(of_rules(&site.site_rules, site.rules.stores_posts)).collect::<Vec<_>>()
     };
-    let sites = settings.sites.iter().flat_map(of_site);
+    let all = settings.sites.iter().flat_map(|site| &site.site_rules).chain(&settings.forward.site_rules);
+    let has_id = |rule: &&SiteRule| {
+        templates(&rule.effects).any(|own| own.placeholders().any(|own| own == Placeholder::Id))
+    };
+    let nameless = all.filter(|_| settings.request_id.is_none()).filter(has_id);
+    let nameless = nameless.map(|rule| {
+        format!("{}: {{id}} is empty without request_id, such as request_id = \"X-Request-Id\"", rule.place)
+    });
+    let sites = settings.sites.iter().flat_map(of_site).chain(nameless);
     let forward = of_rules(&settings.forward.site_rules, settings.forward.rules.stores_posts);
     sites.chain(forward).collect()
 }
@@ -77,6 +87,10 @@ fn doubts(rule: &Rule, effects: &Effects, stores_posts: bool) -> Vec<String> {
     if effects.cache == Some(false) && lifetimes.iter().any(Option::is_some) {
         doubts.push("its lifetime has no effect: cache = false stores nothing".to_owned());
     }
+    doubts.extend(templates(effects).filter_map(|own| {
+        let word = own.unknown_word()?;
+        Some(format!("{{{word}}} stays as it is: it is no placeholder; known: {}", Placeholder::all()))
+    }));
     doubts.extend(effects.query.iter().flat_map(of_query));
     let cookies = [&effects.request, &effects.response, &effects.reply].map(|edits| edits.cookies.as_ref());
     let negated =

@@ -21,6 +21,7 @@ mod pages;
 mod rule;
 mod site;
 mod statistics;
+mod template;
 mod token;
 mod users;
 mod validate;
@@ -31,6 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use larder_evict::{By, Capacity, Spec};
 pub use larder_rpc::line::Form as LineForm;
@@ -54,9 +56,10 @@ pub(crate) use self::origin::socket_of;
 pub use self::origin::{Balance, Origin};
 pub use self::origin_tls::{OriginTls, OriginTlsFiles};
 pub use self::pages::{Page, Pages};
-pub use self::rule::{Answer, CookieFilter, Edits, Placeholder, Template};
+pub use self::rule::{Answer, CookieFilter, Edits};
 pub use self::site::SiteRule;
 pub use self::statistics::{ClientDetail, Database, QueryStrings, Statistics};
+pub use self::template::{Placeholder, Template};
 pub(crate) use self::token::ClusterKey;
 pub use self::token::Token;
 pub(crate) use self::users::Print;
@@ -132,6 +135,8 @@ pub struct Settings {
     pub x_cache: bool,
     /// The fields that pass the client's address on.
     pub client_address: ClientAddress,
+    /// The field with the id of each request; `None`: requests have no ids.
+    pub request_id: Option<HeaderName>,
     /// Proxies in front of this one whose fields about the client's address are trusted.
     pub trust: Trust,
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::{HeaderValue, header};
-use larder_rules::{Fields, Numbers, Rule, RuleSet, has_readings, is_ambiguous, readings};
+use larder_rules::{Fields, Numbers, Pattern, Rule, RuleSet, has_readings, is_ambiguous, readings};
 use larder_semantics::storable::Rules;
 use parking_lot::RwLock;
 
 use crate::base::settings::{Counted, Edits, Effects, Limit, LimitBy, Pages, Query, SiteRule, Tokens, Users};
+use crate::exchange::placeholders::{Parts, fill_lines};
 use crate::exchange::rule_counts::{RuleCounts, RuleReport};
 use crate::exchange::vary::vary;
 use crate::net::limiter::Limiter;
@@ -159,6 +160,25 @@ impl Rulebook {
     /// Returns the rule of this number.
     pub(crate) fn rule(&self, number: u16) -> Option<&SiteRule> {
         self.rules.get(usize::from(number))
+    }
+
+    /// Returns the paths in `match` of the last of these rules that `does` something: those of its placeholders.
+    pub(crate) fn paths_of(&self, numbers: &[u16], does: impl Fn(&Effects) -> bool) -> &[Pattern] {
+        let mut rules = numbers.iter().rev().filter_map(|number| self.rule(*number));
+        rules.find(|rule| does(&rule.effects)).map_or(&[], |rule| &rule.rule.conditions.path)
+    }
+
+    /// Returns `edits`, those of requests or replies that `of` returns, with `parts` in the places of placeholders.
+    pub(crate) fn fill(
+        &self,
+        numbers: &[u16],
+        edits: &Edits,
+        parts: &Parts<'_>,
+        of: fn(&Effects) -> &Edits,
+    ) -> Edits {
+        fill_lines(edits, parts, |line| {
+            self.paths_of(numbers, |effects| of(effects).written_lines().any(|own| own == line))
+        })
     }
 
     /// Returns the rules of these numbers as they were written, with the keys that they set. A rule that was written

@@ -101,7 +101,7 @@ impl DryRun {
         let head =
             RequestHead::compose(&case.method, &target, &lines, &plan.settings.limits).map_err(refused)?;
         let client = SocketAddr::new(case.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0);
-        let asker = Asker { role, address: client, identity: None, by_peer: false };
+        let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
         let request = Request::take(&head, &self.memory, plan, &asker).map_err(refused)?;
         Ok(self.decide(&request, head.framing != Framing::Length(0), case.answer.as_ref()))
     }

@@ -104,7 +104,7 @@ fn run(
         Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
         Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
-            let asker = Asker { role, address: client, identity: None, by_peer: false };
+            let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
             let unruled = || Request::take_without_rules(head, memory, plan, &asker).ok();
             Request::take(head, memory, plan, &asker).map(|request| {
                 let without = if request.ruling.numbers.is_empty() { None } else { unruled() };

@@ -28,6 +28,8 @@ pub(crate) struct RequestRecord {
     pub(super) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(super) identity: Option<Arc<ClientIdentity>>,
+    /// The id of the request, if requests have ids.
+    pub(crate) id: Option<Arc<str>>,
     /// The user whose password or token a rule has accepted.
     pub(super) user: Option<Arc<str>>,
     pub(super) method: Method,
@@ -121,6 +123,7 @@ impl RequestRecord {
         Self {
             client,
             identity: identity.cloned(),
+            id: None,
             user: None,
             method: head.method.clone(),
             target,
@@ -142,6 +145,7 @@ impl RequestRecord {
         Self {
             client,
             identity,
+            id: None,
             user: None,
             method,
             target,
@@ -163,6 +167,7 @@ impl RequestRecord {
         Self {
             client,
             identity,
+            id: None,
             user: None,
             method,
             target,

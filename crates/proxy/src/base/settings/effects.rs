@@ -12,7 +12,8 @@ use larder_semantics::storable::{Prediction, Rules};
 
 use super::limit::Limit;
 use super::pages::Pages;
-use super::rule::{Answer, Edits, Template, Value};
+use super::rule::{Answer, Edits, Value};
+use super::template::Template;
 use super::users::{Tokens, Users};
 use super::{HostHeader, Origin};
 
@@ -81,7 +82,7 @@ macro_rules! effects {
             /// The response that is sent instead of a response from the cache or an origin.
             answer: Option<Arc<Answer>>, Guard, named "respond" {
                 "redirect", "URL, or { to = URL, status = 301 }", draft[redirect = redirect],
-                "redirects to this URL; {uri} {path} {query} {host} {scheme} and {1} to {9} (the stars of match.path) stand for parts of the request";
+                "redirects to this URL; {uri} {path} {query} {host} {scheme} {client} {id}, {path:lower} and {1} to {9} (the stars of match.path) stand for parts of the request";
                 "respond", "status code, or { status = 200, type = \"text/plain\", body = text } or with file = path", draft[respond = respond],
                 "answers without a request to an origin"; }
             origin: Option<Vec<Origin>>, Guard { "origin", "URL or list of URLs", read[origins],
