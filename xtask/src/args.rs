@@ -76,6 +76,20 @@ pub(crate) fn parse(words: &[String], known: &[Known]) -> Result<Words> {
     Ok(Words(found))
 }
 
+/// Returns the values whose names are in `words`, separated by commas; all of them if it is `None`. Errors call a value a
+/// `kind`.
+///
+/// # Errors
+/// A name that is not in `known`.
+pub(crate) fn chosen<T: Copy>(words: Option<&str>, kind: &str, known: &[(&str, T)]) -> Result<Vec<T>> {
+    let Some(words) = words else { return Ok(known.iter().map(|(_, value)| *value).collect()) };
+    let value = |word| {
+        let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+        found.ok_or_else(|| unknown(kind, word, &known.iter().map(|(name, _)| *name).collect::<Vec<_>>()))
+    };
+    words.split(',').map(value).collect()
+}
+
 /// Returns the error "unknown KIND `word`", with the nearest known name if one is near.
 pub(crate) fn unknown(kind: &str, word: &str, known: &[&str]) -> anyhow::Error {
     let near = known.iter().map(|name| (strsim::levenshtein(word, name), name)).min();

@@ -1,7 +1,7 @@
 //! `cargo x h2spec`: all cases of h2spec, strictly, over TLS and in clear.
 
+use crate::go;
 use crate::program::{build_debug, certify, debug_build, start};
-use crate::{args, go};
 use anyhow::{Context, Result, ensure};
 use larder_testkit::{Origin, free_ports};
 use std::collections::BTreeSet;
@@ -21,55 +21,34 @@ pub(crate) const PAGE: &str = "200 OK\n\nhello\n";
 /// Time that h2spec waits for an answer, in seconds. Machines that run tests can be busy.
 const PATIENCE: &str = "20";
 
-/// The options of `cargo x h2spec`.
-pub(crate) struct Options {
-    larder: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `h2spec`.
-    ///
-    /// # Errors
-    /// An unknown word, which the error names.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let words = args::parse(words, &[("--larder", true)])?;
-        Ok(Self { larder: words.path("--larder") })
+/// Runs all cases over TLS and in clear, against `larder` or the debug build.
+///
+/// # Errors
+/// If a program is missing, or a case fails that is not expected to.
+pub(crate) fn run(larder: Option<PathBuf>) -> Result<()> {
+    let h2spec = go::H2SPEC.find()?;
+    let larder = larder.map_or_else(build_debug, Ok)?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let [cert, key, _] = certify(folder.path())?;
+    let ([clear, tls], origin) = (free_ports(), Origin::always(PAGE));
+    let mut command = Command::new(larder);
+    command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
+    command.args(["--listen", &format!("127.0.0.1:{clear}")]);
+    command.args(["--listen-tls", &format!("127.0.0.1:{tls}")]);
+    command.args(["--origin", &origin.url()]);
+    let _larder = start(command, clear, "larder")?;
+    for (way, port, words) in [("in clear", clear, &[][..]), ("over TLS", tls, &["-t", "-k"])] {
+        let mut command = Command::new(&h2spec);
+        command.args(["--strict", "-o", PATIENCE, "-h", "127.0.0.1", "-p", &port.to_string()]).args(words);
+        let output = command.output().context("cannot start h2spec")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let Verdict { cases, failed } = Verdict::read(&text)?;
+        let unknown: Vec<_> = failed.iter().filter(|case| !KNOWN.contains(&case.as_str())).collect();
+        ensure!(unknown.is_empty(), "{way}: {unknown:?} failed:\n{text}");
+        ensure!(cases == CASES, "{way}: {cases} cases, not {CASES}:\n{text}");
+        println!("{way}: {cases} cases; fail as known: {failed:?}");
     }
-
-    /// Runs all cases over TLS and in clear.
-    ///
-    /// # Errors
-    /// If a program is missing, or a case fails that is not expected to.
-    pub(crate) fn run(self) -> Result<()> {
-        let h2spec = go::H2SPEC.find()?;
-        let larder = match self.larder {
-            Some(larder) => larder,
-            None => build_debug()?,
-        };
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let [cert, key, _] = certify(folder.path())?;
-        let ([clear, tls], origin) = (free_ports(), Origin::always(PAGE));
-        let mut command = Command::new(larder);
-        command.args(["serve", "--stats", "none", "--admin", "off", "--tls-cert", &cert, "--tls-key", &key]);
-        command.args(["--listen", &format!("127.0.0.1:{clear}")]);
-        command.args(["--listen-tls", &format!("127.0.0.1:{tls}")]);
-        command.args(["--origin", &origin.url()]);
-        let _larder = start(command, clear, "larder")?;
-        for (way, port, words) in [("in clear", clear, &[][..]), ("over TLS", tls, &["-t", "-k"])] {
-            let mut command = Command::new(&h2spec);
-            command
-                .args(["--strict", "-o", PATIENCE, "-h", "127.0.0.1", "-p", &port.to_string()])
-                .args(words);
-            let output = command.output().context("cannot start h2spec")?;
-            let text = String::from_utf8_lossy(&output.stdout);
-            let Verdict { cases, failed } = Verdict::read(&text)?;
-            let unknown: Vec<_> = failed.iter().filter(|case| !KNOWN.contains(&case.as_str())).collect();
-            ensure!(unknown.is_empty(), "{way}: {unknown:?} failed:\n{text}");
-            ensure!(cases == CASES, "{way}: {cases} cases, not {CASES}:\n{text}");
-            println!("{way}: {cases} cases; fail as known: {failed:?}");
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The summary at the end of h2spec's output.
@@ -96,9 +75,9 @@ impl Verdict {
 /// Runs all cases both ways against the debug build of the tests.
 ///
 /// # Errors
-/// The same as for [`Options::run`].
+/// The same as for [`run`].
 pub(crate) fn in_test() -> Result<()> {
-    Options { larder: Some(debug_build()?) }.run()
+    run(Some(debug_build()?))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod client;
 mod conformance;
 mod fuzz;
 mod go;
@@ -14,6 +15,7 @@ mod program;
 mod python;
 mod soak;
 mod steps;
+mod test_programs;
 mod testssl;
 mod tidy;
 
@@ -122,8 +124,8 @@ fn main() -> ExitCode {
         "tidy" => args::parse(rest, &[]).map(|_| tidy::run()),
         "pictures" => args::parse(rest, &[]).map(|_| steps::pictures()),
         "conformance" => conformance::Options::parse(rest).map(conformance::Options::run),
-        "h2spec" => h2spec::Options::parse(rest).map(h2spec::Options::run),
-        "testssl" => testssl::Options::parse(rest).map(testssl::Options::run),
+        "h2spec" => program::chosen(rest).map(h2spec::run),
+        "testssl" => program::chosen(rest).map(testssl::run),
         "fuzz" => fuzz::Fuzz::parse(rest).map(|fuzz| fuzz.run()),
         "soak" => soak::Soak::parse(rest).map(soak::Soak::run),
         "bench" => bench::Bench::parse(rest).map(|bench| bench.run()),

@@ -16,16 +16,19 @@ const fn package(name: &'static str, program: &'static str, purpose: &'static st
     Package { name, program, purpose }
 }
 
+/// A package with a module of Python.
+macro_rules! python {
+    ($name:literal, $module:literal, $purpose:literal) => {
+        package($name, concat!("/usr/lib/python3/dist-packages/", $module, ".py"), $purpose)
+    };
+}
+
 /// The packages that `cargo x test` needs.
 pub(crate) const FOR_TESTS: &[Package] = &[
     package("nginx-light", "nginx", "an origin that serves a documentation tree"),
     package("apache2", "apache2", "a second origin, with other habits"),
     package("python3", "python3", "an origin that streams slowly"),
-    package(
-        "python3-pip",
-        "/usr/lib/python3/dist-packages/pip/__init__.py",
-        "a client that downloads wheels",
-    ),
+    python!("python3-pip", "pip/__init__", "a client that downloads wheels"),
     package("php-cli", "php", "an origin of the recipes"),
     package("wordpress", "/usr/share/wordpress/wp-settings.php", "a blog behind the proxy"),
     package(
@@ -41,28 +44,12 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("wrk", "wrk", "a client that loads"),
     package("thrift-compiler", "thrift", "Thrift's compiler, for clients in two languages"),
     package("rpcsvc-proto", "rpcgen", "the compiler of ONC RPC, for a client in C"),
-    package(
-        "python3-yaml",
-        "/usr/lib/python3/dist-packages/yaml/__init__.py",
-        "a reader of the examples' manifests",
-    ),
-    package(
-        "python3-thrift",
-        "/usr/lib/python3/dist-packages/thrift/Thrift.py",
-        "Thrift's library for Python",
-    ),
-    package(
-        "python3-aiohttp",
-        "/usr/lib/python3/dist-packages/aiohttp/__init__.py",
-        "what larder-lab experiment measures the proxy beside",
-    ),
-    package(
-        "python3-httpx",
-        "/usr/lib/python3/dist-packages/httpx/__init__.py",
-        "what larder-lab experiment measures the proxy beside",
-    ),
-    package("python3-grpcio", "/usr/lib/python3/dist-packages/grpc/__init__.py", "gRPC's library for Python"),
-    package("python3-h2", "/usr/lib/python3/dist-packages/h2/__init__.py", "HTTP/2 for httpx"),
+    python!("python3-yaml", "yaml/__init__", "a reader of the examples' manifests"),
+    python!("python3-thrift", "thrift/Thrift", "Thrift's library for Python"),
+    python!("python3-aiohttp", "aiohttp/__init__", "what larder-lab experiment measures the proxy beside"),
+    python!("python3-httpx", "httpx/__init__", "what larder-lab experiment measures the proxy beside"),
+    python!("python3-grpcio", "grpc/__init__", "gRPC's library for Python"),
+    python!("python3-h2", "h2/__init__", "HTTP/2 for httpx"),
     package("nodejs", "node", "another client of HTTP/2"),
     package("libthrift-dev", "/usr/include/thrift/Thrift.h", "Thrift's library for C++"),
     package("libssl-dev", "/usr/include/openssl/ssl.h", "what that library needs for TLS"),

@@ -1,6 +1,6 @@
 //! The program that a command checks: its builds, its start, and a certificate for its listeners.
 
-use crate::{cargo, root};
+use crate::{args, cargo, root};
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::Process;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns the build to check, from the words of a command that has no other option.
+///
+/// # Errors
+/// An unknown word, which the error names.
+pub(crate) fn chosen(words: &[String]) -> Result<Option<PathBuf>> {
+    Ok(args::parse(words, &[("--larder", true)])?.path("--larder"))
+}
 
 /// Builds the debug build, and returns its path.
 ///

@@ -1,8 +1,7 @@
 //! `cargo x test`: the steps between a change and its merge, each with its time. It stops at the first step that fails.
 
-use crate::{cargo, fuzz, go, h2spec, packages, python, tidy};
+use crate::{cargo, fuzz, go, h2spec, packages, python, test_programs, tidy};
 use anyhow::{Context, Result, bail};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A step: its name, its function, and the remedy for a failure.
@@ -46,7 +45,7 @@ pub(crate) fn pictures() -> Result<()> {
     install()?;
     // The tests of the experiments have no pictures, but their program is built for them.
     let tests = ["--test", "dashboard", "--test", "experiment", "--", "--ignored", "pictures"];
-    run_cargo(&[&["test", "--quiet", "--workspace", "--features", "larder/otlp"][..], &tests].concat())?;
+    run_cargo(&[&["test", "--quiet"][..], &ALL, &tests].concat())?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     println!(
         "docs/pictures has the pictures of the documentation, {target}/pictures those of every state to look at"
@@ -83,22 +82,33 @@ fn formatting() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])
 }
 
-/// Lints both variants of the program, without traces and with them. Each run names the whole workspace: a part of it
-/// would have different features of its dependencies, and all of these would be checked again.
+/// The packages and features of lints, tests and fuzzing. With others, Cargo would build many dependencies again.
+const ALL: [&str; 3] = ["--workspace", "--features", "larder/otlp"];
+
+/// Lints everything with traces, and then what differs without them: the proxy, what is above it, and two tests. The
+/// latter name a test, since dependencies have other features without tests.
 fn lints() -> Result<()> {
-    for features in ["", "larder/otlp"] {
-        let check = ["clippy", "--quiet", "--workspace", "--all-targets", "--features", features];
-        run_cargo(&[&check[..], &["--", "-D", "warnings"]].concat())?;
+    let with = [&ALL[..], &["--all-targets"]].concat();
+    let without = ["--workspace", "--lib", "--bins", "--test", "observe", "--test", "real"];
+    for selected in [&with[..], &without] {
+        run_cargo(&[&["clippy", "--quiet"][..], selected, &["--", "-D", "warnings"]].concat())?;
     }
     Ok(())
 }
 
-/// Runs the tests. They wait more than they compute, so twice as many run in parallel as there are processors.
+/// Runs the tests. They wait more than they compute, so more run in parallel than there are processors. Meanwhile the
+/// fuzz targets are built with the time that the tests leave; step `fuzz` reports the errors of that.
 fn tests() -> Result<()> {
-    let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-    let mut test = cargo();
-    test.args(["test", "--quiet", "--workspace", "--features", "larder/otlp"]);
-    run_command(test.env("RUST_TEST_THREADS", at_once.to_string()))
+    let programs = test_programs::build(&ALL)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = rustix::process::nice(19);
+            fuzz::Fuzz::in_test().and_then(|fuzz| fuzz.build())
+        });
+        test_programs::run(&programs, processors + 1)
+    })?;
+    run_cargo(&[&["test", "--quiet", "--doc"][..], &ALL].concat())
 }
 
 fn fuzz() -> Result<()> {
@@ -106,14 +116,9 @@ fn fuzz() -> Result<()> {
 }
 
 fn run_cargo(arguments: &[&str]) -> Result<()> {
-    run_command(cargo().args(arguments))
-}
-
-fn run_command(command: &mut Command) -> Result<()> {
-    let status = command.status().context("cannot start cargo")?;
+    let status = cargo().args(arguments).status().context("cannot start cargo")?;
     if !status.success() {
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-        bail!("`cargo {}`: {status}", words.join(" "));
+        bail!("`cargo {}`: {status}", arguments.join(" "));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `cargo x testssl`: runs testssl.sh on the listeners with TLS.
 
+use crate::h2spec;
 use crate::packages::{Package, install};
 use crate::program::{build_debug, certify, start};
-use crate::{args, h2spec};
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::programs::find;
 use larder_testkit::{Origin, free_ports};
@@ -26,61 +26,45 @@ const OF_OTHERS: &[&str] = &[
     "security_headers",
 ];
 
-/// The options of `cargo x testssl`.
-pub(crate) struct Options {
-    larder: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the words after `testssl`.
-    ///
-    /// # Errors
-    /// An unknown word, which the error names.
-    pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let words = args::parse(words, &[("--larder", true)])?;
-        Ok(Self { larder: words.path("--larder") })
+/// Checks a listener for sites, and the admin listener, of `larder` or the debug build.
+///
+/// # Errors
+/// If a program is missing, or a finding is worse than LOW.
+pub(crate) fn run(larder: Option<PathBuf>) -> Result<()> {
+    if find(TESTSSL.program).is_none() {
+        install(&[&TESTSSL])?;
     }
-
-    /// Checks a listener for sites, and the admin listener.
-    ///
-    /// # Errors
-    /// If a program is missing, or a finding is worse than LOW.
-    pub(crate) fn run(self) -> Result<()> {
-        if find(TESTSSL.program).is_none() {
-            install(&[&TESTSSL])?;
-        }
-        let larder = self.larder.map_or_else(build_debug, Ok)?;
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let [cert, key, _] = certify(folder.path())?;
-        let ([site, admin], origin) = (free_ports(), Origin::always(h2spec::PAGE));
-        let mut command = Command::new(larder);
-        command.args(["serve", "--stats", "none", "--tls-cert", &cert, "--tls-key", &key]);
-        command.args(["--admin", &format!("https://127.0.0.1:{admin}"), "--listen", "127.0.0.1:0"]);
-        command.args(["--listen-tls", &format!("127.0.0.1:{site}")]);
-        command.args(["--origin", &origin.url()]);
-        command.env("STATE_DIRECTORY", folder.path());
-        let _larder = start(command, site, "larder")?;
-        let mut found = Vec::new();
-        for (what, port) in [("sites", site), ("admin", admin)] {
-            let file = folder.path().join(format!("{what}.json"));
-            let mut testssl = Command::new(TESTSSL.program);
-            testssl.args(["--quiet", "--color", "0", "--warnings", "off", "--jsonfile"]).arg(&file);
-            testssl.arg(format!("localhost:{port}")).stdin(Stdio::null()).stdout(Stdio::null());
-            // Its exit code is the number of its findings.
-            testssl.status().context("cannot start testssl")?;
-            let text = std::fs::read(&file).context("testssl wrote no findings")?;
-            let findings = findings(&text)?;
-            ensure!(findings.len() > 50, "{what}: testssl looked at {} things only", findings.len());
-            for Finding { severity, id, text } in findings.iter().filter(|one| one.severity == "LOW") {
-                println!("{what}: {severity} {id}: {text}");
-            }
-            found.extend(findings.into_iter().filter(Finding::counts).map(|one| (what, one)));
-        }
-        for (what, Finding { severity, id, text }) in &found {
+    let larder = larder.map_or_else(build_debug, Ok)?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let [cert, key, _] = certify(folder.path())?;
+    let ([site, admin], origin) = (free_ports(), Origin::always(h2spec::PAGE));
+    let mut command = Command::new(larder);
+    command.args(["serve", "--stats", "none", "--tls-cert", &cert, "--tls-key", &key]);
+    command.args(["--admin", &format!("https://127.0.0.1:{admin}"), "--listen", "127.0.0.1:0"]);
+    command.args(["--listen-tls", &format!("127.0.0.1:{site}")]);
+    command.args(["--origin", &origin.url()]);
+    command.env("STATE_DIRECTORY", folder.path());
+    let _larder = start(command, site, "larder")?;
+    let mut found = Vec::new();
+    for (what, port) in [("sites", site), ("admin", admin)] {
+        let file = folder.path().join(format!("{what}.json"));
+        let mut testssl = Command::new(TESTSSL.program);
+        testssl.args(["--quiet", "--color", "0", "--warnings", "off", "--jsonfile"]).arg(&file);
+        testssl.arg(format!("localhost:{port}")).stdin(Stdio::null()).stdout(Stdio::null());
+        // Its exit code is the number of its findings.
+        testssl.status().context("cannot start testssl")?;
+        let text = std::fs::read(&file).context("testssl wrote no findings")?;
+        let findings = findings(&text)?;
+        ensure!(findings.len() > 50, "{what}: testssl looked at {} things only", findings.len());
+        for Finding { severity, id, text } in findings.iter().filter(|one| one.severity == "LOW") {
             println!("{what}: {severity} {id}: {text}");
         }
-        if found.is_empty() { Ok(()) } else { bail!("{} findings are worse than LOW", found.len()) }
+        found.extend(findings.into_iter().filter(Finding::counts).map(|one| (what, one)));
     }
+    for (what, Finding { severity, id, text }) in &found {
+        println!("{what}: {severity} {id}: {text}");
+    }
+    if found.is_empty() { Ok(()) } else { bail!("{} findings are worse than LOW", found.len()) }
 }
 
 /// A finding of testssl.

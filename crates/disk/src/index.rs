@@ -405,14 +405,4 @@ mod tests {
             assert!(each <= most, "{policy}: {each} bytes, and {most} are allowed");
         }
     }
-
-    #[test]
-    #[ignore = "takes minutes and prints a table"]
-    fn memory_under_every_policy() {
-        for policy in larder_evict::POLICIES.iter().filter(|policy| !policy.is_offline) {
-            let each = bytes_each(policy.name, 1_000_000);
-            println!("{:<12} {each:.1} bytes each", policy.name);
-            assert!(each <= 96.0, "{}", policy.name);
-        }
-    }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::params::{Param, Params};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// A rule that decides which objects are admitted.
 pub trait Filter: Sized + Send + 'static {

@@ -3,8 +3,7 @@
 //! A policy orders dense `u32` slots. It sees the keys, sizes and costs of objects through [`Residents`], and has no
 //! access to values, locks or clocks. It keeps no count that its caller already keeps.
 
-use std::fmt::Debug;
-use std::ops::RangeInclusive;
+use crate::params::Params;
 
 /// The place of a resident object. Slots are dense, start at 0, and are reused after the object has left.
 pub type Slot = u32;
@@ -193,50 +192,4 @@ pub trait Policy: Sized + Send + 'static {
 
     /// Checks the policy's own invariants against `residents`; the error names the broken one.
     fn validate<R: Residents>(&self, residents: &R) -> Result<(), String>;
-}
-
-/// One tunable parameter of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Param {
-    /// The name in a spec: `small` in `s3fifo:small=0.1`.
-    pub name: &'static str,
-    /// The effect of the parameter, with unit and range, in one line.
-    pub about: &'static str,
-}
-
-/// The parameters of a policy: a typed struct whose fields can be read and set by name. `()` has none.
-pub trait Params: Default + Clone + Debug + PartialEq + Send {
-    /// Every parameter, in the order in which a spec prints them.
-    const ALL: &'static [Param];
-
-    /// Sets parameter `name`, one of [`ALL`](Self::ALL). The error describes valid values, such as "a share from 0 to
-    /// 1".
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String>;
-
-    /// Returns the value of parameter `name`, one of [`ALL`](Self::ALL), in the syntax of [`set`](Self::set).
-    fn get(&self, name: &str) -> String;
-}
-
-impl Params for () {
-    const ALL: &'static [Param] = &[];
-
-    fn set(&mut self, _name: &str, _value: &str) -> Result<(), String> {
-        Err("no parameter".into())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        String::new()
-    }
-}
-
-/// Reads a share of the capacity, for [`Params::set`].
-pub(crate) fn read_share(value: &str) -> Result<f64, String> {
-    let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "a share from 0 to 1".into())
-}
-
-/// Reads a count within `range`, for [`Params::set`].
-pub(crate) fn read_count(value: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
-    let count = value.parse().ok().filter(|count| range.contains(count));
-    count.ok_or_else(|| format!("a count from {} to {}", range.start(), range.end()))
 }

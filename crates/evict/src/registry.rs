@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 
 use crate::filter::{Filtered, FilteredParams};
 use crate::filters::{AnyFilter, FilterSpec};
+use crate::params::{Param, Params};
 use crate::policies::POLICIES;
-use crate::policy::{Capacity, Param, Params, Policy};
+use crate::policy::{Capacity, Policy};
 use crate::shard::{AnyShard, Shard};
 use crate::spec::Spec;
 

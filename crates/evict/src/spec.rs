@@ -4,8 +4,8 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use crate::filters::{FILTERS, FilterSpec};
+use crate::params::{Param, Params};
 use crate::policies::{POLICIES, PolicySpec};
-use crate::policy::{Param, Params};
 use crate::registry::Listing;
 
 /// A policy with its parameters, as a user names them: `lru`, `name:param=value,param=value`, and either of them behind

@@ -6,8 +6,6 @@
 //!
 //! Outside this module: lifetimes, ranges, and the number of concurrent prefetches.
 
-use std::num::NonZeroUsize;
-
 use hashbrown::HashMap;
 use larder_evict::{Capacity, Policy, Replay, Request, Select, Spec, spread};
 use larder_predict::budget::Share;
@@ -16,6 +14,7 @@ use larder_predict::{Answer, Ask, Ending, Planner, Predictor, Predictors, Wish};
 use crate::parallel::in_parallel;
 use crate::replay::{Run, in_units, ratio};
 use crate::subject::Subject;
+use crate::sweep;
 use crate::trace::Trace;
 
 /// The milliseconds between two requests, if the trace has no times.
@@ -28,18 +27,12 @@ const STRETCH: usize = 1 << 16;
 /// The simulation to run over a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The policies. Offline policies are excluded: prefetches change the future.
-    pub specs: Vec<Spec>,
+    /// The policies, and how they run. Offline policies are excluded: prefetches change the future.
+    pub base: sweep::Plan,
     /// The enabled predictors.
     pub kinds: Predictors,
     /// The share of the traffic that may be useless.
     pub share: Share,
-    /// The share of the requests, 0 to below 1, that fill the caches before counting begins.
-    pub warmup: f64,
-    /// The seed of the policies' randomness.
-    pub seed: u64,
-    /// The number of concurrent cells.
-    pub threads: NonZeroUsize,
 }
 
 /// One policy at one capacity.
@@ -136,12 +129,9 @@ impl Plan {
         capacities: &[Capacity],
         watch: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<Cell> {
-        let jobs: Vec<_> = capacities
-            .iter()
-            .flat_map(|&capacity| self.specs.iter().map(move |spec| (capacity, spec)))
-            .collect();
+        let jobs = self.base.cells(capacities);
         let objects = Objects::new(&subject.trace, self.kinds);
-        in_parallel(&jobs, self.threads, |&(capacity, spec)| {
+        in_parallel(&jobs, self.base.threads, |&(capacity, spec)| {
             let counts = self.counts(&subject.trace, &objects, spec, capacity, watch)?;
             let (trace, spec) = (subject.name.clone(), spec.clone());
             Some(Cell { trace, spec, capacity, kinds: self.kinds, share: self.share, counts })
@@ -150,7 +140,7 @@ impl Plan {
 
     /// Returns the number of cells at each capacity.
     pub fn cells(&self) -> usize {
-        self.specs.len()
+        self.base.specs.len()
     }
 
     fn counts(
@@ -161,8 +151,8 @@ impl Plan {
         capacity: Capacity,
         watch: &dyn Fn(usize) -> bool,
     ) -> Option<Counts> {
-        let warmup = (trace.len() as f64 * self.warmup) as usize;
-        let run = Run { trace, spec, capacity, warmup, by_object: false, seed: self.seed };
+        let warmup = self.base.first_counted(trace);
+        let run = Run { trace, spec, capacity, warmup, by_object: false, seed: self.base.seed };
         let plain = run.go(&|_| watch(0))?;
         let counts = spec.select(Loop { plan: self, trace, objects, capacity, warmup, watch })?;
         Some(Counts { plain_hits: plain.hits, ..counts })
@@ -217,7 +207,7 @@ impl Select for Loop<'_> {
 
     fn run<P: Policy>(self, params: P::Params) -> Option<Counts> {
         let Self { plan, trace, objects, capacity, warmup, watch } = self;
-        let cache = Replay::<P>::new(in_units(trace, capacity), trace.shape(), params, plan.seed);
+        let cache = Replay::<P>::new(in_units(trace, capacity), trace.shape(), params, plan.base.seed);
         let (planner, early, counts) = <_>::default();
         let mut world = World { plan, trace, objects, cache, planner, early, counts, now: 0 };
         let mut before = [0; 2];

@@ -10,11 +10,12 @@ use larder_evict::{Capacity, Spec};
 use crate::parallel::in_parallel;
 use crate::replay::{Counts, Run, ratio};
 use crate::subject::Subject;
+use crate::trace::Trace;
 
 /// The half-width of the 95% confidence interval in standard errors.
 const CONFIDENCE: f64 = 1.96;
 
-/// The simulation to run over a trace.
+/// The policies to run over a trace, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The policies.
@@ -64,11 +65,19 @@ impl Plan {
         capacities: &[Capacity],
         watch: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<Cell> {
-        let cells: Vec<_> = capacities
-            .iter()
-            .flat_map(|&capacity| self.specs.iter().map(move |spec| (capacity, spec)))
-            .collect();
+        let cells = self.cells(capacities);
         in_parallel(&cells, self.threads, |&(capacity, spec)| self.cell(subject, spec, capacity, watch))
+    }
+
+    /// Returns every policy at each of `capacities`, in the order of capacity, then policy, as given.
+    pub(crate) fn cells(&self, capacities: &[Capacity]) -> Vec<(Capacity, &Spec)> {
+        let at = |&capacity| self.specs.iter().map(move |spec| (capacity, spec));
+        capacities.iter().flat_map(at).collect()
+    }
+
+    /// Returns the number of requests that fill the caches before counting begins.
+    pub(crate) fn first_counted(&self, trace: &Trace) -> usize {
+        (trace.len() as f64 * self.warmup) as usize
     }
 
     fn cell(
@@ -84,7 +93,7 @@ impl Plan {
             trace,
             spec,
             capacity: Capacity { amount: subject.scaled(capacity.amount), ..capacity },
-            warmup: (trace.len() as f64 * self.warmup) as usize,
+            warmup: self.first_counted(trace),
             by_object: is_sampled,
             seed: self.seed,
         };

@@ -32,15 +32,9 @@ fn nodes(count: u16) -> NonZeroU16 {
 }
 
 fn plan(policy: &str, count: u16, hot: f64) -> Plan {
-    Plan {
-        specs: vec![Spec::parse(policy).expect("a policy")],
-        nodes: vec![nodes(count)],
-        hot: vec![hot],
-        sharing: Sharing::default(),
-        warmup: 0.0,
-        seed: SEED,
-        threads: NonZeroUsize::MIN,
-    }
+    let specs = vec![Spec::parse(policy).expect("a policy")];
+    let base = sweep::Plan { specs, warmup: 0.0, seed: SEED, threads: NonZeroUsize::MIN };
+    Plan { base, nodes: vec![nodes(count)], hot: vec![hot], sharing: Sharing::default() }
 }
 
 fn run(plan: &Plan, trace: Trace, capacity: Capacity) -> Cell {
@@ -135,8 +129,8 @@ proptest! {
         let capacity = Capacity { by, amount };
         let specs: Vec<_> = POLICIES.iter().filter(|policy| !policy.is_offline).collect();
         let specs: Vec<_> = specs.iter().map(|policy| Spec::parse(policy.name).expect("listed")).collect();
-        let plain = sweep::Plan { specs: specs.clone(), warmup, seed: SEED, threads: NonZeroUsize::MIN };
-        let alone = Plan { specs, warmup, ..plan("lru", 1, share) };
+        let plain = sweep::Plan { specs, warmup, seed: SEED, threads: NonZeroUsize::MIN };
+        let alone = Plan { base: plain.clone(), ..plan("lru", 1, share) };
         let subject = Subject::whole("made up", trace(&requests));
         let plain = plain.run(&subject, &[capacity], &|_| true);
         let alone = alone.run(&subject, &[capacity], &|_| true);

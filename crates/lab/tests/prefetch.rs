@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use larder_evict::{By, Capacity, Spec};
 use larder_lab::prefetch::{Counts, Plan};
 use larder_lab::subject::Subject;
+use larder_lab::sweep;
 use larder_lab::trace::{Builder, Record, Trace};
 use larder_predict::budget::Share;
 use larder_predict::{Predictor, Predictors};
@@ -27,14 +28,9 @@ fn trace(requests: &[(String, u32)]) -> Trace {
 }
 
 fn run(trace: Trace, kinds: &[Predictor], percent: f64) -> Counts {
-    let plan = Plan {
-        specs: vec![Spec::parse("lru").expect("a policy")],
-        kinds: Predictors::of(kinds),
-        share: Share::percent(percent),
-        warmup: 0.0,
-        seed: 1,
-        threads: NonZeroUsize::MIN,
-    };
+    let specs = vec![Spec::parse("lru").expect("a policy")];
+    let base = sweep::Plan { specs, warmup: 0.0, seed: 1, threads: NonZeroUsize::MIN };
+    let plan = Plan { base, kinds: Predictors::of(kinds), share: Share::percent(percent) };
     let subject = Subject::whole("test", trace);
     let cells = plan.run(&subject, &[Capacity { by: By::Entries, amount: 10 }], &|_| true);
     cells[0].counts

@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{LIMITS, answer, any_answer, any_url, asked, fetch, gone, heard, sent, statistics};
+use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent, statistics};
 use larder_rpc::line::{Client, Form, Server};
 use larder_rpc::{Answer, Answering, Call, Calling, Failure, Replying};
 use proptest::prelude::*;
@@ -158,16 +158,8 @@ proptest! {
     ) {
         let (mut client, mut server) = (Client::new(Form::Framed, LIMITS), framed());
         for (call, reply) in exchanges {
-            let mut buffer = BytesMut::new();
-            let mut asked = None;
-            for part in client.encode(&call).unwrap().chunks(piece) {
-                prop_assert!(asked.is_none());
-                buffer.extend_from_slice(part);
-                asked = server.decode(&mut buffer).unwrap();
-            }
-            let asked = asked.unwrap();
-            prop_assert_eq!(&asked.call, &call);
-            prop_assert_eq!(answer(&mut client, &sent(&asked.reply, &reply), piece), Ok(Some(reply)));
+            let got = exchange(&mut client, &mut server, (&call, &reply), piece);
+            prop_assert_eq!(got, (call, reply));
         }
     }
 

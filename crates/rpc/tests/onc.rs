@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{LIMITS, answer, any_answer, any_url, asked, fetch, gone, heard, sent};
+use common::{LIMITS, answer, any_answer, any_url, asked, exchange, fetch, gone, heard, sent};
 use larder_rpc::onc::rpcbind::{self, Request, Transport};
 use larder_rpc::onc::{Client, LONGEST_PAGE, Server, datagram};
 use larder_rpc::{Answer, Answering, Call, Calling, Failure, Replying};
@@ -275,16 +275,8 @@ proptest! {
     ) {
         let (mut client, mut server) = (Client::new(xid, LIMITS), Server::new(LIMITS));
         for (call, reply) in exchanges {
-            let mut buffer = BytesMut::new();
-            let mut asked = None;
-            for part in client.encode(&call).unwrap().chunks(piece) {
-                prop_assert!(asked.is_none());
-                buffer.extend_from_slice(part);
-                asked = server.decode(&mut buffer).unwrap();
-            }
-            let asked = asked.unwrap();
-            prop_assert_eq!(&asked.call, &call);
-            let got = answer(&mut client, &sent(&asked.reply, &reply), piece).unwrap().unwrap();
+            let (asked, got) = exchange(&mut client, &mut server, (&call, &reply), piece);
+            prop_assert_eq!(asked, call);
             match (got, reply) {
                 // The protocol does not carry the reason.
                 (Answer::Failure(_), Answer::Failure(_)) => {}

@@ -119,7 +119,7 @@ impl Fill {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        locked(&self.progress)
+        self.progress.lock()
     }
 
     fn advance(&self, change: impl FnOnce(&mut Progress)) {
@@ -164,15 +164,11 @@ impl Fill {
             fields: &head.fields,
             body,
         };
-        locked(&self.buffer).seal(|body| Entry::new(parts(body)))
+        self.buffer.lock().seal(|body| Entry::new(parts(body)))
     }
 
     /// Returns the position of the slowest reader; `None` without readers.
     fn slowest(&self) -> Option<u64> {
-        locked(&self.readers).positions.values().min().copied()
+        self.readers.lock().positions.values().min().copied()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -66,8 +66,8 @@ const FIGURES: &[Figure<Cell>] = &[
 
 const OFFLINE: &str = "policies that use future requests cannot run in a cluster";
 
-/// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
-pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
+/// Returns the plan that `args` describe, for the policies of `base`. The error is one line.
+pub(super) fn plan(args: &Simulate, base: sweep::Plan) -> Result<Plan, String> {
     let cluster = &args.cluster;
     if args.reading.sample < 1.0 {
         return Err("a sample does not show how nodes share the load; leave out --sample or --nodes".into());
@@ -80,13 +80,10 @@ pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> 
         ));
     }
     Ok(Plan {
-        specs: policies::without_offline(plain.specs, OFFLINE)?,
+        base: policies::without_offline(base, OFFLINE)?,
         nodes: cluster.nodes.iter().filter_map(|nodes| NonZeroU16::new(*nodes)).collect(),
         hot: cluster.hot.clone(),
         sharing: Sharing { affinity: cluster.affinity, slots: cluster.slots, lost: cluster.lose },
-        warmup: plain.warmup,
-        seed: plain.seed,
-        threads: plain.threads,
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use larder_evict::{By, Capacity, FILTERS, Listing, POLICIES, Spec};
 use larder_lab::replay::Run;
+use larder_lab::sweep::Plan;
 use larder_lab::trace::{Builder, Record, Trace};
 
 /// The size of a replay that fills the cache whose metadata is measured.
@@ -36,19 +37,18 @@ pub(super) fn parse(words: &[String], filter: Option<&str>) -> Result<Vec<Spec>,
     Ok(specs)
 }
 
-/// Returns the policies of `specs` that need no future requests, and prints the names of the others. `why` is the reason
-/// why those cannot run; it is the error if no policy remains.
-pub(super) fn without_offline(specs: Vec<Spec>, why: &str) -> Result<Vec<Spec>, String> {
-    let (offline, online): (Vec<_>, Vec<_>) = specs.into_iter().partition(|spec| spec.listing().is_offline);
+/// Leaves out the policies that need future requests, and prints their names. `why` is the reason why those cannot run; it
+/// is the error if no policy remains.
+pub(super) fn without_offline(mut plan: Plan, why: &str) -> Result<Plan, String> {
+    let offline: Vec<_> = plan.specs.extract_if(.., |spec| spec.listing().is_offline).collect();
     let names = offline.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    match (offline.is_empty(), online.is_empty()) {
-        (_, true) => Err(format!("{names}: {why}")),
-        (true, false) => Ok(online),
-        (false, false) => {
-            eprintln!("larder: {names}: left out; {why}");
-            Ok(online)
-        }
+    if plan.specs.is_empty() {
+        return Err(format!("{names}: {why}"));
     }
+    if !offline.is_empty() {
+        eprintln!("larder: {names}: left out; {why}");
+    }
+    Ok(plan)
 }
 
 /// Splits policies at commas. Commas also separate a policy's parameters: a part with an assignment before any colon

@@ -62,18 +62,15 @@ const FIGURES: &[Figure<Cell>] = &[
 const OFFLINE: &str =
     "policies that use future requests cannot be combined with prefetches, which change them";
 
-/// Returns the plan that `args` describe, for the policies of `plain`. The error is one line.
-pub(super) fn plan(args: &Simulate, plain: sweep::Plan) -> Result<Plan, String> {
+/// Returns the plan that `args` describe, for the policies of `base`. The error is one line.
+pub(super) fn plan(args: &Simulate, base: sweep::Plan) -> Result<Plan, String> {
     if args.reading.sample < 1.0 {
         return Err("a sample does not show the next requests; leave out --sample or --prefetch".into());
     }
     Ok(Plan {
-        specs: policies::without_offline(plain.specs, OFFLINE)?,
+        base: policies::without_offline(base, OFFLINE)?,
         kinds: Predictors::of(&args.prefetch.kinds),
         share: Share::percent(args.prefetch.traffic * 100.0),
-        warmup: plain.warmup,
-        seed: plain.seed,
-        threads: plain.threads,
     })
 }
 

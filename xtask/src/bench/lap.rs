@@ -1,6 +1,6 @@
 //! A lap: many objects, each fetched once, over a few connections. It fills a cache, or must not find an object twice.
 
-use super::client::Client;
+use crate::client::Client;
 use anyhow::{Result, bail};
 use std::io::sink;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Lap<'_> {
         let mut paths = numbers.map(self.path).peekable();
         while paths.peek().is_some() {
             let group: Vec<String> = paths.by_ref().take(self.depth).collect();
-            client.ask(&group)?;
+            client.request(&group)?;
             for path in &group {
                 let length = client.answer(path, &mut sink())?;
                 if length != self.length {

@@ -5,7 +5,6 @@
 
 mod all;
 mod before;
-mod client;
 mod cluster;
 mod control;
 mod disk;

@@ -27,7 +27,22 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(super) fn parse(words: &[String], usual: [u32; 2]) -> Result<Self> {
-        Self::read(&args::parse(words, &[KNOWN, &[("--install", false)]].concat())?, [1, 2], usual)
+        Ok(Self::with(words, &[], [1, 2], usual)?.0)
+    }
+
+    /// Reads the words of a bench that has `more` options, which are in the returned words; `quick` and `usual` are the
+    /// default seconds of a measurement, and rounds.
+    ///
+    /// # Errors
+    /// The same as for [`parse`](Self::parse).
+    pub(super) fn with(
+        words: &[String],
+        more: &[Known],
+        quick: [u32; 2],
+        usual: [u32; 2],
+    ) -> Result<(Self, Words)> {
+        let words = args::parse(words, &[KNOWN, &[("--install", false)], more].concat())?;
+        Ok((Self::read(&words, quick, usual)?, words))
     }
 
     /// Reads the words after the name of a bench without peers; `quick` and `usual` are the default seconds of a

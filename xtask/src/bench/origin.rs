@@ -99,7 +99,7 @@ fn answer(path: &str, now: SystemTime) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{Origin, answer};
-    use crate::bench::client::Client;
+    use crate::client::Client;
     use std::time::SystemTime;
 
     #[test]

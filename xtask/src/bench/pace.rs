@@ -1,7 +1,7 @@
 //! Load at a rate that is independent of the answers, so that it detects a server that stalls.
 
-use super::client::Client;
 use super::measure::percentile;
+use crate::client::Client;
 use anyhow::{Result, bail};
 use std::num::NonZeroU64;
 use std::thread;

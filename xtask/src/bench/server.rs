@@ -1,10 +1,10 @@
 //! A server under test: started in a separate folder on a free loopback port, and ended by its process ID.
 
 use super::SERVER_CORE;
-use super::client::Client;
 use super::origin::Origin;
 use super::peers::{Peer, Programs, Setup, Start, Which};
 use super::process;
+use crate::client::Client;
 use anyhow::{Context, Result, bail};
 use larder_testkit::{Process, free_ports};
 use rustix::process::{Pid, Signal, kill_process};
@@ -120,7 +120,7 @@ impl Running {
     pub(super) fn tell(&self, path: &str) -> Result<Value> {
         let mut client = Client::connect(self.admin)?;
         let mut text = Vec::new();
-        client.ask(&[path])?;
+        client.request(&[path])?;
         client.answer(path, &mut text)?;
         serde_json::from_slice(&text).with_context(|| format!("reading {path}"))
     }

@@ -81,7 +81,10 @@ impl Fuzz {
     }
 
     /// Builds the targets with the features of the tests, so that few crates outside of this workspace are built twice.
-    fn build(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If one does not build.
+    pub(crate) fn build(&self) -> Result<()> {
         let mut build = cargo();
         build.env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/coverage.sh"));
         build.args(["build", "--quiet", "--workspace", "--features", "larder/otlp,fuzz/fuzzer"]);

@@ -6,7 +6,6 @@
 //! on 127.0.0.1 and adjacent addresses, and faults affect only processes that a checker has started itself.
 
 mod checks;
-mod client;
 mod content;
 mod hostile;
 mod ordinary;

@@ -1,7 +1,7 @@
 //! Ordinary clients: persistent connections, consecutive requests with pauses, every byte compared.
 
-use super::client::Client;
 use super::{Over, content};
+use crate::client::Client;
 use anyhow::{Context, Result, ensure};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

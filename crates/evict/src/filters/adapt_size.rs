@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 
 use crate::filter::Filter;
-use crate::policy::{Object, Param, Params, Residents, Slot};
+use crate::params::params;
+use crate::policy::{Object, Residents, Slot};
 
 /// The maximum number of objects in the sample.
 const SAMPLE: usize = 2_048;
@@ -32,32 +33,17 @@ pub struct AdaptSize {
     due: u64,
 }
 
-/// The parameters of AdaptSize's learning.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AdaptSizeParams {
-    /// Requests between two adjustments.
-    pub window: u64,
-}
-
-impl Default for AdaptSizeParams {
-    fn default() -> Self {
-        Self { window: 30_000 }
+params! {
+    /// The parameters of AdaptSize's learning.
+    AdaptSizeParams {
+        /// Requests between two adjustments.
+        window: u64 = 30_000, read_window, "requests between two adjustments: 1000 or more";
     }
 }
 
-impl Params for AdaptSizeParams {
-    const ALL: &'static [Param] =
-        &[Param { name: "window", about: "requests between two adjustments: 1000 or more" }];
-
-    fn set(&mut self, _name: &str, value: &str) -> Result<(), String> {
-        let window = value.parse().ok().filter(|window| *window >= FIRST);
-        self.window = window.ok_or("a number of requests, 1000 or more")?;
-        Ok(())
-    }
-
-    fn get(&self, _name: &str) -> String {
-        self.window.to_string()
-    }
+fn read_window(value: &str) -> Result<u64, String> {
+    let window = value.parse().ok().filter(|window| *window >= FIRST);
+    window.ok_or_else(|| "a number of requests, 1000 or more".into())
 }
 
 impl Filter for AdaptSize {

@@ -1,7 +1,8 @@
 //! A limit on the size of admitted objects.
 
 use crate::filter::Filter;
-use crate::policy::{Object, Param, Params, Residents};
+use crate::params::{Param, Params};
+use crate::policy::{Object, Residents};
 
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];

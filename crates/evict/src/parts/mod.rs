@@ -7,6 +7,7 @@ pub(crate) mod frequency;
 pub(crate) mod ghost;
 pub(crate) mod heap;
 pub(crate) mod list;
+pub(crate) mod priority;
 pub(crate) mod probation;
 pub(crate) mod queue;
 pub(crate) mod ranking;

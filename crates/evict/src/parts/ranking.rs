@@ -12,11 +12,14 @@
 //! requested again then evict no ranked object and do not raise the level, so that part of a loop larger than the cache
 //! stays.
 
+use std::fmt::{self, Display, Formatter};
+
+use crate::params::{Param, Params};
 use crate::parts::by_slot::BySlot;
 use crate::parts::counts::Counts;
 use crate::parts::heap::{Heap, ascending};
 use crate::parts::probation::Probation;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// The misses to minimise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,21 @@ impl Objective {
             Self::Requests => 1,
             Self::Bytes => size.max(1),
         }
+    }
+
+    /// Reads an objective, for [`Params::set`].
+    pub(crate) fn read(value: &str) -> Result<Self, String> {
+        match value {
+            "requests" => Ok(Self::Requests),
+            "bytes" => Ok(Self::Bytes),
+            _ => Err("requests or bytes".into()),
+        }
+    }
+}
+
+impl Display for Objective {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(if *self == Self::Requests { "requests" } else { "bytes" })
     }
 }
 

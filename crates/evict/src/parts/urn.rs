@@ -7,8 +7,9 @@ use std::ops::{Index, IndexMut};
 
 use fastrand::Rng;
 
+use crate::params::{Param, Params, read_count};
 use crate::parts::by_slot::BySlot;
-use crate::policy::{Param, Params, Residents, Slot, read_count};
+use crate::policy::{Residents, Slot};
 
 /// The urn, and the random generator for draws.
 pub(crate) struct Urn<T> {

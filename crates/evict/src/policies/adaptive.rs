@@ -1,8 +1,9 @@
 //! Adaptive: ranks objects by worth and recency, and learns from ghost caches how much each counts, and which new objects
 //! are on probation.
 
+use crate::params::{params, read_bool};
 use crate::parts::ranking::{Exponent, Measure, Newcomers, Objective, Ranking};
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 use crate::shard::{AnyShard, Shard};
 
 /// Evicts by one [`Ranking`], whose exponent determines the weight of an object's worth in comparison with its recency:
@@ -69,47 +70,13 @@ struct Ghost {
     missed_long: f64,
 }
 
-/// How [`Adaptive`] is tuned.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AdaptiveParams {
-    objective: Objective,
-    probation: bool,
-}
-
-impl Default for AdaptiveParams {
-    fn default() -> Self {
-        Self { objective: Objective::default(), probation: true }
-    }
-}
-
-impl Params for AdaptiveParams {
-    const ALL: &'static [Param] = &[
-        Param {
-            name: "objective",
-            about: "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests",
-        },
-        Param {
-            name: "probation",
-            about: "whether new objects may have to be requested again before they evict others: true or false",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match (name, value) {
-            ("objective", "requests") => self.objective = Objective::Requests,
-            ("objective", "bytes") => self.objective = Objective::Bytes,
-            ("objective", _) => return Err("requests or bytes".into()),
-            _ => self.probation = value.parse().map_err(|_| "true or false")?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match (name, self.objective) {
-            ("objective", Objective::Requests) => "requests".into(),
-            ("objective", Objective::Bytes) => "bytes".into(),
-            _ => self.probation.to_string(),
-        }
+params! {
+    /// How [`Adaptive`] is tuned.
+    AdaptiveParams {
+        objective: Objective = Objective::default(), Objective::read,
+            "the misses to minimise: requests, at the cost of more bytes, or bytes, at the cost of more requests";
+        probation: bool = true, read_bool,
+            "whether new objects may have to be requested again before they evict others: true or false";
     }
 }
 

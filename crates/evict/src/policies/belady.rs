@@ -1,60 +1,26 @@
 //! Belady's policy: evicts by the next request of each object, which it takes from the future of the trace. It is the
 //! bound for objects of one size.
 
-use crate::parts::heap::Heap;
-use crate::policy::{Capacity, Policy, Residents, Slot};
+use crate::parts::priority::{ByPriority, Priority};
+use crate::policy::{Residents, Slot};
 
 /// Evicts the object whose next request is the latest, or never comes, and, among equals, the least recently requested.
 ///
 /// If all sizes are equal, no policy that stores every requested object has more hits. If sizes differ, this is no
 /// bound.
-pub struct Belady(Heap);
+pub type Belady = ByPriority<Nearness>;
 
-impl Belady {
-    #[inline]
-    fn priority<R: Residents>(slot: Slot, residents: &R) -> u64 {
-        u64::MAX - residents.next(slot)
-    }
-}
+/// The priority of [`Belady`].
+pub struct Nearness;
 
-impl Policy for Belady {
-    type Params = ();
-
+impl Priority for Nearness {
     const ABOUT: &'static str =
         "evicts the object whose next request is the latest: a bound, since it uses future requests";
     const OFFLINE: bool = true;
-    const COST: &'static str = "O(log n)";
-
-    fn new(_capacity: Capacity, _params: (), _seed: u64) -> Self {
-        Self(Heap::new())
-    }
 
     #[inline]
-    fn on_insert<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        self.0.push(slot, Self::priority(slot, residents));
-    }
-
-    #[inline]
-    fn on_hit<R: Residents>(&mut self, slot: Slot, residents: &R) {
-        self.0.update(slot, Self::priority(slot, residents));
-    }
-
-    #[inline]
-    fn evict<R: Residents>(&mut self, _residents: &R) -> Option<Slot> {
-        self.0.pop().map(|(victim, _)| victim)
-    }
-
-    #[inline]
-    fn on_remove<R: Residents>(&mut self, slot: Slot, _residents: &R) {
-        self.0.remove(slot);
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
-    }
-
-    fn validate<R: Residents>(&self, residents: &R) -> Result<(), String> {
-        self.0.validate(residents)
+    fn of<R: Residents>(slot: Slot, residents: &R) -> u64 {
+        u64::MAX - residents.next(slot)
     }
 }
 
@@ -63,7 +29,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Alike, By, Replay, Request};
+    use crate::{Alike, By, Capacity, Replay, Request};
 
     /// Returns the most hits of any sequence of victims, by trying all of them.
     fn most_hits(ids: &[u32], capacity: usize, cache: &[u32]) -> usize {

@@ -1,8 +1,9 @@
 //! CLOCK, also called second chance: a queue in which requested objects get another round.
 
+use crate::params::{params, read_count};
 use crate::parts::by_slot::BySlot;
 use crate::parts::queue::Queue;
-use crate::policy::{Capacity, Param, Params, Policy, Residents, Slot, read_count};
+use crate::policy::{Capacity, Policy, Residents, Slot};
 
 /// Evicts the oldest object without a request since it was last considered. The queue itself takes the place of the
 /// clock hand.
@@ -12,32 +13,12 @@ pub struct Clock {
     most: u8,
 }
 
-/// The parameters of [`Clock`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClockParams {
-    /// The number of bits that count an object's hits: each hit gives it another round.
-    bits: u32,
-}
-
-impl Default for ClockParams {
-    fn default() -> Self {
-        Self { bits: 1 }
-    }
-}
-
-impl Params for ClockParams {
-    const ALL: &'static [Param] = &[Param {
-        name: "bits",
-        about: "bits of an object's hit count, and each hit keeps it for another round: 1 to 8",
-    }];
-
-    fn set(&mut self, _bits: &str, value: &str) -> Result<(), String> {
-        self.bits = read_count(value, 1..=8)?;
-        Ok(())
-    }
-
-    fn get(&self, _bits: &str) -> String {
-        self.bits.to_string()
+params! {
+    /// The parameters of [`Clock`].
+    ClockParams {
+        /// The number of bits that count an object's hits: each hit gives it another round.
+        bits: u32 = 1, |value| read_count(value, 1..=8),
+            "bits of an object's hit count, and each hit keeps it for another round: 1 to 8";
     }
 }
 

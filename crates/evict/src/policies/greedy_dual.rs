@@ -9,9 +9,10 @@
 
 use std::marker::PhantomData;
 
+use crate::params::{Param, Params};
 use crate::parts::by_slot::BySlot;
 use crate::parts::heap::{Heap, ascending};
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// The properties that distinguish a policy of the family.
 pub trait Worth: Send + 'static {

@@ -2,10 +2,11 @@
 
 use fastrand::Rng;
 
+use crate::params::{params, read_share};
 use crate::parts::frequency::Frequencies;
 use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::queue::Queue;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// Evicts the victim of one expert, chosen at random by weight. An expert loses weight when its victim is requested
 /// again. If `discount` is less than 1, an earlier request costs more weight; the paper has 0.005, which learns too
@@ -24,44 +25,14 @@ pub struct LeCaR {
     rng: Rng,
 }
 
-/// The parameters of [`LeCaR`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct LeCaRParams {
-    /// The effect of a regret that occurs immediately.
-    rate: f64,
-    /// The remaining share of a regret that occurs after as many further victims as there are residents.
-    discount: f64,
-}
-
-impl Default for LeCaRParams {
-    fn default() -> Self {
-        Self { rate: 0.45, discount: 1.0 }
-    }
-}
-
-impl Params for LeCaRParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "rate", about: "weight of a regret that comes at once, 0 to 1" },
-        Param {
-            name: "discount",
-            about: "remaining share of a regret that comes as many victims later as there are residents, 0 to 1",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let share = read_share(value)?;
-        match name {
-            "rate" => self.rate = share,
-            _ => self.discount = share,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "rate" => self.rate.to_string(),
-            _ => self.discount.to_string(),
-        }
+params! {
+    /// The parameters of [`LeCaR`].
+    LeCaRParams {
+        /// The effect of a regret that occurs immediately.
+        rate: f64 = 0.45, read_share, "weight of a regret that comes at once, 0 to 1";
+        /// The remaining share of a regret that occurs after as many further victims as there are residents.
+        discount: f64 = 1.0, read_share,
+            "remaining share of a regret that comes as many victims later as there are residents, 0 to 1";
     }
 }
 

@@ -1,10 +1,11 @@
 //! LIRS: ranks objects by the time between their last two requests, not by the time since the last one.
 
+use crate::params::{params, read_share};
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::Ghosts;
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// Most of the cache is for objects of low inter-reference recency, `lir`; the rest, `hir`, is a queue from which
 /// victims are taken. If an object of the queue, resident or remembered, is requested again sooner than the stalest of
@@ -32,41 +33,12 @@ pub struct Lirs {
 /// Lookups, counted modulo 2^32. An object without a request for four billion lookups looks recent again.
 type Time = u32;
 
-/// The parameters of [`Lirs`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct LirsParams {
-    hir: f64,
-    ghost: f64,
-}
-
-impl Default for LirsParams {
-    fn default() -> Self {
-        Self { hir: 0.01, ghost: 1.0 }
-    }
-}
-
-impl Params for LirsParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "hir", about: "share of the capacity for the queue of victims: 0 to 1" },
-        Param {
-            name: "ghost",
-            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "hir" => self.hir = read_share(value)?,
-            _ => self.ghost = read_share(value)?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "hir" => self.hir.to_string(),
-            _ => self.ghost.to_string(),
-        }
+params! {
+    /// The parameters of [`Lirs`].
+    LirsParams {
+        hir: f64 = 0.01, read_share, "share of the capacity for the queue of victims: 0 to 1";
+        ghost: f64 = 1.0, read_share,
+            "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1";
     }
 }
 

@@ -1,9 +1,10 @@
 //! LRU-K: orders objects by their k-th last request. The paper finds most of the gain at k = 2.
 
+use crate::params::{params, read_count, read_share};
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::heap::Heap;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// The largest k.
 const MOST: usize = 4;
@@ -28,41 +29,13 @@ type Time = u32;
 /// The times of an object's requests, latest first.
 type History = [Time; MOST - 1];
 
-/// The parameters of [`LruK`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct LruKParams {
-    k: u32,
-    ghost: f64,
-}
-
-impl Default for LruKParams {
-    fn default() -> Self {
-        Self { k: 2, ghost: 0.25 }
-    }
-}
-
-impl Params for LruKParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "k", about: "number of the request that decides, counted from the last: 1 (LRU) to 4" },
-        Param {
-            name: "ghost",
-            about: "size of the evicted objects whose requests are remembered, as a share of the capacity: 0 to 1",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "k" => self.k = read_count(value, 1..=MOST as u32)?,
-            _ => self.ghost = read_share(value)?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "k" => self.k.to_string(),
-            _ => self.ghost.to_string(),
-        }
+params! {
+    /// The parameters of [`LruK`].
+    LruKParams {
+        k: u32 = 2, |value| read_count(value, 1..=MOST as u32),
+            "number of the request that decides, counted from the last: 1 (LRU) to 4";
+        ghost: f64 = 0.25, read_share,
+            "size of the evicted objects whose requests are remembered, as a share of the capacity: 0 to 1";
     }
 }
 

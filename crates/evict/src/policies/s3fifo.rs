@@ -1,11 +1,14 @@
 //! S3-FIFO: three queues, of which the first evicts most new objects.
 
+use std::fmt::{self, Display, Formatter};
+
+use crate::params::{params, read_count, read_share};
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::parts::share::Share;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// New objects enter a small queue. An object that leaves it without enough hits is evicted, and its key becomes a ghost;
 /// with enough hits, or when a ghost is requested, the object enters the main queue, a CLOCK with two bits.
@@ -46,83 +49,43 @@ const MOST_HITS: u8 = 0b011;
 const IN_MAIN: u8 = 0b100;
 const RETURNED: u8 = 0b1000;
 
-/// The parameters of [`S3Fifo`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct S3FifoParams {
-    small: f64,
-    ghost: f64,
-    threshold: u32,
-    fill: Fill,
-    skip: f64,
-    returns: u32,
+params! {
+    /// The parameters of [`S3Fifo`].
+    S3FifoParams {
+        small: f64 = 0.1, read_share, "share of the capacity for the small queue: 0 to 1";
+        ghost: f64 = 0.9, read_share,
+            "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1";
+        threshold: u32 = 2, |value| read_count(value, 1..=u32::from(MOST_HITS)),
+            "hits that move an object to the main queue: 1 to 3";
+        fill: Fill = Fill::Main, Fill::read,
+            "queue that new objects fill before the first eviction: main or small (the paper)";
+        skip: f64 = 0.0, read_share,
+            "share of the small queue, at its new end, in which hits do not count: 0 to 1";
+        returns: u32 = 1, |value| read_count(value, 1..=2),
+            "number of times that a remembered object returns until it enters the main queue: 1 or 2";
+    }
 }
 
 /// The queue of new objects before the first eviction, once the small queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fill {
+pub(crate) enum Fill {
     Main,
     Small,
 }
 
-impl Default for S3FifoParams {
-    fn default() -> Self {
-        Self { small: 0.1, ghost: 0.9, threshold: 2, fill: Fill::Main, skip: 0.0, returns: 1 }
+impl Fill {
+    fn read(value: &str) -> Result<Self, String> {
+        match value {
+            "main" => Ok(Self::Main),
+            "small" => Ok(Self::Small),
+            _ => Err("main or small".into()),
+        }
     }
 }
 
-impl Params for S3FifoParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "small", about: "share of the capacity for the small queue: 0 to 1" },
-        Param {
-            name: "ghost",
-            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
-        },
-        Param { name: "threshold", about: "hits that move an object to the main queue: 1 to 3" },
-        Param {
-            name: "fill",
-            about: "queue that new objects fill before the first eviction: main or small (the paper)",
-        },
-        Param {
-            name: "skip",
-            about: "share of the small queue, at its new end, in which hits do not count: 0 to 1",
-        },
-        Param {
-            name: "returns",
-            about: "number of times that a remembered object returns until it enters the main queue: 1 or 2",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "small" => self.small = read_share(value)?,
-            "ghost" => self.ghost = read_share(value)?,
-            "skip" => self.skip = read_share(value)?,
-            "returns" => self.returns = read_count(value, 1..=2)?,
-            "fill" => {
-                self.fill = match value {
-                    "main" => Fill::Main,
-                    "small" => Fill::Small,
-                    _ => return Err("main or small".into()),
-                };
-            }
-            _ => self.threshold = read_count(value, 1..=u32::from(MOST_HITS))?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "small" => self.small.to_string(),
-            "ghost" => self.ghost.to_string(),
-            "skip" => self.skip.to_string(),
-            "returns" => self.returns.to_string(),
-            "fill" => match self.fill {
-                Fill::Main => "main",
-                Fill::Small => "small",
-            }
-            .into(),
-            _ => self.threshold.to_string(),
-        }
+impl Display for Fill {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(if *self == Self::Main { "main" } else { "small" })
     }
 }
 

@@ -1,9 +1,10 @@
 //! Segmented LRU: an object moves up a segment with each hit, and down when others need its place.
 
+use crate::params::{params, read_count};
 use crate::parts::by_slot::BySlot;
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
-use crate::policy::{Capacity, Param, Params, Policy, Residents, Slot, read_count};
+use crate::policy::{Capacity, Policy, Residents, Slot};
 
 /// Equal segments, each an LRU queue. A hit moves an object to the next higher segment, and objects there move down to
 /// make room; victims come from the lowest segment. While the cache fills, a new object enters the lowest segment that
@@ -18,28 +19,10 @@ pub struct Slru {
     levels: BySlot<u8>,
 }
 
-/// The parameters of [`Slru`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlruParams {
-    segments: u32,
-}
-
-impl Default for SlruParams {
-    fn default() -> Self {
-        Self { segments: 4 }
-    }
-}
-
-impl Params for SlruParams {
-    const ALL: &'static [Param] = &[Param { name: "segments", about: "number of equal segments: 1 to 64" }];
-
-    fn set(&mut self, _segments: &str, value: &str) -> Result<(), String> {
-        self.segments = read_count(value, 1..=64)?;
-        Ok(())
-    }
-
-    fn get(&self, _segments: &str) -> String {
-        self.segments.to_string()
+params! {
+    /// The parameters of [`Slru`].
+    SlruParams {
+        segments: u32 = 4, |value| read_count(value, 1..=64), "number of equal segments: 1 to 64";
     }
 }
 

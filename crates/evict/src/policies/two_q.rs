@@ -1,11 +1,12 @@
 //! 2Q: one queue for objects with one request, another for those requested again.
 
+use crate::params::{params, read_share};
 use crate::parts::by_slot::BySlot;
 use crate::parts::ghost::{Ghosts, Name};
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::parts::share::Share;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// The full version of the paper. New objects pass through a FIFO queue, `a1in`, in which hits change nothing,
 /// and their keys become ghosts when they leave it. If a ghost is requested, the object enters an LRU queue, `am`.
@@ -23,41 +24,12 @@ pub struct TwoQ {
     returning: bool,
 }
 
-/// The parameters of [`TwoQ`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct TwoQParams {
-    kin: f64,
-    kout: f64,
-}
-
-impl Default for TwoQParams {
-    fn default() -> Self {
-        Self { kin: 0.25, kout: 0.5 }
-    }
-}
-
-impl Params for TwoQParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "kin", about: "share of the capacity for objects that did not come back: 0 to 1" },
-        Param {
-            name: "kout",
-            about: "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "kin" => self.kin = read_share(value)?,
-            _ => self.kout = read_share(value)?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "kin" => self.kin.to_string(),
-            _ => self.kout.to_string(),
-        }
+params! {
+    /// The parameters of [`TwoQ`].
+    TwoQParams {
+        kin: f64 = 0.25, read_share, "share of the capacity for objects that did not come back: 0 to 1";
+        kout: f64 = 0.5, read_share,
+            "size of the evicted objects whose keys are remembered, as a share of the capacity: 0 to 1";
     }
 }
 

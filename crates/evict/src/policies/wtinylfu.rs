@@ -5,11 +5,12 @@
 //! adapts by hill climbing after Einziger, Eytan, Friedman and Manes, Adaptive software cache management, 2018.
 
 use crate::filters::outweighs;
+use crate::params::{params, read_bool, read_count, read_share};
 use crate::parts::by_slot::BySlot;
 use crate::parts::list::Links;
 use crate::parts::segment::{Segment, validate_all};
 use crate::parts::sketch::Sketch;
-use crate::policy::{Capacity, Object, Param, Params, Policy, Residents, Slot, read_count, read_share};
+use crate::policy::{Capacity, Object, Policy, Residents, Slot};
 
 /// The protected segment's share of the main part.
 const PROTECTED: f64 = 0.8;
@@ -59,52 +60,22 @@ enum Part {
     Protected,
 }
 
-/// The parameters of W-TinyLFU: the division of the capacity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WTinyLfuParams {
-    /// The window's share of the capacity; the initial share, if the window adapts.
-    pub window: f64,
-    /// Whether the window adapts.
-    pub adaptive: bool,
-    /// The number of lookups for each resident between two adaptations.
-    pub period: u32,
-}
-
-impl Default for WTinyLfuParams {
-    fn default() -> Self {
-        Self { window: 0.01, adaptive: true, period: 1 }
+params! {
+    /// The parameters of W-TinyLFU: the division of the capacity.
+    WTinyLfuParams {
+        /// The window's share of the capacity; the initial share, if the window adapts.
+        window: f64 = 0.01, read_window, "the window's share of the capacity: 0 to 0.8";
+        /// Whether the window adapts.
+        adaptive: bool = true, read_bool, "whether the window adapts: true or false";
+        /// The number of lookups for each resident between two adaptations.
+        period: u32 = 1, |value| read_count(value, 1..=100),
+            "lookups for each resident until the window adapts again: 1 to 100 (the paper: 10)";
     }
 }
 
-impl Params for WTinyLfuParams {
-    const ALL: &'static [Param] = &[
-        Param { name: "window", about: "the window's share of the capacity: 0 to 0.8" },
-        Param { name: "adaptive", about: "whether the window adapts: true or false" },
-        Param {
-            name: "period",
-            about: "lookups for each resident until the window adapts again: 1 to 100 (the paper: 10)",
-        },
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "window" => {
-                let share = read_share(value).ok().filter(|share| *share <= WINDOWS.1);
-                self.window = share.ok_or("a share from 0 to 0.8")?;
-            }
-            "period" => self.period = read_count(value, 1..=100)?,
-            _ => self.adaptive = value.parse().map_err(|_| "true or false")?,
-        }
-        Ok(())
-    }
-
-    fn get(&self, name: &str) -> String {
-        match name {
-            "window" => self.window.to_string(),
-            "period" => self.period.to_string(),
-            _ => self.adaptive.to_string(),
-        }
-    }
+fn read_window(value: &str) -> Result<f64, String> {
+    let share = read_share(value).ok().filter(|share| *share <= WINDOWS.1);
+    share.ok_or_else(|| "a share from 0 to 0.8".into())
 }
 
 impl Policy for WTinyLfu {

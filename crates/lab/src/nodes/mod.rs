@@ -11,13 +11,14 @@ mod count;
 mod placement;
 mod tier;
 
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::num::NonZeroU16;
 
 use larder_evict::{Capacity, Spec};
 
 use crate::parallel::in_parallel;
 use crate::replay::in_units;
 use crate::subject::Subject;
+use crate::sweep;
 use crate::trace::Trace;
 
 pub use count::Counts;
@@ -27,8 +28,9 @@ use tier::{Streams, Tier};
 /// The simulation to run over a trace.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The policies. Offline policies are excluded: they know the future of only one cache.
-    pub specs: Vec<Spec>,
+    /// The policies, and how they run. Offline policies are excluded: they know the future of only one cache. The seed
+    /// also determines the nodes at which requests arrive.
+    pub base: sweep::Plan,
     /// The numbers of nodes, for one cluster each.
     pub nodes: Vec<NonZeroU16>,
     /// Shares of each node's capacity, 0 to below 1, that hold copies of hot objects from other owners. A single node
@@ -36,12 +38,6 @@ pub struct Plan {
     pub hot: Vec<f64>,
     /// The distribution of requests and objects.
     pub sharing: Sharing,
-    /// The share of the requests, 0 to below 1, that fill the caches before counting begins.
-    pub warmup: f64,
-    /// The seed of the policies' randomness, and of the nodes at which requests arrive.
-    pub seed: u64,
-    /// The number of concurrent cells.
-    pub threads: NonZeroUsize,
 }
 
 /// One cluster: a number of nodes of one capacity under one policy.
@@ -74,14 +70,15 @@ impl Plan {
         let trace = &subject.trace;
         let mut cells = Vec::new();
         for &nodes in &self.nodes {
-            let placement = Placement::new(trace, nodes, &self.sharing, self.first_counted(trace), self.seed);
+            let placement =
+                Placement::new(trace, nodes, &self.sharing, self.base.first_counted(trace), self.base.seed);
             let mut jobs = Vec::new();
             for (at, &capacity) in capacities.iter().enumerate() {
                 for &hot in self.hot(nodes) {
-                    jobs.extend(self.specs.iter().map(|spec| (at, capacity, hot, spec)));
+                    jobs.extend(self.base.specs.iter().map(|spec| (at, capacity, hot, spec)));
                 }
             }
-            let done = in_parallel(&jobs, self.threads, |&(at, capacity, hot, spec)| {
+            let done = in_parallel(&jobs, self.base.threads, |&(at, capacity, hot, spec)| {
                 let counts = self.counts(trace, &placement, spec, capacity, hot, watch)?;
                 let (trace, spec) = (subject.name.clone(), spec.clone());
                 Some((at, Cell { trace, spec, capacity, nodes, hot, counts }))
@@ -98,16 +95,12 @@ impl Plan {
 
     /// Returns the number of cells at each capacity.
     pub fn cells(&self) -> usize {
-        self.nodes.iter().map(|&nodes| self.hot(nodes).len() * self.specs.len()).sum()
+        self.nodes.iter().map(|&nodes| self.hot(nodes).len() * self.base.specs.len()).sum()
     }
 
     /// Returns the shares that are worth a run.
     fn hot(&self, nodes: NonZeroU16) -> &[f64] {
         if nodes.get() == 1 { &[0.0] } else { &self.hot }
-    }
-
-    fn first_counted(&self, trace: &Trace) -> usize {
-        (trace.len() as f64 * self.warmup) as usize
     }
 
     /// Replays the copies of all nodes, then the remaining requests through the owners.
@@ -130,16 +123,16 @@ impl Plan {
                 (asked != owner).then_some(asked)
             });
             let spec = behind_a_filter(spec);
-            let tier = Tier { trace, spec: &spec, capacity: tier(for_copies), seed: self.seed };
+            let tier = Tier { trace, spec: &spec, capacity: tier(for_copies), seed: self.base.seed };
             tier.replay(&streams, &mut copied, &|_| watch(0))?;
         }
         let mut owned = vec![false; trace.len()];
         let streams =
             Streams::new(placement.nodes(), trace.len(), |at| (!copied[at]).then(|| placement.at(at).1));
-        let tier = Tier { trace, spec, capacity: tier(capacity.amount - for_copies), seed: self.seed };
+        let tier = Tier { trace, spec, capacity: tier(capacity.amount - for_copies), seed: self.base.seed };
         tier.replay(&streams, &mut owned, watch)?;
         watch(trace.len() - streams.len());
-        Some(Counts::new(trace, placement, &copied, &owned, self.first_counted(trace)))
+        Some(Counts::new(trace, placement, &copied, &owned, self.base.first_counted(trace)))
     }
 }
 

@@ -58,18 +58,14 @@ where
 }
 
 fn rank(query: &Query<'_>) -> Result<Rank, String> {
-    let names = Rank::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let named = |name: &str| Rank::ALL.iter().find(|(known, _)| *known == name).map(|(_, rank)| *rank);
-    Ok(query.parse("by", &names, named)?.unwrap_or_default())
+    Ok(query.choose("by", Rank::ALL)?.unwrap_or_default())
 }
 
 fn filter(query: &Query<'_>) -> Result<Filter, String> {
-    let outcomes = Kind::ALL.map(Kind::word).join(", ");
-    let kind = |word: &str| Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Filter {
         site: query.get("site").map(str::to_owned),
         statuses: query.parse("status", "a number, such as 404, or a class, such as 4xx", Statuses::read)?,
-        outcome: query.parse("outcome", &outcomes, kind)?,
+        outcome: query.choose("outcome", &Kind::ALL.map(|kind| (kind.word(), kind)))?,
         url: query.get("url").map(str::to_owned),
         slower: query
             .parse("slower_us", "microseconds", |text| text.parse().ok())?

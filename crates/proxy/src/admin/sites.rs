@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::counts::counters::Totals;
+use crate::counts::counters::{Ratios, Totals};
 use crate::exchange::route::{FORWARD, SiteState};
 use crate::exchange::rule_counts::RuleReport;
 use crate::flow::worker::Shared;
@@ -15,9 +15,8 @@ pub(super) struct Site {
     pub(super) site: String,
     #[serde(flatten)]
     totals: Totals,
-    hit_ratio: f64,
-    validated_hit_ratio: f64,
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
     /// Empty for a site that the config no longer has.
     pub(super) origins: Vec<Origin>,
     /// Its rules and the counts of requests for which they held.
@@ -55,9 +54,7 @@ pub(super) fn report(shared: &Shared) -> Vec<Site> {
         (totals.requests > 0 || state.is_some() || !rules.is_empty()).then(|| Site {
             site: account.site().to_string(),
             totals,
-            hit_ratio: totals.hit_ratio(),
-            validated_hit_ratio: totals.validated_hit_ratio(),
-            byte_hit_ratio: totals.byte_hit_ratio(),
+            ratios: totals.ratios(),
             origins: state.map(|state| origins(state)).unwrap_or_default(),
             rules,
         })

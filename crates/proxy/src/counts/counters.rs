@@ -85,6 +85,14 @@ pub(crate) struct Totals {
     pub(crate) client_prefetches: u64,
 }
 
+/// The ratios of [`larder_stats::Counts`], from 0 to 1.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Ratios {
+    pub(crate) hit_ratio: f64,
+    pub(crate) validated_hit_ratio: f64,
+    pub(crate) byte_hit_ratio: f64,
+}
+
 /// Requests with the same outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
@@ -221,29 +229,26 @@ impl Totals {
         }
     }
 
-    /// Returns hits / (hits + validated + misses); 0 without requests.
-    pub(crate) fn hit_ratio(&self) -> f64 {
-        ratio(self.hits, self.hits + self.validated + self.misses)
+    pub(crate) fn ratios(&self) -> Ratios {
+        let Self { hits, validated, misses, bytes_cacheable, bytes_from_cache, .. } = *self;
+        let counts = larder_stats::Counts { hits, validated, misses, ..Default::default() };
+        Ratios::of(&larder_stats::Counts { bytes_cacheable, bytes_from_cache, ..counts })
     }
+}
 
-    /// Returns (hits + validated) / (hits + validated + misses); 0 without requests.
-    pub(crate) fn validated_hit_ratio(&self) -> f64 {
-        ratio(self.hits + self.validated, self.hits + self.validated + self.misses)
-    }
-
-    /// Returns bytes from cache / bytes served, over the same requests; 0 without requests.
-    pub(crate) fn byte_hit_ratio(&self) -> f64 {
-        ratio(self.bytes_from_cache, self.bytes_cacheable)
+impl Ratios {
+    pub(crate) fn of(counts: &larder_stats::Counts) -> Self {
+        Self {
+            hit_ratio: counts.hit_ratio(),
+            validated_hit_ratio: counts.validated_hit_ratio(),
+            byte_hit_ratio: counts.byte_hit_ratio(),
+        }
     }
 }
 
 /// Returns the index of the counters for this kind and tier.
 fn end(kind: Kind, tier: Tier) -> usize {
     kind as usize * TIERS + tier as usize
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 fn zeros<const N: usize>() -> [AtomicU64; N] {

@@ -99,7 +99,7 @@ impl Client {
             Err(refusal) => return Step::Refuse(refusal, None),
         };
         let now = clock::now();
-        let begun = worker.begun(plan, sheet, now);
+        let begun = worker.witness.begun(plan, sheet, now);
         if self.entrance != Entrance::Calls {
             worker.versions.count(head.version);
         }
@@ -165,7 +165,7 @@ impl Client {
         let PeerRequest { role, client, by_peer, awaited } = sender;
         let mut memo = match self.entrance {
             Entrance::Calls => None,
-            _ => worker.note(plan, role, head, (client, self.identity.as_ref()), begun),
+            _ => worker.witness.note(plan, role, head, (client, self.identity.as_ref()), begun),
         };
         if let Some(memo) = &mut memo {
             memo.id.clone_from(&id);
@@ -202,7 +202,8 @@ impl Visit<'_> {
 
     /// Returns the record of the request, if its reply takes longer to send; `None` if no observer needs it.
     pub(crate) fn note(&self, worker: &Worker, plan: &Plan, head: &RequestHead<'_>) -> Option<RequestRecord> {
-        let mut memo = worker.note(plan, self.role, head, (self.client, self.identity), self.begun)?;
+        let mut memo =
+            worker.witness.note(plan, self.role, head, (self.client, self.identity), self.begun)?;
         memo.id.clone_from(&self.id);
         Some(memo)
     }

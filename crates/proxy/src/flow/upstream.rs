@@ -343,7 +343,7 @@ async fn once(
         authority: to.authority,
         method: &request.method,
         content,
-        on_interim: &mut interims_of(request),
+        on_interim: Some(&mut interims_of(request)),
         key: Some(&request.key),
         lost_try: Some(&request.lost_try),
         client: Some(request.client.ip()),

@@ -209,7 +209,7 @@ impl Connection {
         let is_whole = gather(&mut self.writing.out, &reply, &framing, banner);
         let memo = if is_whole {
             let bytes = (self.writing.out.len() - before) as u64;
-            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+            self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             None
         } else {
             visit.note(&self.worker, plan, &head)
@@ -278,7 +278,7 @@ impl Connection {
                 plan = worker.plan();
             }
             let begun = Instant::now();
-            look = self.look(&plan, worker.sheet().as_deref_mut(), begun);
+            look = self.look(&plan, worker.witness.sheet().as_deref_mut(), begun);
             if let hits @ 1.. = self.take_untimed() {
                 worker.times.served_as_group(hits, begun.elapsed());
             }
@@ -325,7 +325,7 @@ impl Connection {
         let from = self.writing.sent + begun.before as u64;
         let sent = send_stored(&mut Direct::new(&mut self.writing, false), &begun.reply).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - from;
-        self.worker.replied(plan, &begun.reply, bytes, begun.memo.take());
+        self.worker.witness.replied(plan, &begun.reply, bytes, begun.memo.take());
         self.worker.times.served(begun.reply.outcome.kind, begun.since.elapsed());
         match sent {
             Ok(()) if begun.framing.keep_alive => Ok(Next::Look),
@@ -403,7 +403,7 @@ impl Connection {
         {
             return Ok(Next::Tunnel(tunnel, Box::new(Opened { reply, bytes, memo, permit })));
         }
-        self.worker.replied(plan, &reply, bytes, memo);
+        self.worker.witness.replied(plan, &reply, bytes, memo);
         self.conclude(sent, framing.keep_alive && pumped == Pumped::Whole).await
     }
 
@@ -435,13 +435,13 @@ impl Connection {
     ) -> io::Result<Next> {
         let mut reply = serve::refusal(refusal);
         let framing = Framing { http11: true, keep_alive: false, head_only: false };
-        let memo = memo.or_else(|| self.worker.note_unread(plan, self.client.address));
+        let memo = memo.or_else(|| self.worker.witness.note_unread(plan, self.client.address));
         let status = refusal.status.as_u16();
         tracing::debug!(client = %self.client.address, "refused with {status}: {}", refusal.reason);
         let before = self.writing.sent;
         let _ = send(&mut self.writing, &mut reply, &framing, &plan.banner).await;
         let bytes = self.writing.sent + self.writing.out.len() as u64 - before;
-        self.worker.replied(plan, &reply, bytes, memo);
+        self.worker.witness.replied(plan, &reply, bytes, memo);
         self.writing.flush().await?;
         linger::linger(&mut self.reading, &mut self.writing).await;
         Ok(Next::Close)
@@ -456,6 +456,6 @@ impl Connection {
         let Self { worker, reading, writing, permit: _permit, .. } = self;
         let Opened { reply, bytes, memo, permit: _of_tunnel } = opened;
         let sent = tunnel::run(reading, writing, tunnel, plan.settings.timeouts.tunnel).await;
-        worker.replied(plan, &reply, bytes + sent, memo);
+        worker.witness.replied(plan, &reply, bytes + sent, memo);
     }
 }

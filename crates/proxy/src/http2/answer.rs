@@ -75,7 +75,7 @@ pub(super) async fn answer(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
                 (Ok(()), _) => {}
                 (Err(error), _) => tracing::debug!("stream reset: {error}"),
             }
-            worker.replied(&plan, &reply, stream.sent, memo);
+            worker.witness.replied(&plan, &reply, stream.sent, memo);
         }
         Err(refusal) => refuse(&mut stream, &worker, &plan, (refusal, head_only), memo).await,
     }
@@ -88,7 +88,7 @@ pub(super) async fn finish(mut stream: Stream, worker: Arc<Worker>, plan: Arc<Pl
     if let Err(error) = stream.content(&mut reply).await {
         tracing::debug!("stream reset: {error}");
     }
-    worker.replied(&plan, &reply, stream.sent, memo);
+    worker.witness.replied(&plan, &reply, stream.sent, memo);
     worker.times.served(reply.outcome.kind, since.elapsed());
 }
 
@@ -103,7 +103,7 @@ async fn refuse(
     let mut reply = serve::refusal(refusal);
     tracing::debug!("refused with {}: {}", refusal.status.as_u16(), refusal.reason);
     let _ = stream.reply(&mut reply, head_only, &plan.banner).await;
-    worker.replied(plan, &reply, stream.sent, memo);
+    worker.witness.replied(plan, &reply, stream.sent, memo);
 }
 
 /// Replies to a request while its content is carried.

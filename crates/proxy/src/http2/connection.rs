@@ -176,7 +176,7 @@ impl Connection {
             self.desk
                 .refused
                 .drain(..)
-                .for_each(|(reply, bytes, memo)| worker.replied(&plan, &reply, bytes, memo));
+                .for_each(|(reply, bytes, memo)| worker.witness.replied(&plan, &reply, bytes, memo));
             self.flush().await?;
             let any = match turn {
                 Turn::Full => continue,
@@ -227,7 +227,7 @@ impl Connection {
     /// Reads all complete frames that have arrived, and answers the requests that need no waiting.
     fn turn(&mut self, plan: &Arc<Plan>) -> Turn {
         let worker = Arc::clone(&self.desk.worker);
-        let mut sheet = worker.sheet();
+        let mut sheet = worker.witness.sheet();
         let mut state = self.session.state();
         state.begin_turn();
         let (now, mut any, before) = (clock::millis(), false, state.writing.written());
@@ -384,7 +384,7 @@ impl Responder {
         let banner = plan.banner_of(&reply, || visit.is_secure(&head));
         if state.reply(opened.stream, &reply, head_only, banner) || state.begin(opened.stream, &mut reply) {
             let bytes = state.writing.written() - before;
-            self.worker.record_hit(plan, sheet, &visit.hit(&head), &reply, bytes);
+            self.worker.witness.hit(plan, sheet, &visit.hit(&head), &reply, bytes);
             self.untimed += 1;
             return Ok(());
         }
@@ -419,6 +419,6 @@ impl Responder {
             state.wire.reset(&mut state.writing.out, stream, Code::NO_ERROR);
         }
         let bytes = state.writing.written() - before;
-        self.refused.push((reply, bytes, memo.or_else(|| self.worker.note_unread(plan, client))));
+        self.refused.push((reply, bytes, memo.or_else(|| self.worker.witness.note_unread(plan, client))));
     }
 }

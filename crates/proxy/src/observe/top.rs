@@ -13,6 +13,7 @@ use larder_stats::outcome::{Outcome as Class, classify};
 use serde::Serialize;
 
 use super::watch::EndedRequest;
+use crate::counts::counters::{Ratios, Totals};
 
 /// Maximum of URLs with their own sums in a minute.
 const URLS: usize = 10_000;
@@ -184,12 +185,8 @@ struct Route<'t> {
     hits: u64,
     validated: u64,
     misses: u64,
-    /// Hits / (hits + validated + misses); 0 without requests.
-    hit_ratio: f64,
-    /// (Hits + validated) / (hits + validated + misses); 0 without requests.
-    validated_hit_ratio: f64,
-    /// Bytes from the cache / bytes served, over the same requests; 0 without requests.
-    byte_hit_ratio: f64,
+    #[serde(flatten)]
+    ratios: Ratios,
 }
 
 impl Top {
@@ -250,19 +247,10 @@ fn first(mut urls: Vec<Url<'_>>, rank: Rank) -> Vec<Url<'_>> {
 
 impl<'t> Route<'t> {
     fn of((site, route): &'t SiteRoute, sums: &Sums) -> Self {
-        let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-        let cacheable = sums.hits + sums.validated + sums.misses;
-        Self {
-            site,
-            route,
-            requests: sums.requests,
-            hits: sums.hits,
-            validated: sums.validated,
-            misses: sums.misses,
-            hit_ratio: ratio(sums.hits, cacheable),
-            validated_hit_ratio: ratio(sums.hits + sums.validated, cacheable),
-            byte_hit_ratio: ratio(sums.bytes_from_cache, sums.bytes_cacheable),
-        }
+        let Sums { requests, hits, validated, misses, bytes_cacheable, bytes_from_cache, .. } = *sums;
+        let totals =
+            Totals { hits, validated, misses, bytes_cacheable, bytes_from_cache, ..Totals::default() };
+        Self { site, route, requests, hits, validated, misses, ratios: totals.ratios() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::balance;
 use crate::base::clock;
@@ -140,13 +140,9 @@ impl Member {
     /// Notes the reason and time of a failure, unless the origin was failing already.
     fn begin_to_fail(&self, why: &dyn Display) {
         if self.failing_since.load(Ordering::Relaxed) == 0 {
-            *self.trouble() = why.to_string();
+            *self.trouble.lock() = why.to_string();
             self.failing_since.store(clock::millis().max(1), Ordering::Relaxed);
         }
-    }
-
-    fn trouble(&self) -> MutexGuard<'_, String> {
-        self.trouble.lock()
     }
 }
 
@@ -193,8 +189,8 @@ impl<'p> Turn<'p> {
         let (member, now) = (self.member(), clock::millis());
         let (is_well, since) = (member.is_well(now), member.failing_since.load(Ordering::Relaxed));
         let is_down = !is_well && since != 0;
-        let down =
-            is_down.then(|| (Duration::from_millis(now.saturating_sub(since)), member.trouble().clone()));
+        let down = is_down
+            .then(|| (Duration::from_millis(now.saturating_sub(since)), member.trouble.lock().clone()));
         OriginHealth { is_well, failures: member.failures.load(Ordering::Relaxed), down }
     }
 

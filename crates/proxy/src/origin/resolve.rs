@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::base::clock;
@@ -181,7 +181,7 @@ impl Resolver {
 
     /// Returns the lookup of `host` in progress. If there is none, begins one if there is a `permit`.
     fn ask(&self, host: &str, permit: Option<Permit>) -> Result<Option<Answer>, Unresolved> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if let Some((why, until)) = state.unknown.get(host)
             && clock::millis() < *until
         {
@@ -217,7 +217,7 @@ impl Inner {
                 found => found,
             };
             let found = found.map(Arc::from).map_err(|error| Unresolved::NotFound(Arc::new(error)));
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.asked.remove(&name);
             if let Err(why) = &found {
                 state.remember_unknown(name, why);
@@ -229,7 +229,7 @@ impl Inner {
 
     /// Takes the next name from the queue; `None` after [`REST`] without one.
     fn next(&self) -> Option<Job> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.resting += 1;
         self.work.wait_while_for(&mut state, |state| state.queue.is_empty(), REST);
         state.resting -= 1;
@@ -238,10 +238,6 @@ impl Inner {
             state.threads -= 1;
         }
         next
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

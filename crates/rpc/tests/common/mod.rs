@@ -55,6 +55,25 @@ pub(crate) fn answer<C: Calling>(
     Ok(None)
 }
 
+/// Sends `call` to `server` and `reply` back, both in pieces of `piece` bytes, and returns them as they arrive.
+pub(crate) fn exchange<S: Answering>(
+    client: &mut impl Calling,
+    server: &mut S,
+    (call, reply): (&Call, &Answer),
+    piece: usize,
+) -> (Call, Answer) {
+    let mut buffer = BytesMut::new();
+    let mut asked = None;
+    for part in client.encode(call).expect("a valid call").chunks(piece) {
+        assert!(asked.is_none(), "the call was complete before its end");
+        buffer.extend_from_slice(part);
+        asked = server.decode(&mut buffer).expect("a valid call");
+    }
+    let asked = asked.expect("a complete call");
+    let answer = answer(client, &sent(&asked.reply, reply), piece).expect("a valid reply");
+    (asked.call, answer.expect("a complete reply"))
+}
+
 /// Returns the bytes that `reply` sends for `answer`.
 pub(crate) fn sent(reply: &impl Replying, answer: &Answer) -> Vec<u8> {
     match answer {

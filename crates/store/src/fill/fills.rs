@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::epoch::Cancelled;
-use super::{Epoch, Fill, FillWriter, Joined, Reader, Reloading, Verdict, locked};
+use super::{Epoch, Fill, FillWriter, Joined, Reader, Reloading, Verdict};
 use crate::purges::{Generation, Reach, Since};
 use crate::{Arena, Entry, LinesRef, Store};
 
@@ -214,7 +214,7 @@ impl Fills {
     /// Removes everything stored, in memory and the near tiers, and forbids all fills to publish.
     pub fn purge_all(&self) {
         for table in &self.table {
-            let mut table = locked(table);
+            let mut table = table.lock();
             table.cancelled.add_all();
             for fill in table.fills.drain() {
                 fill.cancelled.store(true, Ordering::Release);
@@ -222,7 +222,7 @@ impl Fills {
         }
         self.store.near().iter().for_each(|tier| tier.clear());
         self.store.hints.clear();
-        self.table.iter().for_each(|table| locked(table).cancelled.add_all());
+        self.table.iter().for_each(|table| table.lock().cancelled.add_all());
         self.store.memory.clear();
     }
 
@@ -259,7 +259,7 @@ impl Fills {
 
     /// Returns the number of fills in progress.
     pub fn under_way(&self) -> usize {
-        self.table.iter().map(|table| locked(table).fills.len()).sum()
+        self.table.iter().map(|table| table.lock().fills.len()).sum()
     }
 
     /// Changes the limit for bodies stored in memory.
@@ -326,7 +326,7 @@ impl Fills {
     /// Stops new followers if there is no reader; returns false if there is one.
     pub(super) fn close_unread(&self, fill: &Fill) -> bool {
         let _table = self.part(fill.hash);
-        let is_unread = locked(&fill.readers).positions.is_empty();
+        let is_unread = fill.readers.lock().positions.is_empty();
         if is_unread {
             fill.joinable.store(false, Ordering::Release);
         }
@@ -348,6 +348,6 @@ impl Fills {
 
     /// Locks the part of the table for keys with this hash.
     pub(super) fn part(&self, hash: u64) -> MutexGuard<'_, Table> {
-        locked(&self.table[hash as usize % self.table.len()])
+        self.table[hash as usize % self.table.len()].lock()
     }
 }

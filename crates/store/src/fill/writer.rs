@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 use larder_semantics::fields::Fields;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored_head::StoredHead;
 
-use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW, locked};
+use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
 use crate::disks::Keeping;
+use crate::entry::Parts;
 use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
 use crate::purges::{Generation, Since};
-use crate::tier::FetchStart;
-use crate::{Entry, Hinted, Memory};
+use crate::tier::{FetchStart, Room};
+use crate::{Body, Entry, Extent, Hinted, LinesRef, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
@@ -198,7 +201,7 @@ impl FillWriter {
         {
             self.go_unstored(unstored);
         }
-        let appended = locked(&self.fill.buffer).append(bytes, self.length, &self.fills.arena);
+        let appended = self.fill.buffer.lock().append(bytes, self.length, &self.fills.arena);
         if let Err(error) = appended {
             self.fills.arena.note_refusal();
             self.refused = Some(error);
@@ -224,7 +227,7 @@ impl FillWriter {
                 None if self.disk.is_none() => return Err(io::ErrorKind::BrokenPipe.into()),
                 slowest => slowest.unwrap_or(len).min(len),
             };
-            locked(&fill.buffer).discard(slowest);
+            fill.buffer.lock().discard(slowest);
             let held = len - slowest;
             let is_booked = self.book_window(held);
             if held <= NARROW || (held <= WINDOW && is_booked) {
@@ -257,7 +260,7 @@ impl FillWriter {
 
     /// Whether all its readers have left.
     pub fn is_unread(&self) -> bool {
-        locked(&self.fill.readers).positions.is_empty()
+        self.fill.readers.lock().positions.is_empty()
     }
 
     /// Forbids requests to follow a fill without readers; returns false if it has a reader.
@@ -397,11 +400,6 @@ impl FillWriter {
         !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
-    /// Returns the table of fills that it is in.
-    pub fn fills(&self) -> &Fills {
-        &self.fills
-    }
-
     /// Returns the cache key that the response is stored under.
     pub fn key(&self) -> &[u8] {
         &self.fill.key
@@ -454,7 +452,7 @@ impl FillWriter {
     pub async fn deserted(&self) {
         loop {
             let moved = self.fill.moved.notified();
-            if locked(&self.fill.readers).positions.is_empty() {
+            if self.fill.readers.lock().positions.is_empty() {
                 return;
             }
             moved.await;
@@ -480,12 +478,6 @@ impl FillWriter {
         });
     }
 
-    /// Books room for content of `len` bytes that does not come from an origin, until this writer ends.
-    /// Returns whether memory has room for it.
-    pub fn takes(&mut self, len: u64) -> bool {
-        self.make_room(len, len).is_none()
-    }
-
     /// Books room for the first `len` bytes of `whole`, and some more; returns the reason if there is no room.
     fn make_room(&mut self, len: u64, whole: u64) -> Option<Unstored> {
         let purpose = Purpose::of(whole);
@@ -506,6 +498,23 @@ impl FillWriter {
         let booked = held <= memory.most_held() && memory.filling().book(bytes, purpose);
         self.booked += if booked { bytes } else { 0 };
         booked
+    }
+}
+
+impl Room for FillWriter {
+    fn takes(&mut self, len: u64) -> bool {
+        self.make_room(len, len).is_none()
+    }
+
+    fn extent(&self, len: u64) -> io::Result<Extent> {
+        self.fills.arena.extent(Some(len))
+    }
+
+    fn entry(&self, head: &StoredHead<'_>, freshness: Freshness, body: Body) -> Option<Entry> {
+        let StoredHead { key, signature, status, cost, shared, own, .. } = *head;
+        let fields = LinesRef::written(shared, own).to_map();
+        let fields = &self.fills.store.memory.keep(&fields, freshness.date);
+        Entry::new(Parts { key, signature, status, freshness, cost, born: self.fill.born, fields, body })
     }
 }
 

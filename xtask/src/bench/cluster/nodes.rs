@@ -1,11 +1,11 @@
 //! The nodes of `bench cluster`: a single one, and three of which one owns nearly all keys, since its weight is ten
 //! thousand times that of the others. So the choice of the asked node determines the source of an answer.
 
-use super::super::client::Client;
 use super::super::origin::Origin;
 use super::super::peers::{Peer, Programs, Setup, Start, Which, start};
 use super::super::server::{self, Running};
 use super::Kind;
+use crate::client::Client;
 use crate::packages::Package;
 use anyhow::{Context, Result, bail};
 use std::fs;

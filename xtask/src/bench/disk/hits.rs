@@ -120,8 +120,8 @@ fn warm<'a>(
 ) -> Result<Vec<Entrant<'a, (Sample, f64)>>> {
     let script = Script::walk(set.object.path, set.count, STRIDE)?;
     let mut entrants: Vec<_> = servers.map(|server| Entrant { server, samples: Vec::new() }).collect();
-    for round in 1..=bench.options.rounds {
-        eprintln!("{} in the page cache: round {round} of {}", set.object.name, bench.options.rounds);
+    for round in 1..=bench.options.common.rounds {
+        eprintln!("{} in the page cache: round {round} of {}", set.object.name, bench.options.common.rounds);
         for Entrant { server, samples } in &mut entrants {
             let sample = warm_sample(bench, set, server, &script);
             samples.push(sample.with_context(|| format!("{} at {}", server.name, set.object.name))?);
@@ -137,7 +137,7 @@ fn warm_sample(bench: &Bench, set: &Set, server: &Running, script: &Script) -> R
         Ok(["hits", "disk_hits"].map(|name| stats[name].as_f64().unwrap_or_default()))
     };
     let before = counts()?;
-    let duration = bench.options.duration;
+    let duration = bench.options.common.duration;
     let sample = measure::sample(server, &set.object, Expect::Cached, duration, bench.origin, script)?;
     let after = counts()?;
     let share = (after[1] - before[1]) / (after[0] - before[0]);
@@ -192,8 +192,11 @@ fn cold<'a>(
     servers: impl Iterator<Item = &'a Running>,
 ) -> Result<Vec<Entrant<'a, Cold>>> {
     let mut entrants: Vec<_> = servers.map(|server| Entrant { server, samples: Vec::new() }).collect();
-    for round in 1..=bench.options.rounds {
-        eprintln!("{} beyond the page cache: round {round} of {}", set.object.name, bench.options.rounds);
+    for round in 1..=bench.options.common.rounds {
+        eprintln!(
+            "{} beyond the page cache: round {round} of {}",
+            set.object.name, bench.options.common.rounds
+        );
         for Entrant { server, samples } in &mut entrants {
             let sample = cold_sample(bench, set, server);
             samples.push(sample.with_context(|| format!("{} at {}", server.name, set.object.name))?);

@@ -7,7 +7,7 @@ mod starts;
 mod writes;
 
 use super::goal::Goal;
-use super::options::claim_cores;
+use super::options::{self, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Programs, Which};
 use super::server::Running;
@@ -16,7 +16,6 @@ use crate::{args, packages};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The parts that can be measured separately.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,14 +34,10 @@ const MOST_OBJECTS: u32 = 5_000_000;
 
 /// The options of `cargo x bench disk`.
 pub(crate) struct Options {
+    common: options::Options,
     parts: Vec<Part>,
-    duration: Duration,
-    rounds: u32,
     objects: u32,
     folder: PathBuf,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
 }
 
 impl Options {
@@ -51,47 +46,15 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--objects", true),
-            ("--only", true),
-            ("--folder", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds, objects] =
-            if words.has("--quick") { [1, 2, 100_000] } else { [5, 3, 1_000_000] };
-        let objects = words.number("--objects", objects)?;
+        let more = [("--objects", true), ("--only", true), ("--folder", true)];
+        let (common, words) = options::Options::with(words, &more, [1, 2], [5, 3])?;
+        let objects = words.number("--objects", if common.quick { 100_000 } else { 1_000_000 })?;
         if objects > MOST_OBJECTS {
             bail!("option `--objects` takes {MOST_OBJECTS} at most, but got `{objects}`");
         }
-        Ok(Self {
-            parts: choose(words.get("--only"))?,
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            objects,
-            folder: words.get("--folder").map_or_else(std::env::temp_dir, PathBuf::from),
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
-        })
-    }
-}
-
-/// Returns the parts with these names, or all.
-fn choose(words: Option<&str>) -> Result<Vec<Part>> {
-    let names: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
-    let part = |word: &str| {
-        let found = PARTS.iter().find(|(name, _)| *name == word);
-        found.map(|(_, part)| *part).ok_or_else(|| args::unknown("part", word, &names))
-    };
-    match words {
-        None => Ok(PARTS.iter().map(|(_, part)| *part).collect()),
-        Some(words) => words.split(',').map(part).collect(),
+        let parts = args::chosen(words.get("--only"), "part", PARTS)?;
+        let folder = words.get("--folder").map_or_else(std::env::temp_dir, PathBuf::from);
+        Ok(Self { common, parts, objects, folder })
     }
 }
 
@@ -125,7 +88,7 @@ impl Bench<'_> {
 /// If a program is missing, a build fails, or a server did not take part to the end.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     let with_nginx = prepare(options)?;
-    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
+    let programs = Programs::given(&peers::program(options.common.larder.as_deref())?);
     claim_cores(&options.folder)?;
     let origin = Origin::start();
     let bench = Bench { options, programs, origin: &origin, with_nginx };
@@ -150,14 +113,14 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         show("starts", &title, &starts::measure(&bench, &mut goals)?);
     }
     show("goals", "goals", &goals.iter().map(Goal::row).collect::<Vec<_>>());
-    table::write(options.json.as_deref(), &Value::Object(report))?;
+    table::write(options.common.json.as_deref(), &Value::Object(report))?;
     Ok(goals)
 }
 
 /// Checks that the required programs are installed. Returns whether nginx is.
 fn prepare(options: &Options) -> Result<bool> {
     let missing = packages::missing([&packages::WRK, &peers::NGINX]);
-    if options.install {
+    if options.common.install {
         packages::install(&missing)?;
     } else if missing.contains(&&packages::WRK) {
         bail!("wrk makes the load and is not installed; run: {}", packages::command_line(&[&packages::WRK]));
@@ -168,7 +131,7 @@ fn prepare(options: &Options) -> Result<bool> {
         let folder = options.folder.display();
         println!("{folder} is in memory; name a folder on a disk by --folder for figures of a disk");
     }
-    Ok(options.install || missing.is_empty())
+    Ok(options.common.install || missing.is_empty())
 }
 
 #[cfg(test)]
@@ -183,7 +146,7 @@ mod tests {
     fn quick_is_less_of_what_is_not_said() {
         let figures = |line| {
             let options = parse(line).unwrap();
-            (options.duration.as_secs(), options.rounds, options.objects)
+            (options.common.duration.as_secs(), options.common.rounds, options.objects)
         };
         assert_eq!(figures(""), (5, 3, 1_000_000));
         assert_eq!(figures("--quick"), (1, 2, 100_000));

@@ -1,7 +1,6 @@
 //! Starts with many objects: the time until the first byte of a hit and of a miss, after a clean shutdown and after a
 //! kill; and the memory of an object on the disk.
 
-use super::super::client::Client;
 use super::super::lap::Lap;
 use super::super::measure::median;
 use super::super::process;
@@ -9,6 +8,7 @@ use super::super::server::Running;
 use super::super::table::{Cell, Row};
 use super::servers::{DISK, figure, forget_pages, ready, written};
 use super::{Bench, Goal};
+use crate::client::Client;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::fs;
@@ -71,8 +71,8 @@ pub(super) fn measure(bench: &Bench, goals: &mut Vec<Goal>) -> Result<Vec<Row>> 
     let index = figure(&server, "bytes_of_memory")? / objects;
     let mut samples: [Vec<Sample>; ENDS.len()] = Default::default();
     let mut asked = 0;
-    for round in 1..=bench.options.rounds {
-        eprintln!("starts: round {round} of {}", bench.options.rounds);
+    for round in 1..=bench.options.common.rounds {
+        eprintln!("starts: round {round} of {}", bench.options.common.rounds);
         for (end, samples) in ENDS.iter().zip(&mut samples) {
             samples.push(restart(bench, &mut server, end, &mut asked).context(end.name)?);
         }

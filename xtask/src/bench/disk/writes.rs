@@ -106,8 +106,8 @@ fn rounds(bench: &Bench, workload: &Workload) -> Result<Vec<Entrant>> {
         let when_full = Written::of(&server)?;
         entrants.push(Entrant { server, when_full, samples: Vec::new() });
     }
-    for round in 0..u64::from(bench.options.rounds) {
-        eprintln!("{} round {} of {}", workload.name, round + 1, bench.options.rounds);
+    for round in 0..u64::from(bench.options.common.rounds) {
+        eprintln!("{} round {} of {}", workload.name, round + 1, bench.options.common.rounds);
         let first = full + round * workload.requests;
         for Entrant { server, samples, .. } in &mut entrants {
             let sample = sample(bench, workload, server, first..first + workload.requests);

@@ -73,7 +73,7 @@ impl Entrant {
         let peer = Peer::apart(name, Which::Larder, None, configure);
         let more = ["--stats", &url];
         let larder = Running::start_with(&server::in_memory(), &peer, programs, origin.port(), &more)?;
-        let mut client = super::super::client::Client::connect(larder.port)?;
+        let mut client = crate::client::Client::connect(larder.port)?;
         for number in 0..OBJECTS {
             client.get(&path(number))?;
         }

@@ -6,7 +6,7 @@ mod entrants;
 use super::goal::Goal;
 use super::load::{self, Script};
 use super::measure::median;
-use super::options::claim_cores;
+use super::options::{self, claim_cores};
 use super::origin::Origin;
 use super::pace::{Latency, Pace};
 use super::peers::{self, Programs};
@@ -16,7 +16,6 @@ use crate::{args, packages};
 use anyhow::{Result, bail};
 use entrants::{Entrant, KINDS, Kind, PACKAGES};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The number of requested URLs, all of them hits.
@@ -34,13 +33,9 @@ const SLOWEST: f64 = 1.2;
 
 /// The options of `cargo x bench observe`.
 pub(crate) struct Options {
+    common: options::Options,
     kinds: Vec<Kind>,
-    duration: Duration,
-    rounds: u32,
     outage: Duration,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
 }
 
 impl Options {
@@ -49,44 +44,14 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(crate) fn parse(words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--outage", true),
-            ("--only", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds, outage] = if words.has("--quick") { [2, 3, 10] } else { [2, 25, 60] };
-        Ok(Self {
-            kinds: choose(words.get("--only"))?,
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
-            outage: words.seconds("--outage", outage)?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
-        })
+        let more = [("--outage", true), ("--only", true)];
+        let (common, words) = options::Options::with(words, &more, [2, 3], [2, 25])?;
+        let outage = words.seconds("--outage", if common.quick { 10 } else { 60 })?;
+        let mut kinds = args::chosen(words.get("--only"), "database", KINDS)?;
+        kinds.retain(|kind| *kind != Kind::Off);
+        kinds.insert(0, Kind::Off);
+        Ok(Self { common, kinds, outage })
     }
-}
-
-/// Returns no database, and the ones with these names, or all.
-fn choose(words: Option<&str>) -> Result<Vec<Kind>> {
-    let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-    let kind = |word: &str| {
-        let found = KINDS.iter().find(|(name, _)| *name == word);
-        found.map(|(_, kind)| *kind).ok_or_else(|| args::unknown("database", word, &names))
-    };
-    let mut kinds = match words {
-        None => KINDS.iter().map(|(_, kind)| *kind).collect(),
-        Some(words) => words.split(',').map(kind).collect::<Result<Vec<_>>>()?,
-    };
-    kinds.retain(|kind| *kind != Kind::Off);
-    kinds.insert(0, Kind::Off);
-    Ok(kinds)
 }
 
 /// Returns all entrants. Two of them have no database: the difference between them is chance.
@@ -119,7 +84,7 @@ struct Measured {
 /// If a program is missing, a build fails, a request is not answered, or sums differ.
 pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
     prepare(options)?;
-    let programs = Programs::given(&peers::program(options.larder.as_deref())?);
+    let programs = Programs::given(&peers::program(options.common.larder.as_deref())?);
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let mut measured = Vec::new();
@@ -128,11 +93,11 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Goal>> {
         measured.push(Measured { entrant, steady: Vec::new(), full: Vec::new() });
     }
     let asked = origin.requests();
-    for round in 1..=options.rounds {
-        eprintln!("round {round} of {}", options.rounds);
+    for round in 1..=options.common.rounds {
+        eprintln!("round {round} of {}", options.common.rounds);
         for Measured { entrant, steady, full } in &mut measured {
-            steady.push(hold(entrant, options.duration)?);
-            full.push(saturate(entrant, options.duration)?);
+            steady.push(hold(entrant, options.common.duration)?);
+            full.push(saturate(entrant, options.common.duration)?);
         }
     }
     let mut goals = goals(&measured);
@@ -150,7 +115,7 @@ fn prepare(options: &Options) -> Result<()> {
     let databases = PACKAGES.iter().zip([Kind::Mariadb, Kind::Postgres]);
     let databases = databases.filter(|(_, kind)| needs(*kind)).map(|(package, _)| package);
     let missing = packages::missing(databases.chain([&packages::WRK]));
-    if options.install {
+    if options.common.install {
         packages::install(&missing)?;
     } else if !missing.is_empty() {
         bail!("not installed; add --install, or run: {}", packages::command_line(&missing));
@@ -169,8 +134,8 @@ fn pace(entrant: &Entrant, duration: Duration) -> Pace<'static> {
 
 /// Runs the steady load, in rounds, for the duration of an outage.
 fn steadily(entrant: &Entrant, options: &Options) -> Result<Vec<Latency>> {
-    let rounds = options.outage.as_secs().div_ceil(options.duration.as_secs().max(1));
-    (0..rounds).map(|_| pace(entrant, options.duration).run()).collect()
+    let rounds = options.outage.as_secs().div_ceil(options.common.duration.as_secs().max(1));
+    (0..rounds).map(|_| pace(entrant, options.common.duration).run()).collect()
 }
 
 /// Runs the steady load.
@@ -321,7 +286,7 @@ fn show(options: &Options, measured: &[Measured], outages: &[Row], goals: &[Goal
         }
     }
     println!("\nall sums in the databases are those of /stats");
-    table::write(options.json.as_deref(), &Value::Object(report))
+    table::write(options.common.json.as_deref(), &Value::Object(report))
 }
 
 #[cfg(test)]

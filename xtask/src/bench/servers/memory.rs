@@ -1,6 +1,5 @@
 //! `memory`: the bytes that a server uses for an object in addition to its body, measured by storing many.
 
-use crate::bench::client::Client;
 use crate::bench::goal::Goal;
 use crate::bench::lap::Lap;
 use crate::bench::origin::Origin;
@@ -8,6 +7,7 @@ use crate::bench::peers::Which;
 use crate::bench::process;
 use crate::bench::server::Running;
 use crate::bench::table::{Cell, Row};
+use crate::client::Client;
 use anyhow::{Result, bail};
 use std::ops::Range;
 

@@ -5,15 +5,13 @@ mod rounds;
 
 use super::goal::{self, Goal};
 use super::measure::Object;
-use super::options::claim_cores;
+use super::options::{self, claim_cores};
 use super::origin::Origin;
 use super::peers::{self, Peer, Subject, Which};
 use super::server::{self, Running};
 use super::{CONNECTIONS, table};
 use crate::{args, packages};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// The objects of `hits`.
 const OBJECTS: &[Object] = &[
@@ -23,14 +21,10 @@ const OBJECTS: &[Object] = &[
 
 /// The options of `cargo x bench hits`, `misses` and `memory`.
 pub(super) struct Options {
+    common: options::Options,
     subject: Subject,
-    duration: Duration,
-    rounds: u32,
     peers: Vec<&'static Peer>,
     objects: Vec<Object>,
-    larder: Option<PathBuf>,
-    json: Option<PathBuf>,
-    install: bool,
 }
 
 impl Options {
@@ -39,54 +33,28 @@ impl Options {
     /// # Errors
     /// An unknown word, or an invalid value; the error names it.
     pub(super) fn parse(subject: Subject, words: &[String]) -> Result<Self> {
-        let known = [
-            ("--quick", false),
-            ("--seconds", true),
-            ("--rounds", true),
-            ("--only", true),
-            ("--size", true),
-            ("--larder", true),
-            ("--json", true),
-            ("--install", false),
-        ];
-        let words = args::parse(words, &known)?;
-        let [seconds, rounds] = if words.has("--quick") { [1, 2] } else { [5, 3] };
+        let more = [("--only", true), ("--size", true)];
+        let (common, words) = options::Options::with(words, &more, [1, 2], [5, 3])?;
+        let sizes = Some(words.get("--size").unwrap_or("1k,1m"));
+        let objects: Vec<_> = OBJECTS.iter().map(|object| (object.name, *object)).collect();
         Ok(Self {
+            common,
             subject,
-            duration: words.seconds("--seconds", seconds)?,
-            rounds: words.number("--rounds", rounds)?,
             peers: choose_peers(subject, words.get("--only"))?,
-            objects: choose_objects(words.get("--size").unwrap_or("1k,1m"))?,
-            larder: words.path("--larder"),
-            json: words.path("--json"),
-            install: words.has("--install"),
+            objects: args::chosen(sizes, "size", &objects)?,
         })
     }
-}
-
-fn choose_objects(sizes: &str) -> Result<Vec<Object>> {
-    let names: Vec<_> = OBJECTS.iter().map(|object| object.name).collect();
-    let pick = |size: &str| OBJECTS.iter().copied().find(|object| object.name == size);
-    sizes.split(',').map(|size| pick(size).ok_or_else(|| args::unknown("size", size, &names))).collect()
 }
 
 /// Returns the peers that take part: the requested ones, or the subject's default. For hits, the floor always takes
 /// part.
 fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Peer>> {
-    let able: Vec<&Peer> = peers::ALL.iter().filter(|peer| (peer.suits)(subject)).collect();
-    let names: Vec<_> = able.iter().map(|peer| peer.name).collect();
-    let mut chosen = match only {
-        None => {
-            able.iter().copied().filter(|peer| subject != Subject::Misses || peer.usual_for_misses).collect()
-        }
-        Some(words) => words
-            .split(',')
-            .map(|word| {
-                let found = able.iter().copied().find(|peer| peer.name == word);
-                found.ok_or_else(|| args::unknown("server", word, &names))
-            })
-            .collect::<Result<Vec<_>>>()?,
-    };
+    let able = peers::ALL.iter().filter(|peer| (peer.suits)(subject));
+    let able: Vec<_> = able.map(|peer| (peer.name, peer)).collect();
+    let mut chosen = args::chosen(only, "server", &able)?;
+    if only.is_none() && subject == Subject::Misses {
+        chosen.retain(|peer| peer.usual_for_misses);
+    }
     if subject == Subject::Hits {
         chosen.retain(|peer| peer.which != Which::Floor);
         chosen.insert(0, &peers::FLOOR);
@@ -98,7 +66,7 @@ fn choose_peers(subject: Subject, only: Option<&str>) -> Result<Vec<&'static Pee
 /// any server did not take part to the end; the table of the others is printed first.
 pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     let chosen = present(options)?;
-    let programs = peers::build(&chosen, options.larder.as_deref())?;
+    let programs = peers::build(&chosen, options.common.larder.as_deref())?;
     claim_cores(&server::in_memory())?;
     let origin = Origin::start();
     let mut failures = Vec::new();
@@ -116,7 +84,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
     };
     table::print(&rows);
     goal::print(&goals);
-    table::write(options.json.as_deref(), &table::json(&rows))?;
+    table::write(options.common.json.as_deref(), &table::json(&rows))?;
     for failure in &failures {
         println!("left out: {failure}");
     }
@@ -131,7 +99,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Goal>> {
 fn present(options: &Options) -> Result<Vec<&'static Peer>> {
     let wanted: Vec<_> = options.peers.iter().filter_map(|peer| peer.package.as_ref()).collect();
     let mut missing = packages::missing(wanted.into_iter().chain([&packages::WRK]));
-    if options.install {
+    if options.common.install {
         packages::install(&missing)?;
         missing.clear();
     }
@@ -179,11 +147,15 @@ mod tests {
     #[test]
     fn defaults_and_values() {
         let options = parse(Subject::Hits, "--size 1m --rounds 7").unwrap();
-        assert!(options.subject == Subject::Hits && options.rounds == 7 && options.duration.as_secs() == 5);
+        assert!(
+            options.subject == Subject::Hits
+                && options.common.rounds == 7
+                && options.common.duration.as_secs() == 5
+        );
         assert_eq!(options.objects.len(), 1);
         assert_eq!(options.objects[0].length, 1 << 20);
         let quick = parse(Subject::Misses, "--quick --rounds 4").unwrap();
-        assert!(quick.rounds == 4 && quick.duration.as_secs() == 1);
+        assert!(quick.common.rounds == 4 && quick.common.duration.as_secs() == 1);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::Options;
 use crate::bench::CONNECTIONS;
-use crate::bench::client::Client;
 use crate::bench::goal::Goal;
 use crate::bench::measure::{Expect, Object, Sample, median, sample};
 use crate::bench::origin::{Origin, UNCACHEABLE};
 use crate::bench::peers::Which;
 use crate::bench::server::Running;
 use crate::bench::table::{Cell, Row};
+use crate::client::Client;
 use anyhow::{Result, bail};
 use std::thread::sleep;
 use std::time::Duration;
@@ -135,13 +135,13 @@ fn rounds<'a>(
     origin: &Origin,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Entrant<'a>>> {
-    for round in 1..=options.rounds {
-        eprintln!("round {round} of {}", options.rounds);
+    for round in 1..=options.common.rounds {
+        eprintln!("round {round} of {}", options.common.rounds);
         entrants.retain_mut(|entrant| {
             let object = &entrant.object;
-            let result = object
-                .script(round)
-                .and_then(|script| sample(entrant.server, object, expect, options.duration, origin, &script));
+            let result = object.script(round).and_then(|script| {
+                sample(entrant.server, object, expect, options.common.duration, origin, &script)
+            });
             match note(entrant.server, object, result, failures) {
                 Some(sample) => entrant.samples.push(sample),
                 None => return false,

@@ -5,7 +5,7 @@
 use super::Task;
 use super::pages::{Pages, Reader, Shown, host, path};
 use super::purges;
-use crate::soak::client::{Answer, Client};
+use crate::client::{Answer, Client};
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::{Context, Result, ensure};

@@ -2,7 +2,7 @@
 //! within the promised limit for the budget.
 
 use super::Task;
-use crate::soak::client::Client;
+use crate::client::Client;
 use crate::soak::content;
 use crate::soak::ordinary::Random;
 use crate::soak::server::{BUDGET, Larder, most_resident};

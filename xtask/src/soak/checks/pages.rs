@@ -2,7 +2,7 @@
 //! versions, which are the minimum for later reads.
 
 use super::Task;
-use crate::soak::client::{Answer, Client};
+use crate::client::{Answer, Client};
 use crate::soak::content;
 use crate::soak::ordinary::Random;
 use anyhow::{Context, Result};
@@ -256,7 +256,7 @@ impl<'r> Reader<'r> {
 #[cfg(test)]
 mod tests {
     use super::{Form, Pages, Shown, number, older, path};
-    use crate::soak::client::Client;
+    use crate::client::Client;
 
     fn pages(is_damaged: bool) -> std::sync::Arc<Pages> {
         let form =

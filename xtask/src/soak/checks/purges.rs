@@ -2,7 +2,7 @@
 
 use super::Task;
 use super::pages::{Form, HOSTS, KINDS, Pages, Reader, TAGS, host, path};
-use crate::soak::client::Client;
+use crate::client::Client;
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::Result;

@@ -4,7 +4,7 @@
 
 use super::Task;
 use super::pages::{Form, Pages, Reader, path};
-use crate::soak::client::Client;
+use crate::client::Client;
 use crate::soak::ordinary::Random;
 use crate::soak::server::Larder;
 use anyhow::Result;

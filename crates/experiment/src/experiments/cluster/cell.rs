@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use larder_evict::{By, Capacity, Spec};
 use larder_lab::nodes;
 use larder_lab::subject::Subject;
+use larder_lab::sweep;
 use larder_lab::workload::Requests;
 use larder_load::{Load, LoadResult, Pace, Via};
 use serde::{Deserialize, Serialize};
@@ -195,13 +196,15 @@ pub(super) fn simulate(plan: &Plan, (set, repetition): (&str, u64), seed: u64) -
     let requests = course.order.len();
     let [_, _, counted] = plan.parts(&course.order).map(<[u32]>::len);
     let replay = nodes::Plan {
-        specs: vec![Spec::parse(POLICY).map_err(|error| Halt::Failed(error.to_string()))?],
+        base: sweep::Plan {
+            specs: vec![Spec::parse(POLICY).map_err(|error| Halt::Failed(error.to_string()))?],
+            warmup: (requests - counted) as f64 / requests as f64,
+            seed,
+            threads: NonZeroUsize::MIN,
+        },
         nodes: plan.simulated.iter().filter_map(|&nodes| NonZeroU16::new(nodes)).collect(),
         hot: vec![0.0, HOT],
         sharing: nodes::Sharing::default(),
-        warmup: (requests - counted) as f64 / requests as f64,
-        seed,
-        threads: NonZeroUsize::MIN,
     };
     let subject =
         Subject { name: set.to_owned(), trace: course.trace(), sample: 1.0, requests: requests as u64 };
