@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use http::Uri;
 use http::uri::Authority;
+use http::{HeaderName, Uri};
 use ipnet::IpNet;
 use larder_evict::Spec;
+use larder_proxy::exchange::forwarded::is_dropped;
 use larder_proxy::settings::{AccessLog, ClientAddress, ClientDetail, Door, HostHeader, PathPrefix, Role};
 use larder_semantics::coding::{Coding, MediaRange};
 use larder_semantics::early_hints::EarlyHints;
@@ -245,6 +246,26 @@ pub(super) fn token(text: &str) -> Result<String, String> {
 /// Parses a field name, and makes it lower-case.
 pub(super) fn field_name(text: &str) -> Result<String, String> {
     token(text).map(|name| name.to_ascii_lowercase())
+}
+
+/// Parses the name of a field with a client's address. Only fields that never reach origins may be trusted.
+pub(super) fn real_ip(text: &str) -> Result<HeaderName, String> {
+    let name =
+        HeaderName::from_bytes(field_name(text)?.as_bytes()).ok().filter(|name| is_dropped(name.as_str()));
+    let is_list = |name: &HeaderName| matches!(name.as_str(), "x-forwarded-for" | "forwarded");
+    name.filter(|name| !is_list(name)).ok_or_else(|| {
+        format!(
+            "{} is not a field with one address, such as X-Real-IP, CF-Connecting-IP or True-Client-IP",
+            quoted(text)
+        )
+    })
+}
+
+/// Parses the name of the field with the ids of requests: one that origins get.
+pub(super) fn request_id(text: &str) -> Result<HeaderName, String> {
+    let name = HeaderName::from_bytes(field_name(text)?.as_bytes()).ok();
+    let name = name.filter(|name| name.as_str().ends_with("-id") && !is_dropped(name.as_str()));
+    name.ok_or_else(|| format!("{} is not a field for ids, such as X-Request-Id", quoted(text)))
 }
 
 /// Parses a path with its leading slash, without spaces or control characters.

@@ -45,6 +45,11 @@ fn values_of_the_wrong_kind() {
             "[stats]\nurl = 'mysql://u:p@h'",
             "2: stats.url: statistics database 'mysql://u@h': names no database",
         ),
+        ("[timeouts]\nhead = 3600", "2: timeouts.head: 3600 has no unit: write \"3600s\" for seconds"),
+        (
+            "[forward]\nheuristic_max = 60",
+            "2: forward.heuristic_max: 60 has no unit: write \"60s\" for seconds",
+        ),
         ("threads = '4'", "1: threads: expected number from 1 to 1024, got type string"),
         (
             "admin = 9145",
@@ -433,4 +438,12 @@ fn a_node_is_reached_without_a_path() {
     assert_eq!(settled.advertise.expect("an address").to_string(), "http://10.0.0.1:7000");
     let told = problems(&cluster("http://10.0.0.1:7000/a"), &[]).join("\n");
     assert!(told.contains("cluster.advertise: 'http://10.0.0.1:7000/a': a node has no path"), "{told}");
+}
+
+#[test]
+fn the_docs_list_the_parameters_that_tracking_stands_for() {
+    let page = include_str!("../../docs/rules.md");
+    for name in larder_proxy::settings::TRACKING {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
 }

@@ -107,7 +107,7 @@ fn run(
         Ok(head) if is_unserved(plan, head, role, false) => Err(ONLY_TLS),
         Ok(head) => {
             let has_content = head.framing != Framing::Length(0);
-            let asker = Asker { role, address: client, identity: None, by_peer: false };
+            let asker = Asker { role, address: client, identity: None, id: None, by_peer: false };
             Request::take(head, memory, plan, &asker).map(|request| {
                 (request, Request::take_without_rules(head, memory, plan, &asker).ok(), has_content)
             })
@@ -150,7 +150,7 @@ fn is_unserved(plan: &Plan, head: &RequestHead<'_>, role: Role, tls: bool) -> bo
         && (scheme == "https") == tls
         && head.method.as_str() != PURGE
         // A trusted proxy may ask for either scheme.
-        && plan.settings.trust.is_empty()
+        && plan.settings.trust.proxies.is_empty()
         && !plan.settings.listen.iter().any(takes)
         && (tls || plan.settings.sockets.paths.is_empty())
 }

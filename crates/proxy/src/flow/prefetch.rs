@@ -248,7 +248,7 @@ impl Order {
         }
         let lines = head::lines(&fields);
         let head = RequestHead::compose(&Method::GET, &self.wish.url, &lines, &plan.settings.limits).ok()?;
-        let asker = Asker { role: self.role, address: self.client, identity: None, by_peer: false };
+        let asker = Asker { role: self.role, address: self.client, identity: None, id: None, by_peer: false };
         let mut request = Request::take(&head, &worker.cache.store.memory, plan, &asker).ok()?;
         request.fields.insert(HeaderName::from_static(PURPOSE), HeaderValue::from_static("prefetch"));
         request.is_own_prefetch = true;

@@ -87,7 +87,10 @@ pub(crate) fn at_once(
     let asked_for_certificate = asker.identity.is_some();
     let to = Destination {
         site,
+        key,
         hash,
+        client: asker.address.ip(),
+        id: asker.id,
         rulebook,
         ruling: &ruling,
         method: &head.method,

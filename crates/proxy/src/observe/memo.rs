@@ -28,6 +28,8 @@ pub(crate) struct RequestRecord {
     pub(super) client: SocketAddr,
     /// The client's identity on listeners that request certificates.
     pub(super) identity: Option<Arc<ClientIdentity>>,
+    /// The id of the request, if requests have ids.
+    pub(crate) id: Option<Arc<str>>,
     /// The user whose password or token a rule has accepted.
     pub(super) user: Option<Arc<str>>,
     pub(super) method: Method,
@@ -144,6 +146,7 @@ impl RequestRecord {
         Self {
             client,
             identity: None,
+            id: None,
             user: None,
             method,
             target,
