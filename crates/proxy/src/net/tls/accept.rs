@@ -18,8 +18,8 @@ use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::record::MOST_SEALED;
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::farewell::part;
 use crate::net::input::receive;
-use crate::net::linger::part;
 
 /// Maximum of bytes from the client in a handshake that are received and not processed.
 const MOST: usize = 20 << 10;

@@ -19,7 +19,7 @@ use super::certificates::{Certificate, Certificates};
 use super::provider;
 use crate::base::error::Error;
 use crate::base::settings::AdminTls;
-use crate::net::linger::part;
+use crate::net::farewell::part;
 
 /// Makes the handshakes of the admin listener.
 pub(crate) struct Acceptor {
