@@ -1,21 +1,22 @@
 //! The writing end of a fill. Its owner decides how the fill ends.
 
-mod publish;
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use http::StatusCode;
+use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::stored_head::StoredHead;
 
 use super::{Ending, Fill, Fills, Head, Reader, Verdict, WINDOW};
 use crate::disks::Keeping;
 use crate::entry::Parts;
+use crate::equivalents::{Began, Learned, Source};
 use crate::memory::Purpose;
-use crate::purges::Generation;
+use crate::purges::{Generation, Since};
 use crate::tier::{FetchStart, Room};
-use crate::{Body, Entry, Extent, LinesRef};
+use crate::{Body, Entry, Extent, Hinted, LinesRef, Memory};
 
 /// Bytes that are booked ahead for a response that will be stored.
 const AHEAD: u64 = 64 << 10;
@@ -267,8 +268,136 @@ impl FillWriter {
         self.fills.close_unread(&self.fill)
     }
 
+    /// Publishes the complete response, and ends the fill. `replaces` as in [`Memory::put`](crate::Memory::put).
+    ///
+    /// Returns the entry stored in memory, or `None` when there is none (too large, purged meanwhile).
+    pub fn finish(mut self, replaces: Option<&Entry>) -> Option<Entry> {
+        let head = self.head();
+        let entry = head.as_ref().filter(|_| self.unstored.is_none()).and_then(|head| self.fill.seal(head));
+        let disk = self.disk.take().filter(|_| self.may_stay());
+        let is_known = entry.as_ref().map_or(disk.is_some(), Entry::says_queries);
+        let learned = match head.as_deref().filter(|_| is_known) {
+            Some(Head { signature, status, fields, freshness, .. }) => {
+                self.learn(signature, *status, &fields.view(), freshness.received)
+            }
+            None => Learned::default(),
+        };
+        let (entry, disk) = (entry.filter(|_| !learned.is_refused), disk.filter(|_| !learned.is_refused));
+        let on_disk = disk.is_some_and(Keeping::finish);
+        if on_disk && entry.is_none() {
+            // The response in memory is outdated.
+            self.fills.store.memory.remove(&self.fill.key);
+        }
+        let stored = entry.filter(|entry| self.publish(entry, replaces));
+        self.fills.note_stored(&self.fill);
+        let received = head.as_ref().map_or(0, |head| head.freshness.received);
+        self.fills.store.learned(&self.fill.key, received, learned);
+        // Forgotten only now, so that requests find the response in the table or in the store.
+        self.fills.forget(&self.fill);
+        self.end(Ending::Complete);
+        match &stored {
+            Some(entry) => self.start.offer(entry, None),
+            None => self.start.forget(&self.fill.key, head.as_ref().map_or(&[][..], |head| &head.signature)),
+        }
+        stored
+    }
+
+    /// Stores `entry`, unless it was purged since the fetch began; `replaces` as in
+    /// [`Memory::put`](crate::Memory::put). Returns false when memory has not stored it. If the selecting fields change,
+    /// nothing stored under the key by the old ones stays in any tier.
+    pub fn put(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        self.start.offer(entry, replaces);
+        self.put_near(entry, replaces)
+    }
+
+    fn put_near(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        let began = self.fills.epoch(&self.fill.key);
+        if let Some(fields) = entry.tagged() {
+            self.fills.store.purges.know(&self.fill.key, &fields, entry.checked());
+        }
+        if self.is_cancelled() {
+            return false;
+        }
+        if replaces.is_some_and(|old| old.signature() != entry.signature()) {
+            self.fills.store.remove(&self.fill.key);
+        }
+        let learned = self.learn_entry(entry);
+        if learned.is_refused || replaces.is_some_and(|old| self.has_left_purged_group(old, entry)) {
+            return false;
+        }
+        if self.fills.store.reach(entry).is_none() {
+            self.fills.keep(entry, began);
+        }
+        let is_on_disk = entry.body().record().is_some();
+        let stored = !is_on_disk && self.publish(entry, replaces);
+        self.fills.note_stored(&self.fill);
+        self.fills.store.learned(&self.fill.key, entry.freshness().received, learned);
+        stored
+    }
+
+    /// Whether a purge since the fetch began reaches `old`, but not `new`, which has other groups or tags.
+    fn has_left_purged_group(&self, old: &Entry, new: &Entry) -> bool {
+        let (store, since) = (&self.fills.store, Since::Generation(new.checked()));
+        new.checked() != store.purges.now()
+            && store.reach(new).is_none()
+            && store.purges.reach(since, old.key(), old.tagged().as_ref()).is_some()
+    }
+
+    /// Records which other queries `entry`, which is about to be stored, answers.
+    fn learn_entry(&self, entry: &Entry) -> Learned {
+        match entry.says_queries() {
+            true => {
+                self.learn(entry.signature(), entry.status(), &entry.fields(), entry.freshness().received)
+            }
+            false => Learned::default(),
+        }
+    }
+
+    fn learn(&self, signature: &[u8], status: StatusCode, response: &impl Fields, received: u32) -> Learned {
+        let began = Began { generation: self.fill.born, removals: self.fill.removals };
+        let source = if self.asks_origin { Source::Fetched(began) } else { Source::Elsewhere };
+        self.fills.store.learn((&self.fill.key, signature), status, response, (source, received))
+    }
+
+    /// Puts `entry` into memory.
+    fn publish(&self, entry: &Entry, replaces: Option<&Entry>) -> bool {
+        let memory = &self.fills.store.memory;
+        let put = match self.fills.store.reach(entry) {
+            None => Memory::put,
+            Some(_) => Memory::put_outdated,
+        };
+        let stored = !self.is_cancelled() && put(memory, entry.clone(), replaces);
+        // A purge between the check and the put must win as well.
+        if stored && self.is_cancelled() {
+            memory.remove(&self.fill.key);
+            return false;
+        }
+        stored
+    }
+
+    /// Keeps the links of a storable response as the hint of its URL. A response without links removes the hint.
+    pub fn hint<F: Fields>(&self, response: &Hinted<'_, F>) {
+        let (store, key) = (&self.fills.store, self.key());
+        let hash = store.memory.hash(key);
+        let Some(entry) = response.hint(&store.hints, key, self.born()) else {
+            return store.hints.remove(key, hash);
+        };
+        store.purges.know(key, &entry.fields(), entry.checked());
+        store.hints.put(hash, entry);
+        // A key that was cancelled meanwhile has no hint.
+        if self.is_cancelled() {
+            store.hints.remove(key, hash);
+        }
+    }
+
     fn is_cancelled(&self) -> bool {
         self.fill.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Whether a disk may keep it. On a disk, it counts as of the second in which it was received, so earlier
+    /// purges must not have reached it. In memory, it has the generation in which its fetch began.
+    fn may_stay(&self) -> bool {
+        !self.is_cancelled() && self.fills.reach_of(&self.fill).is_none()
     }
 
     /// Returns the cache key that the response is stored under.
@@ -294,6 +423,23 @@ impl FillWriter {
     /// Returns the head of the announced response.
     pub fn head(&self) -> Option<Arc<Head>> {
         self.fill.head()
+    }
+
+    /// Ends an incomplete fill, and publishes the part that arrived under the head `part`.
+    pub fn break_off(mut self, part: &Head) {
+        let began = self.fills.epoch(&self.fill.key);
+        if !self.may_stay() {
+            return;
+        }
+        let on_disk = self.disk.take().is_some_and(|disk| disk.finish_early(part));
+        if let Some(entry) = self.unstored.is_none().then(|| self.fill.seal(part)).flatten() {
+            self.publish(&entry, None);
+            if !on_disk {
+                self.fills.keep(&entry, began);
+            }
+        }
+        self.fills.note_stored(&self.fill);
+        self.end(Ending::Truncated);
     }
 
     /// Ends the fill, complete, without publishing.
