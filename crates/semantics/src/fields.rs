@@ -66,14 +66,19 @@ impl<'h> HeadLines<'h> {
 
     /// Returns the same fields as a map.
     pub fn to_map(self) -> HeaderMap {
-        let field =
-            |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
-        let mut map = HeaderMap::new();
-        for (name, value) in self.iter().filter_map(field) {
+        to_map(self.iter())
+    }
+}
+
+/// Returns a map of these lines. Malformed ones are left out.
+pub fn to_map<'l>(lines: impl Iterator<Item = (&'l [u8], &'l [u8])>) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(lines.size_hint().0);
+    for (name, value) in lines {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
             map.append(name, value);
         }
-        map
     }
+    map
 }
 
 impl Fields for HeadLines<'_> {

@@ -7,8 +7,8 @@
 
 use std::cell::OnceCell;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use larder_semantics::fields::{Fields, HeadLines};
+use http::HeaderMap;
+use larder_semantics::fields::{Fields, HeadLines, to_map};
 
 mod dates;
 mod pool;
@@ -126,13 +126,7 @@ impl<'l> LinesRef<'l> {
 
     /// Returns the same fields as a map.
     pub fn to_map(&self) -> HeaderMap {
-        let field =
-            |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
-        let mut map = HeaderMap::new();
-        for (name, value) in self.iter().filter_map(field) {
-            map.append(name, value);
-        }
-        map
+        to_map(self.iter())
     }
 
     /// Returns the line `Date`, if it is stored as a number.
@@ -206,6 +200,7 @@ pub fn write_name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
     use proptest::prelude::*;
 
     use super::*;

@@ -106,8 +106,8 @@ impl Shared {
     }
 
     fn change(&self, script: &str, field: &str) -> Cmd {
-        let mut command = Cmd::new();
-        command.arg("EVAL").arg(script).arg(2).arg(self.key("")).arg(self.key(":changes")).arg(field);
+        let mut command = self.cluster.script(script, &["acme", "acme:changes"]);
+        command.arg(field);
         command
     }
 

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use redis::Cmd;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::engine::{Engine, EngineError};
@@ -81,9 +80,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, listening: SocketAddr) {
 
 /// Withdraws a node's record, so that the others need not wait until it expires.
 async fn leave(cluster: &Cluster) -> Result<(), EngineError> {
-    let node = cluster.key(&format!("node:{}", cluster.settings.node));
-    let mut command = Cmd::new();
-    command.arg("EVAL").arg(LEAVE).arg(2).arg(node).arg(cluster.key("nodes"));
+    let mut command = cluster.script(LEAVE, &[&format!("node:{}", cluster.settings.node), "nodes"]);
     command.arg(&cluster.id).arg(&cluster.settings.node);
     cluster.engine.command::<i64>(&command).await.map(drop)
 }
@@ -95,9 +92,7 @@ async fn beat(cluster: &Cluster, listening: SocketAddr) -> Result<Vec<Member>, E
         Some(origin) => origin.clone(),
         None => Origin::new(cluster.tls.is_some(), towards(&cluster.engine, listening).await?.to_string()),
     };
-    let mut claim = Cmd::new();
-    claim.arg("EVAL").arg(CLAIM).arg(2);
-    claim.arg(cluster.key(&format!("node:{}", settings.node))).arg(cluster.key("nodes"));
+    let mut claim = cluster.script(CLAIM, &[&format!("node:{}", settings.node), "nodes"]);
     claim.arg(&cluster.id).arg(millis(settings.drop_out)).arg(&settings.node);
     *cluster.reached_at.lock() = advertise.authority.clone();
     let record = [

@@ -223,6 +223,14 @@ impl Cluster {
         secured
     }
 
+    /// Returns the command that runs `script` with these keys of the cluster.
+    pub(crate) fn script(&self, script: &str, keys: &[&str]) -> redis::Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(keys.len());
+        keys.iter().for_each(|key| _ = command.arg(self.key(key)));
+        command
+    }
+
     /// Returns the name of a key in the engine. The part in braces decides the slot, so that all keys are in one
     /// slot.
     pub(crate) fn key(&self, what: &str) -> String {

@@ -186,13 +186,7 @@ fn is_of_tls(why: Why) -> bool {
 
 fn timed_out() -> OriginError {
     let detail = "no answer within the time limit of the requesting node".to_owned();
-    OriginError {
-        status: StatusCode::GATEWAY_TIMEOUT,
-        why: Why::OriginTimeout,
-        detail,
-        unsent: false,
-        unconnected: false,
-    }
+    OriginError::new(StatusCode::GATEWAY_TIMEOUT, Why::OriginTimeout, detail)
 }
 
 impl Turn {
@@ -247,13 +241,8 @@ impl Other {
             },
             ..Outgoing::new(*https, authority, &request.method, &mut content)
         };
-        let given_up = |detail: &str| OriginError {
-            status: StatusCode::BAD_GATEWAY,
-            why: Why::OriginUnreachable,
-            detail: detail.to_owned(),
-            unsent: false,
-            unconnected: false,
-        };
+        let given_up =
+            |detail: &str| OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginUnreachable, detail);
         tokio::select! {
             answered = client.send(OutgoingHead::Http1(&head), outgoing) => {
                 if answered.is_ok() {

@@ -393,13 +393,6 @@ impl Cluster {
         parts.into_iter().for_each(|part| _ = command.arg(part));
     }
 
-    fn script(&self, script: &str, keys: &[&str]) -> Cmd {
-        let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(keys.len());
-        keys.iter().for_each(|key| _ = command.arg(self.key(key)));
-        command
-    }
-
     async fn ask<T: redis::FromRedisValue>(&self, link: &mut Link, command: &Cmd) -> Result<T, EngineError> {
         let answer = command.query_async(link).await;
         answer.map_err(|error| EngineError::Unreachable(error.to_string().into()))

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Cmd;
 use tokio::time::{MissedTickBehavior, interval};
 use zeroize::Zeroizing;
 
@@ -53,8 +52,7 @@ pub(crate) fn share(cluster: &Arc<Cluster>, tickets: &Arc<Tickets>) {
 async fn agree(cluster: &Cluster, cipher: &Cipher, tickets: &Tickets) -> Result<(), EngineError> {
     let sealed =
         random_secret().and_then(|secret| cipher.seal(FIELD, &*secret)).map_err(cipher::no_numbers)?;
-    let mut command = Cmd::new();
-    command.arg("EVAL").arg(GET_OR_SET).arg(1).arg(cluster.key("tickets"));
+    let mut command = cluster.script(GET_OR_SET, &["tickets"]);
     command.arg(sealed).arg(STORED.as_millis() as u64);
     let held: Vec<u8> = cluster.engine.command(&command).await?;
     let opened = cipher.open(FIELD, &held).map(Zeroizing::new);

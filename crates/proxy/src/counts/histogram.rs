@@ -35,16 +35,20 @@ pub(crate) struct Distribution {
     pub(crate) sum: u64,
 }
 
-/// The times that one worker records.
+/// What is timed.
+#[derive(Clone, Copy)]
+pub(crate) enum Timed {
+    Hit,
+    Validated,
+    Miss,
+    Other,
+    Origin,
+}
+
+/// The times that one worker records, by what is [`Timed`].
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Times {
-    hit: Histogram,
-    validated: Histogram,
-    miss: Histogram,
-    other: Histogram,
-    origin: Histogram,
-}
+pub(crate) struct Times([Histogram; 5]);
 
 /// The times in `/stats`.
 #[derive(Debug, Serialize)]
@@ -74,13 +78,7 @@ pub(crate) struct Summary {
 
 /// The distributions of the times of all workers.
 #[derive(Debug, Default)]
-pub(crate) struct Distributions {
-    pub(crate) hit: Distribution,
-    pub(crate) validated: Distribution,
-    pub(crate) miss: Distribution,
-    pub(crate) other: Distribution,
-    pub(crate) origin: Distribution,
-}
+pub(crate) struct Distributions([Distribution; 5]);
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -154,55 +152,44 @@ impl Distribution {
 impl Times {
     /// Records a request that took `time`.
     pub(crate) fn served(&self, kind: Kind, time: Duration) {
-        let histogram = match kind {
-            Kind::Hit | Kind::StaleHit | Kind::Coalesced => &self.hit,
-            Kind::Revalidated => &self.validated,
-            Kind::Miss => &self.miss,
-            Kind::Pass | Kind::Failed => &self.other,
+        let timed = match kind {
+            Kind::Hit | Kind::StaleHit | Kind::Coalesced => Timed::Hit,
+            Kind::Revalidated => Timed::Validated,
+            Kind::Miss => Timed::Miss,
+            Kind::Pass | Kind::Failed => Timed::Other,
             Kind::Refused => return,
         };
-        histogram.record(time, 1);
+        self.0[timed as usize].record(time, 1);
     }
 
     /// Records hits that were served as a group in `time`; each counts with the time of the group.
     pub(crate) fn served_as_group(&self, hits: u64, time: Duration) {
-        self.hit.record(time, hits);
+        self.0[Timed::Hit as usize].record(time, hits);
     }
 
     /// Records the time until an origin's response began.
     pub(crate) fn answered(&self, time: Duration) {
-        self.origin.record(time, 1);
+        self.0[Timed::Origin as usize].record(time, 1);
     }
 }
 
 impl Distributions {
     pub(crate) fn add(&mut self, times: &Times) {
-        self.hit.add(&times.hit);
-        self.validated.add(&times.validated);
-        self.miss.add(&times.miss);
-        self.other.add(&times.other);
-        self.origin.add(&times.origin);
+        self.0.iter_mut().zip(&times.0).for_each(|(sum, histogram)| sum.add(histogram));
     }
 
     /// Returns the difference to `earlier`, an earlier state of the same distributions.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            hit: self.hit.since(&earlier.hit),
-            validated: self.validated.since(&earlier.validated),
-            miss: self.miss.since(&earlier.miss),
-            other: self.other.since(&earlier.other),
-            origin: self.origin.since(&earlier.origin),
-        }
+        Self(array::from_fn(|at| self.0[at].since(&earlier.0[at])))
+    }
+
+    pub(crate) fn of(&self, timed: Timed) -> &Distribution {
+        &self.0[timed as usize]
     }
 
     pub(crate) fn latency(&self) -> Latency {
-        Latency {
-            hit: self.hit.summary(),
-            validated: self.validated.summary(),
-            miss: self.miss.summary(),
-            other: self.other.summary(),
-            origin: self.origin.summary(),
-        }
+        let [hit, validated, miss, other, origin] = self.0.each_ref().map(Distribution::summary);
+        Latency { hit, validated, miss, other, origin }
     }
 }
 
@@ -270,7 +257,7 @@ mod tests {
         times.answered(Duration::from_micros(2));
         let mut all = Distributions::default();
         all.add(&times);
-        let counts = [&all.hit, &all.validated, &all.miss, &all.other, &all.origin].map(Distribution::count);
+        let counts = all.0.each_ref().map(Distribution::count);
         assert_eq!(counts, [7, 1, 1, 2, 1]);
     }
 

@@ -13,7 +13,7 @@ use larder_semantics::coding::Accepted;
 use larder_semantics::directives::RequestDirectives;
 use larder_semantics::fields::Fields;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{key, purpose, range, revalidate, storable};
+use larder_semantics::{purpose, range, revalidate, storable};
 use larder_store::{Entry, Memory};
 
 use super::position::Awaited;
@@ -29,7 +29,8 @@ use crate::exchange::plan::Plan;
 use crate::exchange::route::Route;
 use crate::exchange::rulebook::{Rulebook, Ruling};
 use crate::exchange::target::{
-    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled, write_key,
+    AMBIGUOUS, Address, EVADED, RuledRequest, asked, from_root, host_in, rule, ruled_host, unruled,
+    url_parts, write_key,
 };
 use crate::http::body::Upload;
 use crate::http::head::{Refusal, RequestHead};
@@ -354,8 +355,7 @@ impl Request {
     /// [`in_background`](Self::in_background) for the stored response under `key` of this `hash`, with the path of
     /// `key`.
     pub(crate) fn in_background_for(&self, key: &[u8], hash: u64) -> Self {
-        let target = key.split_last().and_then(|(_, target)| key::parse(target));
-        match target.and_then(|(_, _, path)| str::from_utf8(path).ok()) {
+        match url_parts(key).and_then(|(_, _, path)| str::from_utf8(path).ok()) {
             Some(path) => Self { path: path.to_owned(), key: key.to_vec(), hash, ..self.in_background() },
             None => self.in_background(),
         }

@@ -85,6 +85,17 @@ pub(crate) fn key_role(key: &[u8]) -> Option<Role> {
     }
 }
 
+/// Returns scheme, authority and path with the query of the URL of a cache key; `None` if it is not that of a request.
+pub(crate) fn url_parts(key: &[u8]) -> Option<(&str, &[u8], &[u8])> {
+    key::parse(key.split_last()?.1)
+}
+
+/// Returns the URL of a cache key; `None` if it is not that of a request.
+pub(crate) fn url(key: &[u8]) -> Option<String> {
+    let (scheme, authority, path) = url_parts(key)?;
+    Some(format!("{scheme}://{}{}", String::from_utf8_lossy(authority), String::from_utf8_lossy(path)))
+}
+
 /// Returns the site of a request for `address` and the settings for the request, if the cache may answer it at once.
 pub(crate) fn cached_site<'p>(
     plan: &'p Plan,
@@ -117,8 +128,7 @@ pub(crate) fn cached_site<'p>(
 /// Returns the other keys that the URL of `key` has under the rules of its site about queries.
 pub(crate) fn ruled_keys(plan: &Plan, key: &[u8]) -> Vec<Vec<u8>> {
     let parts = || {
-        let (role, (_, target)) = (key_role(key)?, key.split_last()?);
-        let (scheme, authority, path) = key::parse(target)?;
+        let (role, (scheme, authority, path)) = (key_role(key)?, url_parts(key)?);
         let scheme = if scheme == "https" { "https" } else { "http" };
         let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
         Some((role, Address { scheme, authority, path }))

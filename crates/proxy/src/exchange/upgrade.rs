@@ -26,13 +26,7 @@ pub(crate) fn check(request: &Request, head: &Head) -> Result<(), OriginError> {
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(());
     }
-    let refused = |detail: &str| OriginError {
-        status: StatusCode::BAD_GATEWAY,
-        why: Why::OriginMalformed,
-        detail: detail.to_owned(),
-        unsent: false,
-        unconnected: false,
-    };
+    let refused = |detail: &str| OriginError::new(StatusCode::BAD_GATEWAY, Why::OriginMalformed, detail);
     if request.upgrade.is_none() {
         return Err(refused("the origin changed to a protocol that the client did not request"));
     }

@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use larder_semantics::key;
 use larder_semantics::status::Why;
 
 use crate::base::outcome::{Kind, Outcome};
 use crate::exchange::reply::{Content, Reply, Source};
 use crate::exchange::request::Request;
 use crate::exchange::route::Route;
+use crate::exchange::target::url_parts;
 use crate::flow::worker::Worker;
 
 /// Returns the verification file if `request` is for one.
@@ -19,7 +19,7 @@ pub(super) fn answer(worker: &Worker, request: &Request) -> Option<Reply> {
         return None;
     }
     // The key has the path that the client requested, even if rules have rewritten it.
-    let (_, _, path) = key::parse(request.key.split_last()?.1)?;
+    let (_, _, path) = url_parts(&request.key)?;
     let content = Bytes::from(acme.answer(path)?);
     tracing::info!(client = %request.client.ip(), "answered the authority that verifies {}", request.authority);
     let mut fields = HeaderMap::new();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::uri::Authority;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::{key, vary};
+use larder_semantics::vary;
 use larder_store::disks::{Held, Stored, Verified};
 use larder_store::memory::Used;
 use larder_store::{Disks, Entry, Memory, Resident, Store, Tier};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock;
 use crate::base::settings::Role;
-use crate::exchange::target::{Address, write_key};
+use crate::exchange::target::{self, Address, write_key};
 
 /// A stored response. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,12 +118,6 @@ pub(crate) fn encoded(url: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(encoded)
-}
-
-/// Returns the URL of a cache key; `None` if the key cannot be parsed.
-pub(crate) fn url(key: &[u8]) -> Option<String> {
-    let (scheme, authority, path) = key::parse(key.split_last()?.1)?;
-    Some(format!("{scheme}://{}{}", text(authority), text(path)))
 }
 
 /// Splits `url` into its parts, up to the first `#`.
@@ -274,7 +268,7 @@ impl Object {
         Some(Self {
             name: String::new(),
             tier: Where::Disk,
-            url: url(key)?,
+            url: target::url(key)?,
             role: role.to_owned(),
             status: 0,
             bytes: 0,
@@ -301,11 +295,8 @@ mod tests {
     use super::*;
 
     fn urls(url: &str) -> Result<Vec<String>, String> {
-        let shown = |key: &Vec<u8>| {
-            let (role, target) = key.split_last().unwrap();
-            let (scheme, authority, path) = key::parse(target).unwrap();
-            format!("{} {scheme}://{}{}", *role as char, text(authority), text(path))
-        };
+        let role = |key: &[u8]| key.last().copied().map(char::from).unwrap();
+        let shown = |key: &Vec<u8>| format!("{} {}", role(key), target::url(key).unwrap());
         keys(url).map(|keys| keys.iter().map(shown).collect())
     }
 

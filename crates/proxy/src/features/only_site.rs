@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use larder_semantics::key;
-
 use crate::base::settings::Role;
-use crate::exchange::target::key_role;
+use crate::exchange::target::{key_role, url_parts};
 use crate::flow::worker::Shared;
 
 /// Returns the origins, such as `http://docs.example`, of the URLs of the only site, or of the sites that share hosts
@@ -59,6 +57,6 @@ fn with_schemes(host: &str) -> [String; 2] {
 }
 
 fn origin(key: &[u8]) -> Option<String> {
-    let (scheme, authority, _) = key::parse(key.split_last()?.1)?;
+    let (scheme, authority, _) = url_parts(key)?;
     Some(format!("{scheme}://{}", String::from_utf8_lossy(authority)))
 }

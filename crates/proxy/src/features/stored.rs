@@ -11,7 +11,7 @@ use crate::base::clock;
 use crate::base::explanation::Stored;
 use crate::base::outcome::Tier;
 use crate::exchange::request::Request;
-use crate::features::inventory;
+use crate::exchange::target;
 
 /// Describes `entry`, which `request` selects, and which got its lifetime from rules and times like these.
 pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &Entry, tier: Tier) -> Stored {
@@ -20,7 +20,7 @@ pub(super) fn told(request: &Request, (rules, times): (&Rules, Times), entry: &E
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let other = Some(entry.key()).filter(|key| *key != &*request.key);
     Stored {
-        url: other.and_then(inventory::url),
+        url: other.and_then(target::url),
         tier: tier.name().to_owned(),
         status: entry.status().as_u16(),
         bytes: entry.body().len(),

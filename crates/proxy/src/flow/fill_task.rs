@@ -8,7 +8,6 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use larder_semantics::key;
 use larder_semantics::range::ContentRange;
 use larder_semantics::status::Why;
 use larder_store::fill::{FillWriter, Reader, Unstored};
@@ -16,6 +15,7 @@ use larder_store::{Body, Entry};
 
 use crate::base::{clock, in_place};
 use crate::exchange::plan::Plan;
+use crate::exchange::target;
 use crate::flow::combine;
 use crate::flow::worker::Worker;
 use crate::origin::{Chunk, Download};
@@ -272,10 +272,7 @@ impl FillTask {
 
 /// Returns the URL of a cache key in the form for logs.
 fn logged_url(worker: &Worker, key: &[u8]) -> String {
-    let parts = key.split_last().and_then(|(_, target)| key::parse(target));
-    let url = parts.map_or_else(String::new, |(scheme, authority, path)| {
-        format!("{scheme}://{}{}", String::from_utf8_lossy(authority), String::from_utf8_lossy(path))
-    });
+    let url = target::url(key).unwrap_or_default();
     worker.plan().settings.statistics.query.kept(&url).to_owned()
 }
 

@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_predict::budget::Share;
 use larder_predict::{Answer, Ask, Ending, Predictor, Predictors, Ticket, Wish};
 use larder_semantics::fields::Fields;
-use larder_semantics::key;
 use larder_semantics::storable::{Prediction, Rules};
 use larder_store::Joined;
 
@@ -26,7 +25,7 @@ use crate::exchange::plan::Plan;
 use crate::exchange::reply::Reply;
 use crate::exchange::request::Request;
 use crate::exchange::route::{Route, SiteNumber};
-use crate::exchange::target::key_role;
+use crate::exchange::target::{key_role, url_parts};
 use crate::flow::context::Context;
 use crate::flow::decide::{bypass, is_port_forbidden};
 use crate::flow::fetch;
@@ -113,8 +112,7 @@ pub(crate) fn asked_by(worker: &Worker, request: &Request) -> Option<Box<Asked>>
 impl Asked {
     fn new<F: Fields>(worker: &Worker, seen: &ObservedRequest<'_, F>) -> Option<Self> {
         let ObservedRequest { client, site, key, hash, fields, rules, .. } = *seen;
-        let (_, target) = key.split_last()?;
-        let (scheme, authority, path) = key::parse(target)?;
+        let (scheme, authority, path) = url_parts(key)?;
         let (authority, path) = (str::from_utf8(authority).ok()?, str::from_utf8(path).ok()?);
         let (has, prefetches) = (|kind| rules.prefetch.contains(&kind), &worker.cache.prefetches);
         Some(Self {

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use larder_semantics::fields::{Fields, members};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+use larder_semantics::fields::{Fields, members, to_map};
 use larder_semantics::storable::MOST_CONNECTION_OPTIONS;
 use larder_store::entry::LONGEST_HEAD;
 use smallvec::SmallVec;
@@ -372,13 +372,7 @@ impl Lines {
 
     /// Returns the fields as a map.
     pub fn to_map(&self) -> HeaderMap {
-        let mut map = HeaderMap::with_capacity(self.index.len());
-        for (name, value) in self.iter() {
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-                map.append(name, value);
-            }
-        }
-        map
+        to_map(self.iter())
     }
 
     fn name(&self, line: &Line) -> &[u8] {

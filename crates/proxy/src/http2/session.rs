@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use larder_http2::hpack::encoder;
 use larder_http2::{Code, Connection, Fields};
+use larder_semantics::fields::to_map;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::section::Section;
@@ -182,13 +183,7 @@ impl State {
     /// Adds the trailers of a request, which end it.
     pub(super) fn ended(&mut self, stream: u32, fields: Fields<'_>) {
         let Some(task) = self.tasks.get_mut(&stream) else { return };
-        let field = |(name, value): (&str, &[u8])| {
-            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
-        };
-        let mut trailers = HeaderMap::with_capacity(fields.count());
-        for (name, value) in fields.iter().filter_map(field) {
-            trailers.append(name, value);
-        }
+        let trailers = to_map(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
         (task.end, task.whole) = (Some(trailers), true);
         wake(task);
     }

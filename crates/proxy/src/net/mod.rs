@@ -4,6 +4,7 @@ pub(crate) mod byte_budget;
 pub mod concurrency;
 pub(crate) mod content;
 pub(crate) mod deadline;
+pub(crate) mod farewell;
 pub(crate) mod frames;
 pub mod guard;
 pub(crate) mod input;

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use larder_semantics::freshness::Freshness;
-use larder_semantics::key;
 use larder_stats::Content;
 use larder_store::{Memory, Store, Tier, TierName};
 
 use super::ledger::Ledger;
 use crate::base::error::Error;
 use crate::base::settings::{QueryStrings, Statistics};
+use crate::exchange::target;
 
 /// Maximum of objects of each tier in a snapshot.
 const MOST: usize = 25_000;
@@ -93,10 +93,7 @@ fn behind(tier: &dyn Tier) -> Vec<Content> {
 
 /// Returns the data that each tier has about an object; `None` if its key is not the key of a request.
 fn content(key: &[u8], freshness: &Freshness, tier: TierName) -> Option<Content> {
-    let (_, target) = key.split_last()?;
-    let (scheme, authority, path) = key::parse(target)?;
-    let text = String::from_utf8_lossy;
-    let url = format!("{scheme}://{}{}", text(authority), text(path));
+    let url = target::url(key)?;
     let Freshness { received, initial_age, lifetime, .. } = *freshness;
     let expires = (u64::from(received) + u64::from(lifetime)).saturating_sub(u64::from(initial_age)) * 1_000;
     Some(Content { url, expires, tier: tier.name().into(), ..Content::default() })

@@ -59,6 +59,13 @@ pub struct OriginError {
     pub unconnected: bool,
 }
 
+impl OriginError {
+    /// Creates the reason of a request that the origin may have received.
+    pub(crate) fn new(status: StatusCode, why: Why, detail: impl Into<String>) -> Self {
+        Self { status, why, detail: detail.into(), unsent: false, unconnected: false }
+    }
+}
+
 /// A request to an origin.
 pub struct Outgoing<'r> {
     /// Whether over TLS.
@@ -235,7 +242,7 @@ fn error(failure: &Failure, first_byte: Duration) -> OriginError {
         | Failure::Stream(_)
         | Failure::Unprocessed(_) => (StatusCode::BAD_GATEWAY, Why::OriginClosed, failure.to_string()),
     };
-    OriginError { status, why, detail, unsent: false, unconnected: false }
+    OriginError::new(status, why, detail)
 }
 
 impl<'r> Outgoing<'r> {

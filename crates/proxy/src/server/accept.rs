@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 
 use super::front::{Front, Sockets};
@@ -21,15 +20,13 @@ use crate::flow::drain::{ConnectionPermit, Drain};
 use crate::flow::worker::Worker;
 use crate::http1;
 use crate::http1::idle::IdleConnections;
+use crate::net::farewell::part;
 use crate::net::io::{Reading, Writing, halves, secured_halves};
 use crate::net::proxy_protocol::{self, NoHeader};
 use crate::net::stream::of_socket;
 use crate::net::tls::accept::{Secured, Unsecured};
 use crate::net::tls::client_certificates::ClientIdentity;
 use crate::rpc;
-
-/// Time for which a client that is refused may read the response.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The address that clients of Unix sockets count as: they are on this machine.
 const AT_SOCKET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -259,14 +256,5 @@ async fn turn_away(mut stream: TcpStream, ip: IpAddr, _permit: ConnectionPermit)
          Connection: close\r\n\r\n",
         text.len()
     );
-    let said = async {
-        stream.write_all((head + &text).as_bytes()).await?;
-        stream.shutdown().await?;
-        // Closing with unread bytes would reset the connection, and the client could lose the response.
-        let mut unread = [0; 1 << 10];
-        while stream.read(&mut unread).await? > 0 {}
-        io::Result::Ok(())
-    };
-    // The connection ends in any case, so errors and the timeout have no consequence.
-    let _ = tokio::time::timeout(FAREWELL, said).await;
+    part(&mut stream, (head + &text).as_bytes()).await;
 }

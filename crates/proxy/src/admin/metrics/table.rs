@@ -18,6 +18,7 @@ use crate::cluster::invalidations::InvalidationsReport;
 use crate::cluster::members::Standing;
 use crate::cluster::tier::TierReport;
 use crate::counts::counters::Ends;
+use crate::counts::histogram::Timed;
 use crate::exchange::rule_counts::RuleReport;
 
 /// The most rules with counts on the page: each takes four lines.
@@ -69,14 +70,14 @@ pub(super) const METRICS: &[Metric] = &[
     metric!(Histogram "larder_request_duration_seconds" ["result"]
     "Duration of requests, by result: hit, validated, miss, or other."
     |moment, to| {
-        to.put_times(&["hit"], &moment.times.hit);
-        to.put_times(&["validated"], &moment.times.validated);
-        to.put_times(&["miss"], &moment.times.miss);
-        to.put_times(&["other"], &moment.times.other);
+        to.put_times(&["hit"], moment.times.of(Timed::Hit));
+        to.put_times(&["validated"], moment.times.of(Timed::Validated));
+        to.put_times(&["miss"], moment.times.of(Timed::Miss));
+        to.put_times(&["other"], moment.times.of(Timed::Other));
     }),
     metric!(Histogram "larder_origin_duration_seconds" []
         "Time until the origin began to answer, for each request to one."
-        |moment, to| to.put_times(&[], &moment.times.origin)),
+        |moment, to| to.put_times(&[], moment.times.of(Timed::Origin))),
     metric!(Gauge "larder_origin_healthy" ["site", "origin"]
     "1 if the origin answers, 0 while it is down after failures. Absent until the origin is asked for the first time."
     |moment, to| moment.stats.origins().for_each(|(site, origin)| {

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::base::outcome;
-    use crate::counts::histogram::{Distributions, Times};
+    use crate::counts::histogram::{Distributions, Timed, Times};
 
     static METRIC: Metric = Metric {
         name: "larder_test_seconds",
@@ -136,7 +136,7 @@ mod tests {
         }
         all.add(&times);
         let mut page = String::new();
-        Samples::of(&METRIC, &mut page).put_times(&["x", "y"], &all.miss);
+        Samples::of(&METRIC, &mut page).put_times(&["x", "y"], all.of(Timed::Miss));
         let value = |line: &str| {
             let start = format!("larder_test_seconds{line} ");
             page.lines()

@@ -1,3 +1,5 @@
+use http::HeaderValue;
+
 use super::*;
 use crate::http::fields::FieldWriter;
 

@@ -11,21 +11,20 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{HandshakeKind, InvalidMessage, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::alerts::{NO_CERTIFICATE, NO_SCHEME, alert_for};
 use super::challenges;
 use super::halves::{Opener, Sealer, halves};
 use super::record::MOST_SEALED;
 use crate::net::concurrency::ConcurrencyLimit;
+use crate::net::farewell::part;
 use crate::net::input::receive;
 
 /// Maximum of bytes from the client in a handshake that are received and not processed.
 const MOST: usize = 20 << 10;
 /// Bytes to receive at once: a first message rarely needs more.
 const ROOM: usize = 4 << 10;
-/// Time for which a client may read the alert or the response that ends its handshake.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes of a record's header.
 const HEADER: usize = 5;
 
@@ -200,22 +199,6 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             received => return received.map(|_| first),
         }
-    }
-}
-
-/// Sends the `last` bytes on a connection whose client may have sent a request already, and ends it, within
-/// [`FAREWELL`]. Closing with unread bytes would reset the connection, and the client could lose them.
-pub(super) async fn part(stream: &mut TcpStream, last: &[u8]) {
-    let parting = async {
-        stream.write_all(last).await?;
-        stream.shutdown().await?;
-        let mut unread = [0; 1 << 10];
-        while stream.read(&mut unread).await? > 0 {}
-        io::Result::Ok(())
-    };
-    if !last.is_empty() {
-        // A client that left does not receive them.
-        let _ = timeout(FAREWELL, parting).await;
     }
 }
 

@@ -14,11 +14,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::accept::{USE_TLS, part};
+use super::accept::USE_TLS;
 use super::certificates::{Certificate, Certificates};
 use super::provider;
 use crate::base::error::Error;
 use crate::base::settings::AdminTls;
+use crate::net::farewell::part;
 
 /// Makes the handshakes of the admin listener.
 pub(crate) struct Acceptor {
